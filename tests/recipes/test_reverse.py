@@ -95,7 +95,7 @@ def test_constants_are_written_as_fillers(tmp_path: Path) -> None:
     found = load_recipe(tmp_path / "r.recipe").main.ops[0].inputs[1]
     assert found is not None
     assert abs(float(np.std(found.array())) - 0.5) < 0.05
-    with pytest.raises(UnsupportedError, match="needs ONE's language"):
+    with pytest.raises(UnsupportedError, match="expected a recipe in ONE's language"):
         write_recipe(parse_model(text), tmp_path / "r.ck", "circle", resample=True)
 
 

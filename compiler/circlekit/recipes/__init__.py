@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as texts that a person reads and writes, in two languages; their rules; the runner of dredd tests.
+"""Recipes: models as texts that a person reads and writes, with rules; and the runner of dredd tests.
 
-test.recipe --prototext.recipe_reader--> tree of tables --io--> model --recipe_export--> .ck or test.recipe
+There are two languages: the text form (``.ck``) and ONE's ``test.recipe``.  ``load`` reads both,
+``recipe_export`` writes both.
 """

@@ -61,14 +61,16 @@ _PLACE = re.compile(r"^(?:.*?:\d+:\d+|\S+\.(?:ck|recipe|rule|lst|tsv)): ")
 
 @dataclass
 class Result:
-    """The result of one case.
+    """The result of one test.
 
-    failures: One text for each failure; not empty if ``status`` is "failed".
-    notes: What was not compared, and why.
-    before, after: Number of operators before and after the passes; None if that model was not built.
-    rules: Number of rules checked.
-    compared, litert: Number of arrays compared between before and after, and of those compared with LiteRT.
-    seconds: Time that the test took.
+    ``name``: the name of the case.  ``passes``: the names of the passes that were run.
+    ``failures``: a text for each failure; empty if the test passed.
+    ``notes``: what was not compared, and why.
+    ``before``, ``after``: the number of operators before and after the passes; None without a model.
+    ``rules``: the number of rules that were checked.
+    ``compared``: the number of arrays that were compared before and after the passes.  ``litert``: the number
+    of arrays that were compared with LiteRT.
+    ``seconds``: how long the test took.
     """
 
     name: str
@@ -84,7 +86,7 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """The first line of the first failure without the place where it begins; "" without failures."""
+        """The first line of the first failure, without the place at its beginning; "" without failures."""
         first = self.failures[0].partition("\n")[0] if self.failures else ""
         return _PLACE.sub("", first)
 
@@ -95,9 +97,10 @@ class Result:
 
 
 def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = True) -> Result:
-    """Run one test.  Every error becomes a failure of the result; nothing is raised.
+    """Run one test.  Nothing is raised: every error becomes a failure of the result.
 
-    ``folder``: for the files of the test; None keeps none.  ``with_litert``: whether to compare with LiteRT.
+    ``folder``: where the files of the test are left; None: no files are left.
+    ``with_litert``: compare with LiteRT, if it is installed.
     """
     result, started = Result(case.name, case.passes), time.monotonic()
     try:
@@ -113,7 +116,11 @@ def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = T
 
 
 class _Test:
-    """One test, by its steps.  ``keeps_values``: whether inputs and outputs are written to HDF5 files."""
+    """Runs one test step by step and fills ``result``.
+
+    ``folder``: where files are written.  ``keeps_values``: whether inputs and outputs are written, too.
+    ``runs``: the runs of the model before the passes.
+    """
 
     def __init__(
         self, case: Case, result: Result, folder: Path, with_litert: bool, keeps_values: bool
@@ -126,6 +133,7 @@ class _Test:
         self.runs: list[Run] = []
 
     def run(self) -> None:
+        """Run the test; raise a CirclekitError that is a failure of the test, too."""
         rules = self.case.rules()
         self.result.passes = rules.passes
         names = [name.replace("-", "_") for name in rules.passes]
@@ -149,9 +157,10 @@ class _Test:
     # -- before the passes ---------------------------------------------------------------------
 
     def write(self, model: Model, name: str, with_tables: bool) -> Model:
-        """Write a model and return the model read from the file; raise ModelError if they differ.
+        """Write ``model`` to the file ``name``; return the model that is read back from it.
 
-        ``with_tables``: whether the order of values and unused values are compared, too.
+        ``with_tables``: whether the order of values and unused values must be the same, too.
+        Raise ModelError if the models differ, or if the model read back would be written as other bytes.
         """
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,10 +176,10 @@ class _Test:
         return back
 
     def run_reference(self, base: Model) -> None:
-        """Run the recipe's model on every set of seeded inputs.
+        """Run the recipe's model on all sets of seeded inputs, and keep the runs in ``runs``.
 
-        A model that does not run, such as one with an axis out of range, gets a note; if LiteRT runs it, the
-        test fails.
+        A model that does not run, for example because an axis is out of range, only gets a note.  But the
+        error is raised if LiteRT runs the model.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -189,7 +198,10 @@ class _Test:
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Write the numeric arrays of a run to its file ``name``; arrays of strings are left out."""
+        """Write the numeric arrays of ``run`` to the HDF5 file ``name``; leave out arrays of strings.
+
+        ``names``: the names of ``arrays``.  Do nothing unless ``keeps_values``.
+        """
         if not self.keeps_values:
             return
         folder = self.folder if run is self.runs[0] else self.folder / run.kind
@@ -200,7 +212,7 @@ class _Test:
     # -- after the passes ----------------------------------------------------------------------
 
     def optimize(self, base: Model, names: Sequence[str], rules: RuleBlock) -> None:
-        """Run the passes, check the rules on the written result, and compare its values."""
+        """Run the passes ``names`` on a copy of ``base``; check the rules, compare values with ``base``."""
         fmt = rules.format or base.format
         model = clone(base)
         passes = pass_names(names, format=fmt)
@@ -234,9 +246,10 @@ class _Test:
             self.compare_with_litert(back, "after", rules.tolerance)
 
     def compare(self, base: Model, model: Model, tolerance: float | None) -> list[str]:
-        """Run ``model`` on each set of inputs until outputs differ; return a sentence for each difference.
+        """Run ``model`` on the inputs of ``runs`` and compare its outputs, by name, with those of ``base``.
 
-        Outputs are compared by name.  ``base``: the model before the passes.
+        ``base``: the model before the passes.  Stop at the first set of inputs with differences; return a
+        sentence for each.
         """
         names, expected = ([value.name for value in m.main.outputs] for m in (model, base))
         for run in self.runs:
@@ -254,15 +267,16 @@ class _Test:
 
     @staticmethod
     def rounding(base: Model, run: Run) -> dict[str, float]:
-        """Return for each output of ``base`` the difference that rounding explains where terms cancel."""
+        """Return by name how much rounding may change each output of ``base`` where terms cancel."""
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))
 
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
-        """Compare the outputs on normal inputs with those of LiteRT for ``model`` as a TFLite file.
+        """Compare the outputs of ``model`` on normal inputs with those that LiteRT computes for it.
 
-        A model that LiteRT refuses but ONE's interpreter runs gets a note.  The test fails if
-        neither runs it, or if the result has to be a TFLite file and LiteRT ran the model before the passes.
+        ``when``: ``before`` or ``after``, for messages.
+        If LiteRT cannot run the model but ONE's interpreter can, there is only a note.  The error is raised
+        if neither can, or if the result is to be a TFLite file and LiteRT ran the model before the passes.
         """
         if not self.runs:
             return
@@ -288,11 +302,12 @@ class _Test:
 
 
 def _input_arrays(run: Run) -> list[Array]:
+    """Return the inputs of ``run`` in the order of the graph's inputs."""
     return list(run.inputs.values()) if isinstance(run.inputs, Mapping) else list(run.inputs)
 
 
 def _litert_refuses(model: Model) -> bool:
-    """Return whether LiteRT fails to run the model, for another reason than an operator it lacks."""
+    """Return whether LiteRT has all operators of ``model`` but fails to run it."""
     try:
         litert.run_model(model, make_inputs(model.main, InputSet("normal")))
     except CirclekitError as error:
@@ -307,7 +322,11 @@ def _differences(
     tolerance: float | None,
     kind: str,
 ) -> list[str]:
-    """Return a sentence for each output of both that differs by more than ``tolerance`` and ``noise``."""
+    """Return a sentence for each output in both mappings that differs by more than allowed.
+
+    ``tolerance``: relative to the largest magnitude of the output, None for the default.  ``noise``: absolute
+    differences that are allowed, too.  ``kind``: the kind of inputs, for messages.
+    """
     wrong = []
     for name in (name for name in before if name in after):
         allowed = max(allowed_difference(before[name], tolerance), noise.get(name, 0.0))
@@ -318,13 +337,13 @@ def _differences(
 
 
 def _runs_in_one(model: Model) -> bool:
-    """Return whether ONE's interpreter has all operators of the model, by its table."""
+    """Return whether ONE's interpreter has all operators of ``model``, by its table in ``targets``."""
     interpreter = find_target("luci")
     return all(interpreter.refusal(op) is None for op in model.ops())
 
 
 def _without_tables(model: Model) -> Model:
-    """Return a copy without the order of the values and the unused values that a file lists."""
+    """Return a copy of ``model`` without the file's order of values and without unused values."""
     copy = clone(model)
     for graph in copy.graphs:
         graph.table = []
@@ -333,13 +352,13 @@ def _without_tables(model: Model) -> Model:
 
 
 def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """Return why the passes did not rewrite their near misses in ``model``."""
+    """Return the sentences with which the passes refuse their near misses in ``model``."""
     explanations = [explain_pass(model, name, context.format, context.settings) for name in passes]
     return [refusal.sentence for refusals in explanations for refusal in refusals]
 
 
 def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """Return [a sentence that names the first pass that changes a value], or [] if no pass alone does."""
+    """Return [a sentence that names the first pass after which a value differs]; [] if there is none."""
     verifier, model = Verifier(base), clone(base)
     try:
         run_passes(model, passes, context, lambda name, _: verifier.check(model, name))
@@ -349,7 +368,7 @@ def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[s
 
 
 def _lines(model: Model) -> list[str]:
-    """Return the lines of the model as text, with constants shown by name only."""
+    """Return the lines of ``model`` in the text form, with names of constants in place of numbers."""
     lines = []
     for graph in model.graphs:
         inputs, outputs = (", ".join(f"%{v.name}" for v in side) for side in (graph.inputs, graph.outputs))

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the cases of dredd tests: which recipe is run with which passes.
+"""Find the cases of dredd tests.  A case says which recipe is run with which passes.
 
-Cases are read from one of these:
+Cases come from one of these:
 
-- ``test.lst``: ONE's list of ``Add(RECIPE PASS pass1 pass2)`` and ``eval(RECIPE pass1 pass2)``, with ``#``
-  comments;
-- ``*.tsv``: a first line ``recipe<tab>passes``, then one line per case with its passes separated by commas;
-- a folder: every ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
-- a recipe: one case, or one for each block of rules.
+- ``test.lst``: ONE's list, with lines such as ``Add(RECIPE PASS pass1 pass2)``, ``eval(RECIPE pass1 pass2)``
+  and ``#`` comments;
+- ``*.tsv``: the first line is ``recipe<tab>passes``, each other line is a case, such as
+  ``NAME<tab>pass1,pass2``;
+- a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
+- a recipe: one case, or one case for each block of rules in it.
 
-A list names a recipe by its folder (``NAME/test.recipe``) or its file (``NAME.ck``).
+The NAME of a recipe in a list is that of its folder (``NAME/test.recipe``) or its file (``NAME.ck``).
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 class Case:
     """One test.
 
-    recipe: Path of the recipe; None if a list names one that does not exist.
-    format: Format of the result; None for the format of the recipe.
-    block: Index of the block of rules in the recipe's text; None if the text has none.
-    with_rule_file: Whether to check the rules in ``test.rule`` beside the recipe, if this file exists.
-    place: FILE:LINE:1 of the case in its list, and if ``recipe`` is None the error; "" without a list.
+    ``name``: the name of the test in reports.
+    ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
+    ``passes``: the names of the passes; if the block of rules names passes, those run instead.
+    ``format``: the format of the result; None: that of the recipe.
+    ``block``: the index of the block of rules in the recipe; None: it has none.
+    ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
+    ``place``: FILE:LINE:1 of the case in its list, followed by an error if ``recipe`` is None; "" without a
+    list.
     """
 
     name: str
@@ -53,7 +57,7 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError if a rule is invalid, RewriteError for an unknown pass, FileError without a recipe.
+        Raise ParseError for an invalid rule, RewriteError for an unknown pass, FileError without a recipe.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -76,9 +80,9 @@ def cases_of(
 ) -> list[Case]:
     """Return the cases of a list, a folder or a recipe.
 
-    folders: Folders of the recipes that a list names, by default the folder of the list.
-    passes: Passes for recipes that name none.
-    with_rules: Whether to check ``test.rule`` files.  Their rules are made for the passes that a list names.
+    ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
+    ``passes``: the passes for recipes that name none.
+    ``with_rules``: whether to check ``test.rule`` files, whose rules are made for the passes in a list.
 
     Raise FileError if a list cannot be read or a folder has no recipe, ParseError for an invalid list.
     """
@@ -98,27 +102,28 @@ def cases_of(
 
 
 def recipes_in(folder: Path) -> list[Path]:
-    """Return every recipe below ``folder``, in the order of the paths."""
+    """Return the paths of all recipes in ``folder`` and its subfolders, sorted."""
     return sorted([*folder.rglob(ONE_RECIPE), *folder.rglob("*" + TEXT)])
 
 
 def name_of_recipe(path: Path) -> str:
-    """Return the name by which lists and reports mention the recipe: of its folder, or of a ``.ck`` file."""
+    """Return the name of a recipe in lists and reports: of the folder of ``test.recipe``, or of the file."""
     return path.absolute().parent.name if path.name == ONE_RECIPE else path.stem
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; raise CirclekitError if it is unreadable or not UTF-8."""
+    """Return the content of a text file; raise FileError or FormatError if it is unreadable or not UTF-8."""
     return decoded(map_file(path), str(path))
 
 
 def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
+    """Return the cases of one recipe: one, or one for each of its blocks of rules."""
     name = name_of_recipe(path)
     if path.name == ONE_RECIPE:
         return [Case(name, path, tuple(passes))]
     try:
         blocks = parse_text_rules(read_text(path), str(path))
-    except CirclekitError:  # this case fails later, when it is run, and does not stop the others
+    except CirclekitError:  # the case fails when it is run, so that the other cases still run
         return [Case(name, path, tuple(passes), None, 0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
@@ -130,7 +135,10 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
 
 
 def _tsv(text: str, label: str) -> Iterator[Case]:
-    """Yield the cases of a ``.tsv`` list; passes may be separated by spaces, too."""
+    """Yield the cases of a ``.tsv`` list; passes may also be separated by spaces.
+
+    ``label``: the name of the list, for errors.  Raise ParseError for an invalid line.
+    """
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
         fields = [field.strip() for field in line.split("\t")]
@@ -149,7 +157,7 @@ _COMMAND = re.compile(r"\s*(?:(?P<word>\w+)\s*\((?P<inside>[^()]*)\)|(?P<other>\
 
 
 def _lst(text: str, label: str) -> Iterator[Case]:
-    """Yield the cases of one of ONE's lists."""
+    """Yield the cases of one of ONE's lists; ``label``: its name, for errors.  Raise ParseError."""
     plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
     for match in _COMMAND.finditer(plain):
         if match["other"]:
@@ -171,7 +179,10 @@ def _lst(text: str, label: str) -> Iterator[Case]:
 
 
 def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
-    """Yield the cases of a list with the paths of their recipes, which are searched below ``folders``."""
+    """Yield the cases of a list with the paths of their recipes, which are somewhere in ``folders``.
+
+    A case whose recipe is not found gets an error in ``place``.
+    """
     paths: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():

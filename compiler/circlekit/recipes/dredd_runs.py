@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many dredd tests in worker processes; a test that crashes its process fails alone.
+"""Run many dredd tests in worker processes.  If a test crashes its process, only that test fails.
 
-The processes are forked, if the system can do that: they share what was imported before.
+The processes are forked where the system can do that; they then share what was imported before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
 
 MAX_LAZY_IMPORT_TESTS = 8
-"""For more tests, passes and LiteRT are imported before the processes are forked, which then share them."""
+"""For more tests than this, passes and LiteRT are imported before processes are forked, which share them."""
 
 
 def run_cases(
@@ -31,9 +31,10 @@ def run_cases(
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the case, its result) in any order.
 
-    ``keep``: a folder that gets a folder with the files of each test; None keeps no files.  ``with_litert``:
-    compare with LiteRT, if installed.  ``processes``: by default one per processor that this process may use.
-    ``client``: a ``distributed.Client``, to run on its cluster, whose workers must see the recipes.
+    ``keep``: a folder that gets a folder with the files of each test; None: no files are kept.
+    ``with_litert``: compare with LiteRT, if it is installed.
+    ``processes``: the number of processes; None: one for each processor that this process may use.
+    ``client``: a ``distributed.Client``, to run on its cluster; its workers must see the recipes' files.
     """
     tests = [
         Test(case, folder, with_litert) for case, folder in zip(cases, _folders(cases, keep), strict=True)
@@ -54,7 +55,7 @@ class Test(NamedTuple):
     with_litert: bool
 
     def with_absolute_paths(self) -> Test:
-        """Return the test for a process with another working directory."""
+        """Return the test with absolute paths, for a process with another working directory."""
         recipe = None if self.case.recipe is None else self.case.recipe.absolute()
         folder = None if self.folder is None else self.folder.absolute()
         return Test(replace(self.case, recipe=recipe), folder, self.with_litert)
@@ -66,12 +67,13 @@ def run_test(test: Test) -> Result:
 
 
 def _lost(test: Test, reason: str) -> Result:
+    """Return the result of a test whose process crashed."""
     return Result(test.case.name, failures=[f"the test {reason}"])
 
 
 def _import_once(with_litert: bool) -> None:
-    """Import what most tests need."""
-    import numpy.random  # noqa: F401  # numpy itself imports it only when it is used
+    """Import the modules that most tests need."""
+    import numpy.random  # noqa: F401  # numpy imports it only when it is used
 
     every_pass()
     if with_litert and litert.is_available():
@@ -79,7 +81,10 @@ def _import_once(with_litert: bool) -> None:
 
 
 def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
-    """Return a folder below ``keep`` for each test; repeated names get a number."""
+    """Return a folder inside of ``keep`` for each test, or None for each if ``keep`` is None.
+
+    A repeated name gets a number.
+    """
     if keep is None:
         return [None] * len(cases)
     seen: dict[str, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read recipes of either language, from files or texts; the language is recognized by the text."""
+"""Read recipes in both languages, from files or texts; the text itself shows which language it is."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""The first field of a ``test.recipe``.  Of the text form, only the statement ``extra`` looks like one."""
+"""The first field of a ``test.recipe``.  In the text form only the statement ``extra`` looks like a field."""
 
 
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """Return the model of a recipe file in either language.
+    """Return the model in a recipe file of either language.
 
-    ``fmt``: the format that a ``test.recipe`` describes, "circle" or "tflite".  By default the one that its
-    words or the name of a directory above imply, else "tflite".
+    ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``.  None: circle
+    if the recipe has words that only circle has; otherwise the format that the name of a directory above
+    implies; otherwise tflite.
 
     Raise FileError if a file cannot be read, FormatError if it is not a text, ParseError with line and column
     if the text is not a valid recipe.
@@ -38,7 +39,10 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
 
 def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """Do what ``load_recipe`` does with the ``content`` of the file at ``path``, which was read before."""
+    """Return the model in a recipe file that was read already.
+
+    ``content``: the bytes of the file.  ``path``: its path.  ``fmt`` and errors: see ``load_recipe``.
+    """
     name = os.fspath(path)
     text = decoded(content, name)
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
@@ -47,7 +51,10 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Decode the text of a recipe; raise FormatError for a model, another program's file, or no UTF-8."""
+    """Return the text in ``content``, which is to be a recipe; ``name``: its name, for errors.
+
+    Raise FormatError if it is a model, a file of another program, or not UTF-8.
+    """
     if (fmt := identify(content)) is not None:
         raise FormatError(f"{name}: expected a recipe, got a {fmt} model; dump --text prints it as a recipe")
     if foreign_file(content) is not None:
@@ -59,7 +66,7 @@ def decoded(content: memoryview, name: str) -> str:
 
 
 def is_test_recipe(text: str) -> bool:
-    """Return whether a text is a ``test.recipe`` (protobuf); otherwise it is the text form."""
+    """Return whether ``text`` is a ``test.recipe`` (protobuf text).  If not, it is the text form."""
     return _FIELD.match(text) is not None
 
 
@@ -67,19 +74,20 @@ def is_test_recipe(text: str) -> bool:
 def read_recipe(
     text: str, label: str, fmt: str | None = None, folder: Path | None = None, sure: bool = True
 ) -> Model:
-    """Return the model of a text in either language; raise ParseError for an invalid text.
+    """Return the model in a text of either language; raise ParseError for an invalid text.
 
-    label: Name of the text, for errors.
-    fmt: The format of a ``test.recipe``; None to decide by its words, else "tflite".
-    folder: The folder of the files that the text names; None if it must not name any.
-    sure: Whether ``fmt`` holds even if the text has words that only circle has.
+    ``label``: the name of the text, for errors.
+    ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
+    has, otherwise tflite.
+    ``folder``: the folder of the files that the text names; None: it must not name any.
+    ``sure``: False: the words of the text come first, ``fmt`` is used only if they do not decide.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
         model = parse_model(text, label, lambda name, offset, size: files(name)[offset : offset + size])
         declare_opaque(model, label)
         return model
-    from circlekit.recipes.prototext import recipe_reader  # protobuf is slow to import
+    from circlekit.recipes.prototext import recipe_reader  # importing protobuf is slow
 
     if fmt is None or not sure:
         fmt = recipe_reader.recipe_format(text) or fmt or "tflite"
@@ -92,17 +100,24 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that the name of one of the three directories above implies, as ``CircleRecipes``."""
+    """Return the format that the name of one of the three directories above ``path`` implies, else None.
+
+    For example, ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
+    """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}
     return next((f for name in names[:3] for f, start in prefixes.items() if name.startswith(start)), None)
 
 
 def _files_of(folder: Path | None) -> Files:
-    """Return a function that reads the files beside a recipe, and no others."""
+    """Return a function that returns the content of a file in ``folder``, by name, and reads no other files.
+
+    If ``folder`` is None, the function raises ModelError.
+    """
     contents: dict[str, bytes] = {}
 
     def files(name: str) -> bytes:
+        """Return the content of the file ``name``; raise ModelError if it is no plain name."""
         if folder is None:
             raise ModelError("expected a recipe without references to files")
         if not name or Path(name).name != name or name in (".", ".."):

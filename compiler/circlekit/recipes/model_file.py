@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of a model file without running it: for circle-inspect, circle-tensordump and rules.
+"""Properties of a model file, for circle-inspect, circle-tensordump and rules.
 
-Properties are read from the decoded file: the IR may differ from what other programs read.
+They are read from the decoded tables of the file, not from the IR, so that they are what other programs see.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ NO_NAME = "(noname)"
 """ONE's name for a tensor without a name."""
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+"""The codes of the operators that ``ModelFile.conv2d_weights`` lists."""
 
 
 class ModelFile:
-    """A model file.  ``format``: "circle" or "tflite"; ``size``: bytes.
+    """A model file.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
-    Raise FileError if the file cannot be read, FormatError if it is not a flatbuffer with a model; a property
-    or method raises FormatError if the rest of the file is damaged.
+    Raise FileError if the file cannot be read, FormatError if it does not begin like a model.  Properties and
+    methods raise FormatError if the rest of the file is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -51,11 +52,12 @@ class ModelFile:
 
     @cached_property
     def tree(self) -> Tree:
-        """The table Model, as it is in the file."""
+        """The schema's table Model as decoded from the file."""
         return decode(self.data, self.format, self.name)
 
     @property
     def graphs(self) -> list[Tree]:
+        """The tables SubGraph."""
         graphs: list[Tree] = self.tree.get("subgraphs", [])
         return graphs
 
@@ -63,7 +65,7 @@ class ModelFile:
 
     @cached_property
     def codes(self) -> list[str]:
-        """The name of each operator code, ``CUSTOM(name)`` for a custom one."""
+        """The name of each operator code in the file; ``CUSTOM(name)`` for a custom operator."""
         names = []
         for tree in self.tree.get("operator_codes", ()):
             name, custom_code, _ = code_key(tree, self.format)
@@ -72,11 +74,12 @@ class ModelFile:
         return names
 
     def code_of(self, op: Tree) -> str:
+        """Return the name of the operator code of ``op``, a table Operator."""
         index = op.get("opcode_index", 0)
         return self.codes[index] if index < len(self.codes) else f"(invalid: {index})"
 
     def operators(self) -> list[str]:
-        """Return the name of every operator of every graph, as in ``codes``, in order."""
+        """Return the name of each operator of all graphs, see ``codes``, in order."""
         return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
 
     def op_versions(self) -> dict[str, int]:
@@ -92,10 +95,14 @@ class ModelFile:
         return dict(sorted(versions.items()))
 
     def conv2d_weights(self) -> list[tuple[str, str]]:
-        """Return (operator, producer of its weights) of each convolution; CONST for a constant, else ?."""
+        """Return (name of the operator, name of its weights' producer) for each of CONVOLUTIONS.
+
+        In place of a producer, ``CONST`` stands for constant weights, ``?`` for any others.
+        """
         return [pair for graph in self.graphs for pair in self._weights(graph)]
 
     def _weights(self, graph: Tree) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of ``conv2d_weights`` for one graph."""
         operators = graph.get("operators", ())
         tensors = graph.get("tensors", ())
         producers = {int(i): self.code_of(op) for op in operators for i in op.get("outputs", ())}
@@ -111,11 +118,11 @@ class ModelFile:
     # -- tensors -------------------------------------------------------------------------------
 
     def tensors(self) -> list[Tree]:
-        """Return the tensors of all graphs."""
+        """Return the tables Tensor of all graphs."""
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
     def buffer(self, index: int) -> memoryview:
-        """Return the bytes of a buffer, which may be external data; empty for an invalid index."""
+        """Return the bytes of the buffer ``index``, which may be external data; none for a wrong index."""
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}
         data, offset = tree.get("data"), tree.get("offset", 0)
@@ -124,36 +131,37 @@ class ModelFile:
         return self.data[offset : offset + tree.get("size", 0)] if offset > 1 else memoryview(b"")
 
     def buffer_size(self, tensor: Tree) -> int:
-        """Return the size of a tensor's data in bytes; buffer 0 means no data."""
+        """Return the size of the data of ``tensor`` in bytes; buffer 0 stands for no data."""
         index = tensor.get("buffer", 0)
         return len(self.buffer(index)) if index else 0
 
     def constants(self) -> list[str]:
-        """Return the name of every tensor with data, except variables."""
+        """Return the names of all tensors with data, without variables."""
         tensors = (tensor for tensor in self.tensors() if not tensor.get("is_variable", False))
         return [name_of(tensor) for tensor in tensors if self.buffer_size(tensor)]
 
     def tensor_dtypes(self) -> list[tuple[str, str]]:
-        """Return (name, the schema's name of the element type) of every tensor."""
+        """Return (name, name of the element type in the schema) of each tensor."""
         return [(name_of(tensor), str(tensor.get("type", "FLOAT32"))) for tensor in self.tensors()]
 
     def tensor_shapes(self) -> list[tuple[str, str]]:
-        """Return (name, shape as ``[1,-1,3]``) of every tensor; -1 is an unknown dimension."""
+        """Return (name, shape as text) of each tensor, such as ``[1,-1,3]``; -1 is an unknown dimension."""
         return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
 
     # -- validity ------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
-        """Return all violations of the format in the file, by ``check_bytes``."""
+        """Return all violations of the format that ``check_bytes`` finds in the file."""
         return check_bytes(self.data, self.name)
 
 
 def name_of(tensor: Tree) -> str:
+    """Return the name of ``tensor``, or NO_NAME."""
     return str(tensor.get("name") or NO_NAME)
 
 
 def shape_of(tensor: Tree) -> list[int]:
-    """Return the dimensions of ``shape_signature``, or of ``shape`` if the tensor lacks that."""
+    """Return ``shape_signature`` of ``tensor``, or ``shape`` if there is none."""
     dims: Any = tensor.get("shape_signature")
     if dims is None:
         dims = tensor.get("shape", ())
@@ -161,17 +169,20 @@ def shape_of(tensor: Tree) -> list[int]:
 
 
 def count_word(lines: list[str], word: str) -> int:
-    """Return the number of lines that contain ``word`` as a whole word."""
+    """Return how many of ``lines`` contain ``word`` as a whole word."""
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
     return sum(1 for line in lines if pattern.search(line))
 
 
 PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
-"""Vectors of a tensor's quantization that ``hdf5_of`` writes, with their numpy types."""
+"""The vectors of a quantization that ``hdf5_of`` writes, with the numpy dtypes in the HDF5 file."""
 
 
 def data_of(file: ModelFile, tensor: Tree) -> Array | None:
-    """Return a constant in its shape, or its bytes if they do not fit dtype and shape; None without data."""
+    """Return the data of ``tensor`` with its dtype and shape; None without data.
+
+    If the data does not fit dtype and shape, return its bytes.
+    """
     if not file.buffer_size(tensor):
         return None
     data = np.frombuffer(file.buffer(tensor.get("buffer", 0)), np.uint8)
@@ -179,19 +190,19 @@ def data_of(file: ModelFile, tensor: Tree) -> Array | None:
     shape = [int(d) for d in tensor.get("shape", ())]
     if dtype is None or dtype.numpy is None or min(shape, default=0) < 0:
         return data
-    if prod(shape) * dtype.numpy.itemsize != data.size:  # sparse
+    if prod(shape) * dtype.numpy.itemsize != data.size:  # the data is sparse
         return data
     return data.view(dtype.numpy).reshape(shape)
 
 
 def hdf5_of(file: ModelFile) -> bytes:
-    """Return the bytes of an HDF5 file with one group per tensor, named after the tensor.
+    """Return the bytes of an HDF5 file with a group for each tensor of ``file`` that has a name.
 
-    The datasets of a group are ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
-    ``quantized_dimension``, as far as the tensor has them.  In names, ``/`` becomes ``_``; repeated names get
-    a number at the end.  Tensors without a name are left out.
+    A group has those of the datasets ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
+    ``quantized_dimension`` that the tensor has.  Its name is that of the tensor with ``_`` in place of ``/``;
+    a repeated name gets a number at its end.
     """
-    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
     groups: dict[str, dict[str, Array]] = {}
     for tensor in file.tensors():

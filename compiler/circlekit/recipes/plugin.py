@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that runs recipes as tests: ``pytest -p circlekit.recipes.plugin FOLDER``.
 
-A test is a ``test.recipe``, a ``*.ck`` file or each block of rules in it, or a line of a list (``test.lst``,
-or a ``.tsv`` file whose first line is ``recipe<tab>passes``).
+There is a test for each ``test.recipe``, for each block of rules in a ``*.ck`` file (or one for a file
+without blocks), and for each line of a list (``test.lst``, or a ``.tsv`` file whose first line is
+``recipe<tab>passes``).  Options:
 
-    --dredd-recipes DIR    folder of the recipes that lists name, by default the list's; may be repeated
+    --dredd-recipes DIR    folder with the recipes of lists, by default that of the list; may be repeated
     --dredd-passes P,P     passes for recipes that name none
     --dredd-keep DIR       keep the files of each test in DIR/NAME
     --dredd-no-litert      do not compare with LiteRT, even if it is installed
 
-No test is skipped.  Notes on what was not compared are shown with ``-rP``.
+No test is skipped.  pytest's option ``-rP`` shows notes on what was not compared.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the plugin."""
     group = parser.getgroup("dredd", "tests of recipes")
     group.addoption("--dredd-recipes", action="append", default=[], metavar="DIR")
     group.addoption("--dredd-passes", default="", metavar="P,P")
@@ -34,21 +36,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Raise UsageError if ``--dredd-passes`` has an unknown pass."""
     unknown = next(filter(None, map(unknown_pass, _passes_for_all(config))), "")
     if unknown:
         raise pytest.UsageError(f"--dredd-passes: {unknown}")
 
 
 def _passes_for_all(config: pytest.Config) -> list[str]:
+    """Return the passes for recipes that name none."""
     return str(config.getoption("--dredd-passes")).replace(",", " ").split()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Return [a line that says why there is no comparison with LiteRT], or []."""
     reason = litert.why_not_compared(not config.getoption("--dredd-no-litert"))
     return [f"dredd: values are not compared with LiteRT: {reason}"] if reason else []
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Return a collector for a recipe or a list of recipes; None for other files."""
     is_list = file_path.suffix == ".tsv" and file_path.read_bytes().startswith(b"recipe\tpasses")
     if file_path.name == ONE_RECIPE or file_path.suffix in (TEXT, ".lst") or is_list:
         return RecipeFile.from_parent(parent, path=file_path)
@@ -76,6 +82,7 @@ class RecipeItem(pytest.Item):
         self.case = case
 
     def runtest(self) -> None:
+        """Run the test; raise DreddFailure if it fails."""
         keep = self.config.getoption("--dredd-keep")
         folder = None if keep is None else Path(keep) / self.name
         result = run_case(self.case, folder, not self.config.getoption("--dredd-no-litert"))
@@ -85,15 +92,16 @@ class RecipeItem(pytest.Item):
             raise DreddFailure(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
-        """Return the failures; a traceback would show only the runner.  The first line is in the summary."""
+        """Return the failures instead of a traceback, which would show only the runner."""
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return (path, None, the name of the test with its passes)."""
         return self.path, None, f"{self.name}: {' '.join(self.case.passes)}".rstrip(": ")
 
 
 class DreddFailure(Exception):
-    """A failed test; its text is the reason in one line, then the failures with their places."""
+    """A test has failed.  The text has the reason in its first line, then the failures with their places."""
 
     def __init__(self, result: Result) -> None:
         lines = "\n".join(result.failures).splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write models as recipes, in either recipe language."""
+"""Write models as recipes, in both languages."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from circlekit.recipes.prototext.filler_data import Folder
 from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 TEXT_FORM = ".ck"
-"""The extension of the text form; files with any other extension are written in ONE's language."""
+"""The extension of the text form; any other extension stands for ONE's language."""
 
 
 def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample: bool = False) -> None:
-    """Write a recipe from which an equal model of format ``fmt`` can be made.
+    """Write a recipe from which an equal model of the format ``fmt`` can be made.
 
-    A path that ends in ``.ck`` gets the text form, any other one the language of ONE's ``test.recipe``.
-    Large constants become ``.npy`` files beside the recipe; with ``resample``, which needs ONE's language,
-    they become fillers with the same mean and standard deviation instead.  Operators that the format lacks
-    are replaced.  Raise UnsupportedError for a model that the format or the language cannot express,
-    FileError if a file cannot be written.
+    ``path``: with the extension ``.ck`` for the text form, any other for the language of ``test.recipe``.
+    ``resample``: write large constants as random numbers with the same mean and standard deviation, which
+    only ONE's language can express.  Otherwise they become ``.npy`` files beside the recipe.
+    Operators that the format lacks are replaced.  Raise UnsupportedError for a model that the format or the
+    language cannot express, FileError if a file cannot be written.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
     model = model if model.format == fmt else load_bytes(to_bytes(legalize(model, fmt), fmt))
     if target.suffix == TEXT_FORM:
         if resample:
-            raise UnsupportedError(f"{target}: resampling of constants needs ONE's language, not {TEXT_FORM}")
+            raise UnsupportedError(f"{target}: expected a recipe in ONE's language for resampled constants")
         text = _text_form(model, folder)
     else:
         data = memoryview(to_bytes(model, fmt))
@@ -52,6 +52,7 @@ def _text_form(model: Model, folder: Folder) -> str:
     added: dict[int, tuple[str, int]] = {}  # by id of the value: name of its file, offset of its data
 
     def locate(value: Value) -> tuple[str, int] | None:
+        """Add the constant ``value`` to ``folder``; return (name of its file, offset of its data)."""
         if value.data is None:
             return None
         if id(value) not in added:

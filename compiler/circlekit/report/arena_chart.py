@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chart of live activation bytes over the operators of one or two models, as SVG paths."""
+"""Make the chart of live activation bytes over the operators of one or two models, as SVG paths."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 from circlekit.ir.resources.byte_sizes import format_size
 
 WIDTH, HEIGHT = 1000, 220
-"""Units of the drawing, which is stretched to the width of the page."""
+"""The size of the chart in units of the drawing, which is stretched to the width of the page."""
 
 GRID_LINES = 4
+"""The number of horizontal lines above 0."""
 
 
 def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the chart: for each series of live bytes a path as wide as the chart, with a step per operator.
+    """Return the chart of ``series``, which has for each model the live bytes at each operator.
 
-    ``grid``: horizontal lines with their text.  ``peaks``: place of the largest step of each series, in
-    percent of the chart.
+    The keys of the result: ``width``, ``height``; ``paths``, an SVG path for each model with a step
+    for each operator; ``grid``, the height and the text of each horizontal line; ``peaks``, the
+    place of the largest step of each model in percent of the chart.
     """
     top = max((size for each in series for size in each), default=0) or 1
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
@@ -33,6 +35,7 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 
 def _steps(sizes: Sequence[int], top: int) -> str:
+    """Return the path of one model; ``top``: the bytes at the top of the chart."""
     if not sizes:
         return ""
     width = WIDTH / len(sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect what the report shows: models with their figures, changes, and differences of values."""
+"""Collect the content of the report: models with their figures, changes, and differences of values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from circlekit.targets.planners import default_planner
 
 @dataclass
 class Source:
-    """A model of the report.
+    """A model in the report.
 
-    ``path``: the path of its file, with the passes that ran on it, if any.  ``file_size``: bytes; None if it
-    has no file.
+    ``path``: the path of its file, followed by the passes that ran on it, if any.
+    ``file_size``: the size of its file in bytes; None: it has no file.
     """
 
     path: str
@@ -38,7 +38,11 @@ class Source:
 
 @dataclass
 class Side:
-    """One model with its figures; ``title``: "before" or "after", "" if there is only one model."""
+    """One model with its figures.
+
+    ``title``: ``before`` or ``after``; empty if there is only one model.  ``arena``: the memory plan of the
+    main graph.  ``costs``: the cost of each operator.
+    """
 
     title: str
     source: Source
@@ -48,6 +52,7 @@ class Side:
 
     @staticmethod
     def of(title: str, source: Source) -> Side:
+        """Compute the figures of a model."""
         model = source.model
         costs = {op: operator_cost(op) for op in model.ops()}
         arena = plan_memory(model.main, default_planner(model.format))
@@ -56,11 +61,13 @@ class Side:
 
 @dataclass
 class Content:
-    """Everything that is on the page.
+    """The content of the page.
 
-    ``sides``: one or two models.  ``trace``: None if no passes were run; ``structure``: None for one model;
-    ``values``: None if the models were not run.  ``findings``: what a target cannot run, and what its
-    delegate runs, as sentences.
+    ``sides``: one or two models.
+    ``trace``: what each pass changed; None if no passes were run.
+    ``structure``: which operators changed; None for one model.
+    ``values``: differences of values; None if the models were not run.
+    ``findings``: sentences about operators that a target cannot run, and about what its delegate runs.
     """
 
     sides: list[Side]
@@ -80,13 +87,15 @@ def collect(
 ) -> Content:
     """Compute the content of a report.
 
-    Without ``after``, ``passes`` (names of passes and pipelines) make the second model; without both, the
-    report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
-    ``with_values``: whether to run the models.  ``before`` is not changed.  ``target``: the runtimes for
-    which the operators of the last model are listed that do not run; by default the default of its format.
+    ``before``: the first or only model, which is not changed.  ``after``: the second model.
+    ``passes``: names of passes and pipelines; if ``after`` is None, they make the second model.
+    ``records``: the inputs on which values are compared; None: seeded inputs.
+    ``with_values``: whether to run the models and compare values.
+    ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.
+    None: the default target of the model's format.
 
-    Raise RewriteError for an unknown name in ``passes``, UnsupportedError for an unknown target, or if the
-    format lacks an operator of the result.
+    Raise RewriteError for an unknown name in ``passes``; UnsupportedError for an unknown target, or if the
+    format lacks an operator of the second model.
     """
     trace = None
     if after is None and passes:
@@ -107,7 +116,7 @@ def collect(
 
 
 def _findings(model: Model, target: TargetChoice) -> list[str]:
-    """Return a sentence for each operator that a target cannot run, and on what its delegate runs."""
+    """Return a sentence for each operator that a target cannot run, and one about what its delegate runs."""
     sentences: list[str] = []
     for runtime in choose_targets(target, model.format):
         sentences += map(str, find_unsupported(model, runtime))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drawing of a folded graph as plain data, for the script of the page."""
+"""Make the drawing of a folded graph as plain data, for the script of the page."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from circlekit.report.layered_layout import Box, Drawing, draw
 _NAMES = Names()
 
 MAX_LABEL_CHARACTERS = 120
+"""Longer labels are cut to this length."""
 
 
 def graph_drawing(graph: Graph) -> dict[str, Any]:
-    """Return {"groups": list}, in which the first group is the whole graph.
+    """Return {"groups": list}; the first group is the whole graph.
 
-    A group has its label, the range and counts of its operators, its boxes and its edges.  A box is a list of
-    its kind, what it stands for, its layer, and its center: it begins with "op" and an index, "group" and an
-    index, "in" or "out" and a text, or "bend" and 0.  An edge is [boxes from the first to the last, text].
+    A group is a dict with its ``label``, the ``range`` of its operators, how many operators of which
+    ``kinds`` it has, its ``boxes`` and its ``edges``.
+    A box is a list [kind, content, layer, center].  Kind and content are: ``op`` and the index of an
+    operator, ``group`` and the index of a group, ``in`` or ``out`` and the text of a value, ``bend`` and 0.
+    An edge is a list [indices of its boxes from the first to the last, text].
     """
     groups: list[dict[str, Any]] = []
     _add(graph, fold(graph), groups)
@@ -30,7 +33,7 @@ def graph_drawing(graph: Graph) -> dict[str, Any]:
 
 
 def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
-    """Append ``group`` and the groups in it to ``groups``; return the index of ``group``."""
+    """Append ``group`` and all groups in it to ``groups``; return the index of ``group``."""
     number = len(groups)
     groups.append({})
     drawing = draw(graph, group)
@@ -48,6 +51,7 @@ def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
 
 
 def _box(box: Box, numbers: dict[int, int]) -> list[Any]:
+    """Return the list for a box; ``numbers``: the index of each group by its id."""
     place = [box.layer, round(box.x)]
     if isinstance(box.child, Group):
         return ["group", numbers[id(box.child)], *place]
@@ -59,8 +63,10 @@ def _box(box: Box, numbers: dict[int, int]) -> list[Any]:
 
 
 def _edges(drawing: Drawing) -> list[list[Any]]:
+    """Return the lists for the edges."""
     return [[path, "\n".join(_text(value) for value in values)] for path, values in drawing.edges]
 
 
 def _text(value: Value) -> str:
+    """Return name and type of ``value``."""
     return f"{_NAMES.refer(value)[:MAX_LABEL_CHARACTERS]}: {value.type!r}"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold a large graph into groups for its drawing: named scopes, repeated blocks, and stretches of operators.
+"""Fold a large graph into groups for its drawing: named scopes, repeated blocks, or stretches of operators.
 
-Every group is a range in the order of the operators, so that groups do not depend on each other in a circle.
+A scope is a part of names: ``layer_1`` in ``model/layer_1/Relu``.  Every group is a range in the order of the
+operators, so groups never depend on each other in a circle.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ MAX_CHILDREN = 32
 """A graph or group with more operators is folded into groups."""
 
 MAX_SCOPES = 40
-"""Scopes of names are used as groups if there are at most this many."""
+"""Scopes become groups if there are at most this many; a group has at most this many children."""
 
 USUAL_GROUPS = 10
-"""Number of groups, roughly, if neither names nor repetition suggest any."""
+"""About how many groups are made if there are neither scopes nor repeated blocks."""
 
 MAX_CHILD_SHARE = 0.8
-"""A child with more than this part of the operators of its group is replaced by its own children."""
+"""A child with more than this part of the operators of its group is replaced by the child's own children."""
 
 MIN_REPEATS = 3
-"""A sequence of operators is a repeated block if it occurs this often in a row."""
+"""A sequence of operators is a repeated block if it occurs at least so many times in a row."""
 
 MAX_BLOCK_OPERATORS = 256
-"""Largest repeated block that is searched for."""
+"""The largest number of operators of a repeated block."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The operators ``first`` to ``stop`` (exclusive) of a graph.
+    """The operators of a graph with the indices from ``first`` to ``stop`` - 1.
 
-    ``children``: the groups that divide this one, and the indices of single operators.
+    ``children``: the groups into which this group is divided, and the indices of single operators.
     """
 
     label: str
@@ -56,6 +57,12 @@ def fold(graph: Graph) -> Group:
 
 
 class _Folder:
+    """Folds one graph.
+
+    ``scopes``: the scopes of each operator.  ``kinds``: a number for the kind of each operator.
+    ``crossing``: see ``crossing_values``.
+    """
+
     def __init__(self, graph: Graph) -> None:
         self.ops = graph.ops
         self.scopes = [scope_of(op) for op in self.ops]
@@ -64,6 +71,7 @@ class _Folder:
         self.crossing = crossing_values(self.ops)
 
     def group(self, label: str, first: int, stop: int) -> Group:
+        """Return a group of these operators, divided into groups again if it is large."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
         parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
@@ -77,7 +85,7 @@ class _Folder:
         return Group(label, first, stop, self._packed(children))
 
     def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
-        """Put neighbors into groups of their own if there are too many children for one drawing."""
+        """Return ``children``; if there are too many for one drawing, join neighbors to groups."""
         if len(children) <= MAX_SCOPES:
             return tuple(children)
         size = math.ceil(math.sqrt(len(children)))
@@ -85,6 +93,7 @@ class _Folder:
         return tuple(self._joined(chunk) if len(chunk) > 1 else chunk[0] for chunk in chunks)
 
     def _joined(self, children: tuple[Group | int, ...]) -> Group:
+        """Return a group of neighboring children."""
         start, end = children[0], children[-1]
         labels = [self.ops[child].code if isinstance(child, int) else child.label for child in (start, end)]
         first = start if isinstance(start, int) else start.first
@@ -92,9 +101,10 @@ class _Folder:
         return Group(" to ".join(labels), first, stop, children)
 
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return (label, first, stop) of each scope, below the scope that all operators have in common.
+        """Return (label, first, stop) of each scope that is directly below the scopes of all operators.
 
-        Return [] if there are too many scopes, or if a scope is in several places (one named after a class).
+        Return [] if there are too many scopes, or if a scope is in several places, as one is that has the
+        name of a class.
         """
         scopes = self.scopes[first:stop]
         depth = 0
@@ -108,7 +118,10 @@ class _Folder:
         return [(names[a], first + a, first + b) for a, b in pairwise([*starts, len(names)])]
 
     def _by_repetition(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return the repeats of a block and what is around them; [] if they cover less than half of it."""
+        """Return (label, first, stop) of each repeat of a block, and of the operators before and after them.
+
+        Return [] if the repeats cover less than half of the operators.
+        """
         kinds, size = self.kinds[first:stop], stop - first
         best = (0, 0, 0)  # operators covered, start, operators of the block
         for period in range(3, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
@@ -125,7 +138,7 @@ class _Folder:
         return [item for item in (around[0], *blocks, around[1]) if item[1] < item[2]]
 
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return stretches of similar length, cut where the fewest values cross."""
+        """Return (label, first, stop) of stretches of similar length, cut where the fewest values cross."""
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]
         while stop - cuts[-1] > 2 * size:
@@ -134,7 +147,7 @@ class _Folder:
         return [(self._summary(a, b), a, b) for a, b in pairwise([*cuts, stop])]
 
     def _summary(self, first: int, stop: int) -> str:
-        """Return the two most frequent kinds of operators; those that move data come last."""
+        """Return the two most frequent kinds of operators as text; data movement comes last."""
         ops = self.ops[first:stop]
         counts = Counter(op.code for op in ops)
         moves = {op.code for op in ops if op.data_movement}
@@ -143,13 +156,16 @@ class _Folder:
 
 
 def scope_of(op: Op) -> list[str]:
-    """Return the scopes in the name of the first result: model and layer_1 for ``model/layer_1/Relu``."""
+    """Return the scopes in the name of the first result: [model, layer_1] for ``model/layer_1/Relu``."""
     name = op.results[0].name.partition(";")[0] if op.results else ""
     return [part for part in re.split(r"/|::|\.", name) if part][:-1]
 
 
 def crossing_values(ops: Sequence[Op]) -> list[int]:
-    """Return how many results are read later, before each operator and after the last."""
+    """Return for each place between operators how many results from before it are read after it.
+
+    The first place is before the first operator, the last one after the last operator.
+    """
     position = {op: index for index, op in enumerate(ops)}
     changes = [0] * (len(ops) + 1)
     for index, op in enumerate(ops):
@@ -161,7 +177,7 @@ def crossing_values(ops: Sequence[Op]) -> list[int]:
 
 
 def _longest_run(equal: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[int, int]:
-    """Return start and length of the longest run of true elements."""
+    """Return (start, length) of the longest run of True in ``equal``; (0, 0) if there is none."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8)))
     if not edges.size:
         return 0, 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layered layout of one group of a folded graph.
+"""Compute a layered layout of one group of a folded graph.
 
-Operators and groups are boxes in layers; an edge goes from a layer to a later one.  An edge that spans more
-than two layers bends at a point in each layer between.  The order in a layer keeps crossings few (barycenter
-method), then every box moves towards its neighbors.
+Operators and groups are boxes in layers.  An edge goes from a layer to a later layer; in each layer between
+them it has a bend.  The boxes of a layer are ordered so that few edges cross (barycenter method); then every
+box moves towards the boxes to which it is connected.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from circlekit.ir.value import Value
 from circlekit.report.folding import Group
 
 BOX_WIDTH, PORT_WIDTH, BEND_WIDTH = 160, 120, 12
-"""Widths in pixels of an operator or group, of a value that enters or leaves the group, of a bend."""
+"""The widths in pixels of an operator or group, of a value that enters or leaves the group, and of a bend."""
 
 GAP = 22
-"""Pixels between boxes of a layer."""
+"""The distance between the boxes of a layer, in pixels."""
 
 SWEEPS = 6
-"""Passes over all layers, down and up, that improve the order and the places."""
+"""How often all layers are visited, down and up, to improve the order; and as often for the places."""
 
 
 @dataclass
 class Box:
-    """A node of the drawing: a ``child`` of the group, a ``value`` that enters or leaves it, or else a bend.
+    """A node of the drawing.
 
-    ``x``: the center, in pixels.
+    It stands for a ``child`` of the group, or for a ``value`` that enters or leaves it (``is_output``).  If
+    both are None, it is a bend.  ``x``: the center, in pixels.
     """
 
     child: Group | int | None = None
@@ -44,7 +45,10 @@ class Box:
 
 @dataclass
 class Drawing:
-    """Boxes and edges of one group.  An edge: the indices of its boxes (first, bends, last); its values."""
+    """The boxes and edges of one group.
+
+    An edge is (indices of its boxes: the first, its bends, the last; the values that it stands for).
+    """
 
     group: Group
     boxes: list[Box] = field(default_factory=list)
@@ -52,7 +56,7 @@ class Drawing:
 
 
 def draw(graph: Graph, group: Group) -> Drawing:
-    """Return the layout of ``group``, in which each group among its children is one box."""
+    """Return the layout of ``group``; a group among its children is a single box."""
     drawing = Drawing(group, [Box(child, width=BOX_WIDTH) for child in group.children])
     links = _links(graph, group, drawing.boxes)
     _assign_layers(drawing.boxes, links)
@@ -67,7 +71,10 @@ def draw(graph: Graph, group: Group) -> Drawing:
 
 
 def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int], list[Value]]:
-    """Return the values between each pair of boxes; add a box for each value from or to the outside."""
+    """Return {(index of a box, index of a box that reads it): the values between them}.
+
+    Add to ``boxes`` a box for each value that enters or leaves the group.
+    """
     ops = graph.ops
     owner: dict[int, int] = {}  # the box of each operator of the group
     for number, child in enumerate(group.children):
@@ -93,7 +100,10 @@ def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int]
 
 
 def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> None:
-    """Put each box below all boxes that it reads, and values that enter right above their first reader."""
+    """Set the layer of each box: below all boxes that it reads.
+
+    A value that enters the group stands in the layer before that of its first reader.
+    """
     below: dict[int, list[int]] = defaultdict(list)
     above: dict[int, list[int]] = defaultdict(list)
     for start, end in links:
@@ -112,7 +122,7 @@ def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> No
 
 
 def _place(drawing: Drawing) -> None:
-    """Order the boxes of each layer, then set their places."""
+    """Order the boxes of each layer, and set their places (``Box.x``)."""
     boxes = drawing.boxes
     layers: list[list[int]] = [[] for _ in range(max((box.layer for box in boxes), default=-1) + 1)]
     for number, box in enumerate(boxes):
@@ -138,11 +148,12 @@ def _place(drawing: Drawing) -> None:
 
 
 def _mean(numbers: Sequence[float], default: float) -> float:
+    """Return the mean of ``numbers``, or ``default`` if there are none."""
     return sum(numbers) / len(numbers) if numbers else default
 
 
 def _pack(boxes: Sequence[Box], layer: Sequence[int]) -> None:
-    """Put the boxes of a layer side by side around 0."""
+    """Put the boxes of a layer side by side, with their middle at 0."""
     total = sum(boxes[n].width for n in layer) + GAP * (len(layer) - 1)
     x = -total / 2
     for number in layer:
@@ -151,14 +162,14 @@ def _pack(boxes: Sequence[Box], layer: Sequence[int]) -> None:
 
 
 def _settle(boxes: Sequence[Box], layer: Sequence[int], wanted: Sequence[float]) -> None:
-    """Move each box as near to ``wanted`` as its neighbors in the layer allow.
+    """Move each box of a layer as near to its place in ``wanted`` as its neighbors allow.
 
     Boxes that would overlap form a block around the mean of their wanted places (pool adjacent violators).
     """
     offsets = [0.0]
     for left, right in pairwise(layer):
         offsets.append(offsets[-1] + (boxes[left].width + boxes[right].width) / 2 + GAP)
-    blocks: list[tuple[float, int]] = []  # place of the first box that suits all on average, number of boxes
+    blocks: list[tuple[float, int]] = []  # (mean wanted place, without offsets; number of boxes)
     for place, offset in zip(wanted, offsets, strict=True):
         mean, count = place - offset, 1
         while blocks and blocks[-1][0] > mean:

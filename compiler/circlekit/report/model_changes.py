@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what changed between two models: what each pass rewrote, and which operators are in both."""
+"""Find the changes between two models: what each pass rewrote, and which operators are in both models."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from circlekit.targets.findings import choose_targets
 
 @dataclass
 class PassChanges:
-    """What one pass did: number of rewrites, operators as text that are gone, and those that are new.
+    """The changes that one pass made.
 
-    An operator whose text changed, for example because it reads another value, is in both lists.
+    ``rewrites``: how many.  ``removed``, ``added``: the operators that are gone and those that are new, as
+    text.  An operator whose text changed, for example because it reads another value, is in both lists.
     """
 
     name: str
@@ -31,15 +32,16 @@ class PassChanges:
 
 
 OpName = tuple[str, str]
-"""Name of the graph, and of the first result of an operator."""
+"""An operator: (name of its graph, name of its first result)."""
 
 
 @dataclass
 class PassTrace:
-    """What passes changed.  ``passes``: those that changed something, in the order of their first change.
+    """The changes that passes made.
 
-    ``makers``: the pass that made or last changed an operator of the result; ``removers``: the pass that
-    first removed or changed an operator of the original.
+    ``passes``: the passes that changed something, in the order of their first change.
+    ``makers``: for operators of the result, the pass that made or last changed them.
+    ``removers``: for operators of the original, the pass that first removed or changed them.
     """
 
     passes: list[PassChanges]
@@ -59,6 +61,7 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
     texts = _texts(model)
 
     def record(name: str, changes: int) -> None:
+        """Compare the model with that before the pass ``name``; the driver calls this after each pass."""
         nonlocal texts
         if not changes:
             return
@@ -81,19 +84,21 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
 
 
 def op_name(op: Op) -> OpName:
+    """Return the names by which ``op`` is identified."""
     return op.graph.name if op.graph is not None else "", op.results[0].name if op.results else op.code
 
 
 def _texts(model: Model) -> dict[OpName, str]:
+    """Return the text of each operator."""
     return {op_name(op): print_op(op) for op in model.ops()}
 
 
 @dataclass
 class Structure:
-    """Operators of two models as text, matched by number of the graph and name of the first result.
+    """The operators of two models, matched by the index of the graph and the name of the first result.
 
-    ``state``: for each operator of both models, kept, changed, removed or added.  ``changed``: the texts
-    before and after.
+    ``state``: for each operator of both models, ``kept``, ``changed``, ``removed`` or ``added``.
+    ``kept``, ``removed``, ``added``: texts of operators.  ``changed``: (text before, text after).
     """
 
     state: dict[Op, str]
@@ -128,7 +133,7 @@ def compare_structure(before: Model, after: Model) -> Structure:
 
 
 def _by_name(model: Model) -> dict[tuple[int, str], Op]:
-    """Return operators by number of their graph and name of their first result, made unique."""
+    """Return operators by (index of their graph, name of their first result); repeated names get a "'"."""
     ops: dict[tuple[int, str], Op] = {}
     for number, graph in enumerate(model.graphs):
         for op in graph:

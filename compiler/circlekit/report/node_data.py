@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost and differences of operators in the format of Model Explorer's node data.
+"""Write costs and differences of operators in Model Explorer's format for node data.
 
-https://github.com/google-ai-edge/model-explorer: a JSON object from graph names to ``{"name", "results",
-"gradient"}``; results are numbers by the position of the operator in its graph.
+The format (https://github.com/google-ai-edge/model-explorer) is a JSON object by name of the graph::
+
+    {"main": {"name": "MACs", "results": {"0": {"value": 1024}}, "gradient": [...]}}
+
+The keys of ``results`` are the indices of operators in their graph.
 """
 
 from __future__ import annotations
@@ -19,24 +22,28 @@ MEASURES: dict[str, tuple[str, Callable[[Op], float]]] = {
     "macs": ("MACs", lambda op: operator_cost(op).macs),
     "bytes": ("bytes moved", lambda op: operator_cost(op).moved_bytes),
 }
-"""{name: (title, function of an operator)} of what is known without running the model."""
+"""{name: (title, function of an operator)} for measures that need no run of the model."""
 
 GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff8a3d"}]
 
 
 def cost_data(model: Model, measure: str) -> dict[str, Any]:
-    """Return the node data of ``measure``, a name in MEASURES."""
+    """Return the node data of ``measure``, a key of MEASURES."""
     title, function = MEASURES[measure]
     return _node_data(model, title, function)
 
 
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
-    """Return node data of ``errors``, by the name of an operator's first result, without infinite ones."""
+    """Return the node data of ``errors``: {name of an operator's first result: relative difference}.
+
+    Infinite differences are left out.
+    """
     title = "relative difference"
     return _node_data(model, title, lambda op: errors.get(op.results[0].name if op.results else ""))
 
 
 def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:
+    """Return the node data of a function of operators, without numbers that are None or not finite."""
     data = {}
     for graph in model.graphs:
         values = {str(index): measure(op) for index, op in enumerate(graph)}

@@ -7,22 +7,24 @@ from circlekit.ir.op import Op
 from circlekit.ir.text.lexer import quoted
 
 MAX_TEXT_CHARACTERS = 400
-"""Longer lines of operators are cut."""
+"""Longer texts are cut to this length."""
 
 
 def shortened(text: str) -> str:
+    """Return ``text``, cut and with "..." at its end if it is too long."""
     return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}..."
 
 
 def result_name(op: Op) -> str:
+    """Return the name of the first result as text; "" if there is none."""
     return value_name(op.results[0].name) if op.results else ""
 
 
 def value_name(name: str) -> str:
-    """Return ``%name``, quoted if it needs it, and shortened."""
+    """Return ``%name``, in quotes if the text form needs them, and shortened."""
     return shortened(quoted("%", name))
 
 
 def result_type(op: Op) -> str:
-    """Return dtype and shape of the first result."""
+    """Return dtype and shape of the first result as text; "" if there is none."""
     return repr(op.results[0].type) if op.results else ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Render the report as one HTML page that needs no network.
 
-Names in a model come from strangers.  The template escapes every text, the data of the script cannot end its
-element, and a content security policy allows no script but the page's own.
+Names in a model may contain anything.  So the template escapes every text, the script's data contains nothing
+that could end its HTML element, and a content security policy allows only the page's own script.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from circlekit.report.operator_texts import value_name
 from circlekit.report.script_data import script_data
 
 TEMPLATE = Path(__file__).parent / "template"
+"""The folder with the template, the style and the script of the page."""
 
 
 def require_jinja() -> None:
-    """Raise UnsupportedError, which names the extra, if jinja2 is not installed."""
+    """Raise UnsupportedError, which says what to install, if jinja2 is not installed."""
     try:
         import jinja2  # noqa: F401  # optional: only reports need it
     except ImportError:
@@ -33,7 +34,7 @@ def require_jinja() -> None:
 
 
 def render(content: Content) -> bytes:
-    """Return the page as UTF-8; the same content gives the same bytes.  Raise as ``require_jinja`` does."""
+    """Return the page in UTF-8; the same content gives the same bytes.  Errors: see ``require_jinja``."""
     require_jinja()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # optional: only reports need it
     from markupsafe import Markup  # comes with jinja2
@@ -67,26 +68,28 @@ def render(content: Content) -> bytes:
 
 
 def json_for_script(data: Any) -> str:
-    """Return JSON that contains nothing which HTML could take for a tag or a comment."""
+    """Return ``data`` as JSON without the characters <, > and &, which have a meaning in HTML."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def visible(item: Any) -> Any:
-    """Escape control characters in a text: they could hide or reorder what the reader sees."""
+    """Return ``item``; if it is a text, with control characters escaped, which could hide or reorder text."""
     if type(item) is not str or item.isprintable():
         return item
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in item)
 
 
 def number(count: int) -> str:
+    """Return ``count`` with commas between groups of three digits."""
     return f"{count:,}"
 
 
 def percent(share: float) -> str:
+    """Return ``share`` with one digit after the decimal point."""
     return f"{share:.1f}"
 
 
 def difference(amount: float | None) -> str:
-    """Return a difference of values as text with three digits; "-" if there is none to show."""
+    """Return a difference of values as text with three digits; "-" for None."""
     return "-" if amount is None else f"{amount:.3g}"

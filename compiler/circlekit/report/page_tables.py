@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the page as plain data: strings, numbers, lists and dicts."""
+"""Make the tables of the page as plain data: strings, numbers, lists and dicts."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from circlekit.report.content import Content, Side
 from circlekit.report.operator_texts import result_name, result_type, shortened
 
 MAX_LISTED = 200
-"""Lists of operators in the report end after this many, and say so."""
+"""Longer lists of operators are cut to this length, and say so."""
 
 MAX_ROWS = 1000
-"""The table of costs has the most expensive operators, up to this many."""
+"""The table of costs shows at most this many operators, the most expensive ones."""
 
 _NAMES = Names()
 
 
 def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
-    """Return (name, one cell for each model); a cell is a list of lines."""
+    """Return the rows of the summary: (name, one cell for each model); a cell is a list of lines."""
 
     def row(name: str, cell: Callable[[Side], list[str] | str]) -> tuple[str, list[list[str]]]:
+        """Return one row; ``cell``: returns the lines or the only line for a model."""
         cells = [cell(side) for side in content.sides]
         return name, [[text] if isinstance(text, str) else text for text in cells]
 
     def count(number: int | None) -> str:
+        """Return a number with commas; None stands for a model without a file."""
         return "no file" if number is None else f"{number:,}"
 
     return [
@@ -54,7 +56,10 @@ def described(values: Sequence[Value]) -> list[str]:
 
 
 def kind_rows(content: Content) -> list[dict[str, Any]]:
-    """Return the counts of each kind of operator, the largest first; ``widths``: of bars, in percent."""
+    """Return a row for each kind of operator, the most frequent first.
+
+    The keys: ``kind``, ``counts`` (one for each model), ``widths`` (of the bars, in percent).
+    """
     counts = [side.summary.ops for side in content.sides]
     largest = max((n for each in counts for n in each.values()), default=1)
     kinds = {kind for each in counts for kind in each}
@@ -66,7 +71,7 @@ def kind_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def pass_rows(content: Content) -> list[dict[str, Any]]:
-    """Return what each pass changed."""
+    """Return a row for each pass that changed something; [] if no passes were run."""
     return [
         {
             "name": each.name,
@@ -80,7 +85,7 @@ def pass_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def structure_rows(content: Content) -> list[dict[str, Any]]:
-    """Return the removed, added, changed and kept operators; [] if there is only one model."""
+    """Return a row each for removed, added, changed and kept operators; [] if there is only one model."""
     structure = content.structure
     if structure is None:
         return []
@@ -94,13 +99,13 @@ def structure_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def listed(lines: Sequence[str]) -> list[str]:
-    """Shorten a list, and the lines in it."""
+    """Return ``lines``, each shortened; a long list ends with how many more there are."""
     shown = [shortened(line) for line in lines[:MAX_LISTED]]
     return shown if len(lines) <= MAX_LISTED else [*shown, f"... and {len(lines) - MAX_LISTED} more"]
 
 
 def cost_tables(content: Content) -> list[dict[str, Any]]:
-    """Return the table of operators of each model: position, kind, result, shape, cost, share of the MACs."""
+    """Return for each model the table of its operators, with their costs and shares of the MACs."""
     tables = []
     for number, side in enumerate(content.sides):
         total = side.summary.macs or 1
@@ -123,7 +128,10 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 
 
 def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
-    """Return (title, rows) of the errors of a quantized model; the first row is the header."""
+    """Return (title, rows) of the tables of quantization errors; the first row is the header.
+
+    Return [] unless the second model is a quantized form of the first.
+    """
     judgement = content.values.judgement if content.values is not None else None
     if judgement is None:
         return []
@@ -135,7 +143,7 @@ def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
 
 
 def arena_tables(content: Content) -> list[dict[str, Any]]:
-    """Return the arena of each model: its size, the peak of live activations and the tensors that make it."""
+    """Return for each model the size of its arena, the peak of live activations, and what lives there."""
     tables = []
     for side in content.sides:
         arena, ops = side.arena, side.source.model.main.ops

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect what the script of the page draws, as plain data: graphs, operators, live bytes."""
+"""Collect the data of the page's script: graphs, operators, live bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from circlekit.report.operator_texts import result_name, result_type, shortened
 from circlekit.targets.cost import OperatorCost
 
 LARGEST_ERROR = 1e300
-"""Stands for an infinite relative difference: JSON has no infinity."""
+"""The number that stands for larger and infinite relative differences, because JSON has no infinity."""
 
 
 def script_data(content: Content) -> dict[str, Any]:
-    """Return what the script of the page draws: graphs, operators, live bytes."""
+    """Return the data of the script as JSON values: for each model its title, live bytes and graphs."""
     layers = content.values.layers if content.values is not None else ()
     errors = {layer.name: min(layer.relative, LARGEST_ERROR) for layer in layers}
     return {
@@ -35,6 +35,10 @@ def script_data(content: Content) -> dict[str, Any]:
 
 
 def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float]) -> dict[str, Any]:
+    """Return the name, the operators and the drawing of ``graph``.
+
+    ``errors``: {name of a result in the main graph: relative difference}.
+    """
     is_main = graph is side.source.model.main
     authors: dict[OpName, str] = {}
     if content.trace is not None:
@@ -57,7 +61,7 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
 
 
 def category(op: Op, cost: OperatorCost) -> str:
-    """Return what the color of an operator shows: compute (it has MACs), movement, elementwise or other."""
+    """Return the class by which an operator is colored: ``compute`` (it has MACs), ``movement``, ... ."""
     if cost.macs:
         return "compute"
     return "movement" if op.data_movement else "elementwise" if op.elementwise else "other"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the values of two models, for each output and for each result that both models name."""
+"""Compare the values of two models: of each output, and of each result whose name is in both models."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import equal_within
 
 GOOD_SQNR = 20.0
-"""From this ratio of signal to quantization noise on, in dB, the report shows a quantized model as good."""
+"""A quantized model is shown as good if its signal-to-quantization-noise ratio is at least this, in dB."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two arrays of one name are apart.
+    """The difference of two arrays with the same name.
 
-    ``inputs``: the label of the input set.  ``absolute``: the largest difference of two elements.
-    ``relative``: the same, relative to the largest magnitude of the reference.  ``cosine``: see Similarity.
+    ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements.
+    ``relative``: ``absolute`` divided by the largest magnitude of the reference.
+    ``cosine``: the cosine similarity (see Similarity), None if there is none.
     ``allowed``: the tolerated absolute difference, None for layers.
     """
 
@@ -37,19 +38,22 @@ class Difference:
 
     @property
     def is_within(self) -> bool:
+        """Whether the difference is tolerated; True for layers."""
         return self.allowed is None or self.absolute <= self.allowed
 
 
 @dataclass
 class ValueComparison:
-    """The differences of ``outputs``, and of ``layers``: results that both models name, on one set of inputs.
+    """The differences of the values of two models.
 
-    Layers are in the order of the second model.
-    ``verdict``: a sentence: the largest difference of equal outputs, the output that differs, or why outputs
-    were not compared.  ``is_equal``: whether the outputs are equal; for a float model and its quantized form,
-    whether the error is small; None if nothing was compared.  ``notes``: differences of the interface, and
-    what the comparison does not prove.  ``judgement``: the errors of a quantized model; None if the models
-    have the same types.
+    ``outputs``: the differences of outputs.  ``layers``: those of results whose name is in both models, on
+    one set of inputs, in the order of the second model.
+    ``verdict``: a sentence with the largest difference of equal outputs, or the output that differs, or the
+    reason why outputs were not compared.
+    ``is_equal``: whether the outputs are equal; for a float model and its quantized form, whether the error
+    is small; None if nothing was compared.
+    ``notes``: differences of the interface, and what the comparison does not prove.
+    ``judgement``: the errors of a quantized model; None if the models have the same types.
     """
 
     verdict: str
@@ -61,13 +65,11 @@ class ValueComparison:
 
 
 def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
-    """Compare two models on ``records``, by default on seeded normal, boundary and zero inputs.
+    """Compare two models on ``records``; None: on seeded normal, boundary and zero inputs.
 
-    Layers are compared on the first set of inputs, which is the normal one by default.
-
-    Values of different types, as those of a float model and of its quantized form, are compared as real
-    numbers; the second model then gets the inputs of the first one quantized.  A model that cannot be run is
-    not an error: the verdict says so.
+    Layers are compared on the first record, by default the normal inputs.
+    A float model and its quantized form are compared as real numbers; the second model gets the quantized
+    inputs of the first.  If a model cannot be run, no error is raised; the verdict says so.
     """
     try:
         judge = Judge(before, after, records, with_layers=True) if is_quantized_form(before, after) else None
@@ -97,6 +99,7 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
 
 
 def _verdict(comparison: Comparison) -> str:
+    """Return the verdict for models with the same types."""
     worst = comparison.worst
     if not comparison.equal:
         return f"different: {worst or comparison.interface[0]}"
@@ -106,6 +109,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _differences(outcomes: Sequence[Outcome], is_layer: bool = False) -> list[Difference]:
+    """Return the differences in ``outcomes``, without those of arrays that could not be compared."""
     return [
         Difference(
             outcome.name,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of ``test.recipe``, which define a constant by a tag and arguments: read and write them.
+"""Read and write the fillers of ``test.recipe``.  A filler defines a constant by a tag and arguments.
 
 - ``constant``: all elements are equal to the first argument.
 - ``explicit``: the arguments are the elements.
-- ``gaussian``: normal numbers; arguments are mean and standard deviation.  The seed follows from the names of
-  graph and operand, so a recipe gives the same bytes on every machine.
-- ``base64``: the argument is the bytes; not in ONE.
-- ``file``: the argument is the name of an ``.npy`` file beside the recipe; not in ONE.
+- ``gaussian``: normal numbers; the arguments are mean and standard deviation.  The seed is made from the
+  names of graph and operand, so a recipe gives the same bytes on every machine.
+- ``base64``: the argument is the bytes in base64; ONE does not have this tag.
+- ``file``: the argument is the name of an ``.npy`` file beside the recipe; ONE does not have this tag.
 """
 
 from __future__ import annotations
@@ -30,32 +30,35 @@ from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import decode_strings, encode_strings, packed, unpacked
 
 Files = Callable[[str], bytes]
-"""Returns the content of a file that a recipe names."""
+"""A function that returns the content of a file that a recipe names."""
 
 SCRATCH_BYTES_PER_ELEMENT = 8
-"""Temporary memory while a constant is made."""
+"""The temporary memory for each element while a constant is made."""
 
 INVALID_NPY = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
-"""What numpy raises for an invalid .npy file, whose header is a Python literal."""
+"""The errors that numpy raises for an invalid .npy file, whose header is a Python literal."""
 
 EMPTY_STRING_BYTES = 64
-"""Memory of an empty string while a tensor of strings is made."""
+"""The memory of an empty string while a tensor of strings is made."""
 
 MAX_LISTED = 64
-"""Largest number of elements, or bytes if their type is unknown, that is listed in the recipe."""
+"""The largest number of elements that a recipe lists; of bytes, if the type of the elements is unknown."""
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
+"""All tags."""
 
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
+"""TRUE and FALSE are the words for elements of BOOL."""
 
 # -- data from fillers -------------------------------------------------------------------------
 
 
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
-    """Return the data of a constant of ``count`` elements, as a file stores it; base64 ignores ``count``.
+    """Return the data of a constant as a model file stores it.
 
-    ``tag``, ``args``: of the filler.  ``seed``: for gaussian.  ``files``: reads a file beside the recipe.
+    ``tag``, ``args``: the filler.  ``count``: the number of elements; base64 ignores it.
+    ``seed``: the seed for gaussian.  ``files``: reads a file beside the recipe.
     Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
     """
     if tag not in FILLERS:
@@ -76,19 +79,22 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
-        raise ModelError(f"{tag} cannot make {dtype.name}")
+        raise ModelError(f"{tag}: expected a type of integers, floats or BOOL, got {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
 
 
 def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
-    """Return the elements of filler ``constant`` or ``explicit``; zeros follow those that explicit lists."""
+    """Return the elements of the filler ``constant`` or ``explicit``.
+
+    If explicit lists fewer elements than ``count``, zeros follow.
+    """
     made = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
     need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + made.itemsize), f"{count} elements of {tag}")
     count_memory(count * made.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
-    arguments = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
+    arguments = args[:1] if tag == "constant" else args  # in ONE's recipes constant may have more arguments
     if dtype is DType.BOOL:
         numbers: list[float] = [_bool(text) for text in arguments]
     else:
@@ -101,24 +107,27 @@ def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
 
 
 def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array:
-    """Return normal numbers of given mean and standard deviation; integers are truncated and clipped."""
+    """Return normal numbers; for integers they are truncated and clipped to the range of ``dtype``."""
     if len(args) != 2:
         raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
     if dtype is DType.BOOL:
-        raise ModelError("gaussian cannot make BOOL")
+        raise ModelError("gaussian: expected a type of integers or floats, got BOOL")
     values = fill("gaussian", [_float(a) for a in args], {}, DType.FLOAT64, [count], seed)
     if not dtype.is_integer:
         with np.errstate(over="ignore"):
             return values.astype(dtype.numpy)
     if np.isnan(values).any():
-        raise ModelError(f"gaussian cannot make {dtype.name} of nan")
+        raise ModelError(f"gaussian: expected numbers for {dtype.name}, got nan")
     low, high = map(float, dtype.limits)
-    highest = high if dtype.bits < 64 else float(np.nextafter(high, 0))  # no float64 is 2**63 - 1
+    highest = high if dtype.bits < 64 else float(np.nextafter(high, 0))  # float64 cannot hold 2**63 - 1
     return np.clip(np.trunc(values), low, highest).astype(np.int8 if dtype.numpy is None else dtype.numpy)
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
-    """Return the data of an ``.npy`` file; ModelError if the file is invalid or does not fit the constant."""
+    """Return the data in an ``.npy`` file.
+
+    Raise ModelError if the file is invalid, or if its array does not fit the constant.
+    """
     if len(args) != 1:
         raise ModelError(f"file: expected one name, got {len(args)} arguments")
     name, data = args[0], files(args[0])
@@ -136,6 +145,7 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
 
 
 def _bool(text: str) -> bool:
+    """Return the truth value of an argument; raise ModelError if it has none."""
     word = text.strip().lower()
     if word not in TRUE | FALSE and not word.lstrip("-").isdigit():
         raise ModelError(f"expected true or false, got {word!r}")
@@ -143,7 +153,10 @@ def _bool(text: str) -> bool:
 
 
 def _float(text: str) -> float:
-    """Return a number as C++ reads it: ``1``, ``-.5e3``, ``0.1f``, ``inf``, ``nan``, ``0x1f``."""
+    """Return the number in an argument, written as in C++: ``-.5e3``, ``0.1f``, ``inf``, ``0x1f``.
+
+    Raise ModelError for other texts.
+    """
     body = text.strip()
     if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
         return float(int(body, 16))
@@ -156,7 +169,10 @@ def _float(text: str) -> float:
 
 
 def _integer(text: str, dtype: DType) -> int:
-    """Return an integer of the range of ``dtype``; a fraction is truncated, as in ONE."""
+    """Return the integer in an argument; a fraction is truncated, as in ONE.
+
+    Raise ModelError for other texts and numbers outside of the range of ``dtype``.
+    """
     body = text.strip()
     if len(body) <= 40 and body.lstrip("+-").isdigit():
         number = int(body)
@@ -177,7 +193,8 @@ def _integer(text: str, dtype: DType) -> int:
 class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
-    files: Content of each file.  offsets: Position of the elements in each file, after its header.
+    ``stem``: the begin of the files' names.  ``files``: the content of each file by name.
+    ``offsets``: where the elements begin in each file, after the header, in bytes.
     """
 
     def __init__(self, stem: str) -> None:
@@ -196,11 +213,11 @@ class Folder:
 
 
 def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | None, resample: bool) -> Tree:
-    """Return the filler for a constant of the bytes ``data``, as tag and arguments.
+    """Return the filler, a tree with ``tag`` and ``arg``, for a constant with the bytes ``data``.
 
-    count: Number of its elements, None if unknown.
-    folder: Gets large constants as files; if None, they are written as base64.
-    resample: Replace large constants by normal numbers of the same mean and standard deviation.
+    ``count``: the number of elements, None if it is unknown.
+    ``folder``: gets large constants as files; None: they are written in base64.
+    ``resample``: replace large constants by normal numbers with the same mean and standard deviation.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)
@@ -222,7 +239,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return a filler that lists the elements, or one of them if all are equal; None if that is too long."""
+    """Return a filler that lists the elements, or one if all are equal; None if the list is too long."""
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
         return None
@@ -232,7 +249,7 @@ def _listing(array: Array) -> Tree | None:
 
 
 def _strings(data: Array) -> list[bytes] | None:
-    """Return the strings of a buffer that ``encode_strings`` would make; None for any other buffer."""
+    """Return the strings in a buffer; None if ``encode_strings`` would not make just this buffer of them."""
     try:
         strings: list[bytes] = decode_strings(data).tolist()
     except ModelError:
@@ -241,7 +258,7 @@ def _strings(data: Array) -> list[bytes] | None:
 
 
 def _elements(data: Array, dtype: DType, count: int) -> Array | None:
-    """Return the elements; None if fillers cannot make these bytes."""
+    """Return the elements in the bytes ``data``; None if fillers cannot make these bytes."""
     if dtype.is_integer and dtype.numpy is None:
         numbers = unpacked(data, dtype)[:count]
         return numbers if np.array_equal(packed(numbers, dtype), data) else None
@@ -261,9 +278,9 @@ def _is_uniform(array: Array) -> bool:
 
 
 def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
-    """Return the table SparsityParameters and the data of ``dense``, an array of rank 1 or more.
+    """Return (table SparsityParameters, data) for the sparse form of ``dense``, an array of rank 1 or more.
 
-    The last dimension is compressed: elements whose bits are all zero are left out; -0.0 is stored.
+    The last dimension is compressed: elements whose bits are all zero are not stored; -0.0 is stored.
     """
     bits = dense.view(f"u{dense.dtype.itemsize}")
     is_stored = bits != 0
@@ -279,7 +296,7 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
 
 
 def stored_count(sparsity: Tree) -> int:
-    """Return the number of elements that a file stores for a constant with this table SparsityParameters."""
+    """Return how many elements a file stores for a constant with the table ``sparsity``."""
     count = 1
     for dimension in sparsity["dim_metadata"]:
         if dimension["format"] == "DENSE":

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message types of ``test.recipe``, and the names of operators and options in it.
 
-A field of ``_MESSAGES`` is ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.  A type
-is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of the
-schema.  The fields after the bar are not in ONE's language; they make it possible to express every model.
+A field in ``_MESSAGES`` is written ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.
+Its type is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of
+the schema.  ONE's language does not have the fields after the bar, without which some models could not be
+expressed.
 
-By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
-options is the code in lower case (``arg_max_options``).  The tables of this module are the exceptions.
+By default, the type of an operator is its code in camel case (``ArgMax`` for ``ARG_MAX``), and the field of
+its options is its code in lower case with ``_options`` (``arg_max_options``).  The tables in this module hold
+the exceptions.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SPELLINGS: Final = {
     "TOPK_V2": "TopKV2", "BATCH_TO_SPACE_ND": "BatchToSpaceND", "SPACE_TO_BATCH_ND": "SpaceToBatchND",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
 }  # fmt: skip
-"""Operator types that are not the code in camel case."""
+"""By code, the types of operators that are not the code in camel case."""
 
 OPTION_FIELDS: Final = {
     "ARG_MAX": "argmax", "ARG_MIN": "argmin", "AVERAGE_POOL_2D": "averagepool2d", "CONV_2D": "conv2d",
@@ -38,16 +40,16 @@ OPTION_FIELDS: Final = {
     "LESS_EQUAL": "lessequal", "MAX_POOL_2D": "maxpool2d", "MIRROR_PAD": "mirrorpad", "NOT_EQUAL": "notequal",
     "ONE_HOT": "onehot", "REVERSE_V2": "reversev2",
 }  # fmt: skip
-"""Fields of options, without ``_options``, that are not the code in lower case."""
+"""By code, the fields of options, without ``_options``, that are not the code in lower case."""
 
 RENAMED: Final = {
     ("", "fused_activation_function"): "activation",
     ("SqueezeOptions", "squeeze_dims"): "squeeze_dim",
 }
-"""Names in recipes of the fields of an options table ("" for any table)."""
+"""{(table of options, or "" for all tables; field of the schema): its name in recipes}."""
 
 ALIASES: Final = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
-"""Alternative names of fields in recipes for circle."""
+"""{field of the schema: a second name that recipes for circle may use}."""
 
 DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("", "padding"): "VALID",
@@ -61,15 +63,18 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
     ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
 }  # fmt: skip
-"""Defaults in recipes that differ from the schema's."""
+"""{(table of options, or "" for all tables; field): default}, where recipes and the schema differ."""
 
 
 Options = Mapping[str, Any]
+"""The options of a custom operator in a recipe: {field: value}."""
+
 FLOAT32, INT32, INT64 = 0, 2, 4
-"""Element types in the options of custom operators."""
+"""The numbers of element types in the options of custom operators."""
 
 
 def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
+    """Return the FlexBuffers map of the options of MaxPoolWithArgmax."""
     return {
         "ksize": [1, options["filter_width"], options["filter_height"], 1],
         "strides": [1, options["stride_w"], options["stride_h"], 1],
@@ -96,35 +101,35 @@ CUSTOM: Final[Mapping[str, tuple[str, Callable[[Options], dict[str, FlexValue]]]
     "MatrixBandPart": ("", lambda _: {"T": FLOAT32, "Tindex": INT64}),
     "MaxPoolWithArgmax": ("max_pool_with_argmax_options", _max_pool_with_argmax),
 }
-"""{custom operator: (field of its options in recipes or "", function that makes its FlexBuffers map)}."""
+"""{custom operator: (field of its options in recipes, or ""; function that makes its FlexBuffers map)}."""
 
 
 @cache
 def operator_types(fmt: str) -> Mapping[str, str]:
-    """Return the schema's code for every type of operator in recipes of a format."""
+    """Return {type of an operator in recipes for the format ``fmt``: its code in the schema}."""
     return {type_of(code): code for code in enumeration("BuiltinOperator", fmt).numbers}
 
 
 def type_of(code: str) -> str:
-    """Return the type of an operator in a recipe."""
+    """Return the type in recipes of the operators with ``code``."""
     words = code.split("_")
     return SPELLINGS.get(code) or "".join(w[0] + w[1:].lower() if w[0].isalpha() else w for w in words)
 
 
 def option_field(code: str) -> str:
-    """Return the name of the field with an operator's options."""
+    """Return the name of the field with the options of the operators with ``code``."""
     return OPTION_FIELDS.get(code, code.lower()) + "_options"
 
 
 def option_table(code: str) -> str | None:
-    """Return the schema's table for an operator's options; None if it has none."""
+    """Return the schema's table for the options of the operators with ``code``; None if they have none."""
     declared = REGISTRY.get(code)
     return (declared and declared.options) or _tables().get(code.replace("_", "").lower())
 
 
 @cache
 def _tables() -> Mapping[str, str]:
-    """Return {operator in lower case without _: options table}, as undeclared operators are named."""
+    """Return {code in lower case without _: table of options}, for operators without a declaration."""
     return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
 
 
@@ -161,13 +166,13 @@ _MESSAGES: Final = {
 }
 
 VECTOR_MESSAGES: Final = ("Shape", "Signature")
-"""Messages for which a tree has only the list of their only field, ``dim``."""
+"""The messages that trees represent by the list of their only field, ``dim``."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
     "UINT8VEC": ("Uint8Vector", 2**8),
 }  # fmt: skip
-"""Members of the union SparseIndexVector, by name: the table, and the end of its range of indices."""
+"""{member of the union SparseIndexVector: (its table, the first number that is too large for an index)}."""
 
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
 _INDEX_ENUM = Enumeration(
@@ -175,27 +180,30 @@ _INDEX_ENUM = Enumeration(
 )
 
 VERSIONS: Final = {"tflite": 3, "circle": 0}
-"""The schema version of a model whose recipe does not specify one, by format."""
+"""By format, the schema version of a model whose recipe states none."""
 
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
     {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
     *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
-"""Words that occur only in recipes for circle."""
+"""The words that occur only in recipes for circle."""
 
 
 EMPTY: Final = "empty_vectors"
-"""Field of every message that lists its repeated fields that are present but empty.  It is not in ONE's
-language; protobuf does not distinguish empty fields from absent ones."""
+"""A field of every message: it lists the repeated fields that are present but empty.
+
+ONE's language does not have it, and protobuf cannot distinguish empty fields from absent fields.
+"""
 
 
 class RecipeField(NamedTuple):
     """A field of a message.
 
-    type: A scalar, enum or table of the schema, "string", or a message of recipes.
-    default: The value that a recipe without the field means; None if it means no value.
-    stored: Name of the field in trees, which is the schema's for fields of its tables.
-    schema_default: The value that a tree without the field means.
+    ``name``: its name in recipes.  ``repeated``: whether it may occur several times.
+    ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
+    ``default``: the value if a recipe lacks the field; None: there is no value then.
+    ``stored``: its name in trees; for a field of a table, the name in the schema.
+    ``schema_default``: the value if a tree lacks the field.
     """
 
     name: str
@@ -208,7 +216,7 @@ class RecipeField(NamedTuple):
 
 @cache
 def recipe_messages(fmt: str) -> Mapping[str, tuple[RecipeField, ...]]:
-    """Return the fields of every message in recipes for format ``fmt``."""
+    """Return {message: its fields} for recipes for the format ``fmt``."""
     messages: dict[str, tuple[RecipeField, ...]] = {}
     waiting = [*_MESSAGES]
     while waiting:
@@ -222,7 +230,7 @@ def recipe_messages(fmt: str) -> Mapping[str, tuple[RecipeField, ...]]:
 
 
 def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
-    """Yield the fields of a message of ``_MESSAGES``."""
+    """Yield the fields of ``message``, a key of ``_MESSAGES``."""
     for word in _MESSAGES[message].replace("|", " ").split():
         head, _, type_ = word.partition(":")
         type_, _, text = type_.partition("=")
@@ -236,7 +244,7 @@ def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
 
 
 def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
-    """Yield the fields of a table of the schema."""
+    """Yield the fields of the message for ``table``, a table of the schema."""
     for stored, type_, schema_default, only in TABLES[table]:
         if only not in ("", fmt) or type_ in UNIONS:
             continue
@@ -251,20 +259,20 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
 
 
 def message_defaults(name: str, fmt: str) -> Tree:
-    """Return the tree of a message of which no field is set: its defaults."""
+    """Return the tree of the message ``name`` without any field set: the defaults of its fields."""
     fields = recipe_messages(fmt)[name]
     return {"": name, **{f.stored: f.default for f in fields if f.default is not None}}
 
 
 def enum_of(type_: str, fmt: str) -> Enumeration | None:
-    """Return the enum that a field of this type has; None for other types."""
+    """Return the enum with the name ``type_``; None if there is none."""
     if type_ == "SparseIndexVecType":
         return _INDEX_ENUM
     return enumeration(type_, fmt) if type_ in ENUMS else None
 
 
 def custom_options(custom_code: str, fmt: str, options: Tree | None = None) -> bytes:
-    """Return ``options``, or the defaults, as a FlexBuffers map; ``custom_code``: one of CUSTOM."""
+    """Return ``options`` as a FlexBuffers map; None: the defaults.  ``custom_code``: a key of CUSTOM."""
     field, entries = CUSTOM[custom_code]
     operation = {item.name: item.type for item in recipe_messages(fmt)["Operation"]}
     tree = options or (message_defaults(operation[field], fmt) if field else {})

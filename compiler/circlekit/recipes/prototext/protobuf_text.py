@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
-A tree is a dict with the value of every field under its ``stored`` name (str for strings and enums, lists for
-repeated fields, trees for messages), and the name of the message under the key "".
+The tree of a message is a dict {``RecipeField.stored``: value}.  Strings and enums are str, repeated fields
+lists, messages trees.  The key "" holds the name of the message.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from circlekit.recipes.prototext.message_types import (
 )
 
 Path = tuple[tuple[str, int], ...]
-"""The fields that lead to a value, from outside in: (name, index among the fields of that name)."""
+"""The fields that lead to a value, the outermost first: (name, index among the fields with this name)."""
 
 Places = dict[Path, text_format.ParseError]
-"""Where values stand in the text, as errors of the library, which have a line and a column."""
+"""The places of values in the text, as errors of the library, which have a line and a column."""
 
 _UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
 _MAX_ERROR_CHARACTERS = 300
-"""Longer messages of the library are cut: they may quote a token of any length."""
+"""Longer messages of the library are cut to this length, because they may quote a token of any length."""
 
 _Type = descriptor_pb2.FieldDescriptorProto
 _TYPES = {
@@ -44,12 +44,12 @@ _TYPES = {
     "ulong": _Type.TYPE_UINT64, "float": _Type.TYPE_FLOAT, "string": _Type.TYPE_BYTES,
     "[ubyte]": _Type.TYPE_BYTES,
 }  # fmt: skip
-"""Scalar types.  Strings are bytes, because strings in models need not be UTF-8."""
+"""The library's types for scalars.  Strings are bytes, because strings in models need not be UTF-8."""
 
 
 @cache
 def _recipe_class(fmt: str) -> Any:
-    """Return the library's class of the message ModelRecipe for a format."""
+    """Return the library's class for the message ModelRecipe of recipes for the format ``fmt``."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{fmt}.proto", syntax="proto2")
     messages = recipe_messages(fmt)
     for name, fields in messages.items():
@@ -65,7 +65,9 @@ def _recipe_class(fmt: str) -> Any:
                 item.type, item.type_name = _Type.TYPE_ENUM, f".{field.type}.Value"
     for type_ in sorted({field.type for fields in messages.values() for field in fields}):
         enum = enum_of(type_, fmt)
-        if enum is not None:  # in a message of its own, since names of values are unique in their message
+        if (
+            enum is not None
+        ):  # each enum gets a message, because a message cannot have a name of a value twice
             value_type = file.message_type.add(name=type_).enum_type.add(name="Value")
             for name, value in enum.numbers.items():
                 value_type.value.add(name=name, number=value)
@@ -78,9 +80,10 @@ def _recipe_class(fmt: str) -> Any:
 
 
 class RecipeText:
-    """A parsed recipe.  ``tree``: its message ModelRecipe.  Raise ParseError for an invalid text.
+    """A parsed recipe.  ``tree``: the tree of its message ModelRecipe.
 
-    ``label``: the name of the text, for errors.  ``fmt``: "circle" or "tflite", which have different fields.
+    ``label``: the name of the text, for errors.  ``fmt``: ``circle`` or ``tflite``; their fields differ.
+    ParseError is raised for an invalid text.
     """
 
     def __init__(self, text: str, label: str, fmt: str) -> None:
@@ -90,16 +93,16 @@ class RecipeText:
         message = _recipe_class(fmt)()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of unknown escapes, which stay as they are
+                warnings.simplefilter("ignore")  # protobuf warns of unknown escapes, which stay as they are
                 text_format.Parse(text, message)
         except text_format.ParseError as error:
             raise self._error_at(error, self._sentence(error)) from None
         self.tree = _tree_of(message, fmt)
 
     def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
-        """Raise a ParseError at value ``index`` of ``field`` in ``tree``, a message of the recipe.
+        """Raise ParseError at the place of value ``index`` of ``field`` in ``tree``, a message of the recipe.
 
-        If the message does not have this value, the error is at the message itself.
+        If the message does not have this value, the place is that of the message itself.
         """
         places: Places = {}
         _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)
@@ -107,12 +110,13 @@ class RecipeText:
         raise self._error_at(places.get((*path, (field, index))) or places.get(path), message)
 
     def _error_at(self, place: text_format.ParseError | None, message: str) -> ParseError:
+        """Return an error at ``place``; None: at the beginning of the text."""
         line, column = (1, 1) if place is None else (place.GetLine(), place.GetColumn())
         start = sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
         return error_at(self.label, self.text, start + column - 1, message)
 
     def _sentence(self, error: text_format.ParseError) -> str:
-        """Return the library's message without the place, and with similar names if a name is unknown."""
+        """Return the library's message without its place; for an unknown name, one with similar names."""
         line = self.text.split("\n")[error.GetLine() - 1]
         place = f"{error.GetLine()}:{error.GetColumn()} : "
         text = str(error).removeprefix(place).removeprefix(f"'{line}': ")
@@ -127,7 +131,7 @@ class RecipeText:
 
 
 def _tree_of(message: Any, fmt: str) -> Tree:
-    """Return a message of the library as a tree, with defaults for absent fields."""
+    """Return the tree of ``message``, an object of the library, with defaults for absent fields."""
     name: str = message.DESCRIPTOR.name
     tree: Tree = {"": name}
     for field in recipe_messages(fmt)[name]:
@@ -144,6 +148,7 @@ def _tree_of(message: Any, fmt: str) -> Tree:
 
 
 def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
+    """Return a value of the library as trees have it."""
     if isinstance(value, bytes):
         is_text = field.type == "string"
         return value.decode("utf-8", "surrogateescape") if is_text else np.frombuffer(value, np.uint8)
@@ -156,7 +161,10 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
 
 
 def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> None:
-    """Add the place of each value in the message with path ``prefix`` of a valid text, recursively."""
+    """Add the places of all values in the message with the path ``prefix``, and in messages in it.
+
+    ``tokens``: a tokenizer of a valid text, at the first field of the message; it is left after the message.
+    """
     counts: Counter[str] = Counter()
     while not (tokens.AtEnd() or tokens.TryConsume("}") or tokens.TryConsume(">")):
         place = tokens.ParseError("")
@@ -172,7 +180,7 @@ def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> 
             else:
                 places[path] = tokens.ParseError("")
                 tokens.NextToken()
-                while tokens.token.startswith(('"', "'")):  # a text in several parts
+                while tokens.token.startswith(('"', "'")):  # a string may consist of several parts
                     tokens.NextToken()
             if not is_list:
                 break
@@ -181,7 +189,7 @@ def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> 
 
 
 def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
-    """Yield the path of ``target``, compared by identity, in ``tree``, whose own path is ``path``."""
+    """Yield the path of ``target``, found by identity, in ``tree``; ``path``: that of ``tree`` itself."""
     if tree is target:
         yield path
     for name, value in tree.items():
@@ -194,7 +202,7 @@ def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
 
 
 def format_recipe(tree: Tree, fmt: str) -> str:
-    """Return the text of a tree of the message ModelRecipe; fields that have their default are left out."""
+    """Return the text of ``tree``, of the message ModelRecipe, without the fields that have their default."""
     message = _recipe_class(fmt)()
     _fill(message, tree, fmt)
     text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)
@@ -202,7 +210,7 @@ def format_recipe(tree: Tree, fmt: str) -> str:
 
 
 def _fill(message: Any, tree: Tree, fmt: str) -> None:
-    """Set the fields of a message of the library to those of ``tree``."""
+    """Set the fields of ``message``, an object of the library, to those of ``tree``."""
     done = set()
     for field in recipe_messages(fmt)[message.DESCRIPTOR.name]:
         value = tree.get(field.stored, field.schema_default)
@@ -229,7 +237,7 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
 
 
 def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
-    """Return a value as the library stores it."""
+    """Return a value of a tree as the library has it."""
     if field.type == "string":
         return value.encode("utf-8", "surrogateescape")
     if field.type == "[ubyte]":
@@ -241,7 +249,7 @@ def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Return whether a field has its default; floats are compared as float32, bit for bit."""
+    """Return whether ``value`` is the default of its field; floats are compared as float32, bit for bit."""
     if isinstance(value, float) and isinstance(default, int | float):
         return bool(np.float32(value).tobytes() == np.float32(default).tobytes())
     return bool(value == default) if default is not None else False

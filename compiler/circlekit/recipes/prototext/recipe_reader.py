@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read ``test.recipe`` as a tree of the schema, for circle or TFLite; errors show the place in the recipe."""
+"""Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ from circlekit.recipes.prototext.message_types import (
 from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
-"""The key of an operator code: operator, custom code, version (0 if all versions share a code)."""
+"""An operator code: (code in the schema, custom code, version); version 0 if all versions share a code."""
 
-MAX_DIMENSION = 2**31 - 1  # of the schema's int32
+MAX_DIMENSION = 2**31 - 1
+"""The largest dimension: the schema stores dimensions as int32."""
 
 _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 
 
 def recipe_format(text: str) -> str | None:
-    """Return "circle" if the recipe has words that only circle has, else None."""
+    """Return ``circle`` if the recipe has words that only circle has, else None."""
     words = (match[1] or match[2] for match in _WORD.finditer(text))
     return "circle" if any(word in CIRCLE_ONLY for word in words) else None
 
 
 def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool]:
-    """Return the tree of the schema's table Model, and whether its constants are to be external data.
+    """Return (tree of the schema's table Model, whether its constants are to be external data).
 
-    ``label``: the name of ``text``, for errors.  ``fmt``: "circle" or "tflite".  ``files`` returns the
-    content of a file that a filler names.  Raise ParseError for an invalid recipe.
+    ``label``: the name of ``text``, for errors.  ``fmt``: ``circle`` or ``tflite``.
+    ``files``: returns the content of a file that a filler names.  Raise ParseError for an invalid recipe.
     """
     recipe = RecipeText(text, label, fmt)
     return _RecipeReader(recipe, files).model(), recipe.tree["ext_offset"]
@@ -56,11 +57,11 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
 class _RecipeReader:
     """Converts one recipe to the tree of a model; raises ParseError for an invalid recipe.
 
-    The parameter ``recipe`` of a method is a message of the recipe, from which it makes a table.
+    The argument ``recipe`` of a method is the tree of a message; the method returns the tree of a table.
 
-    buffers: The trees of all buffers so far; the first is empty.
-    indices: Index of each operand, by name, for each graph so far.
-    codes: Index of each operator code.
+    ``buffers``: the trees of all buffers so far; the first buffer is empty.
+    ``indices``: for each graph so far, the index of each operand by name.
+    ``codes``: the index of each operator code.
     """
 
     def __init__(self, recipe: RecipeText, files: Files) -> None:
@@ -77,6 +78,7 @@ class _RecipeReader:
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Tree:
+        """Return the table Model."""
         recipe = self.recipe
         return {
             "version": recipe.get("model_version", VERSIONS[self.format]),
@@ -89,16 +91,19 @@ class _RecipeReader:
         }
 
     def metadata(self, recipe: Tree) -> Tree:
+        """Return a table Metadata."""
         data = recipe.get("data", "").encode("utf-8", "surrogateescape")
         if "base64" in recipe:
             data = self.base64(recipe, "base64")
         return {"name": recipe.get("name", ""), "buffer": self.add_buffer(data)}
 
     def add_buffer(self, data: bytes = b"") -> int:
+        """Add a buffer and return its index."""
         self.buffers.append({"data": np.frombuffer(data, np.uint8)} if data else {})
         return len(self.buffers) - 1
 
     def signature(self, recipe: Tree) -> Tree:
+        """Return a table SignatureDef."""
         index: int = recipe["subgraph_index"]
         self.check_graph(index, recipe, "subgraph_index")
         tree: Tree = {"signature_key": recipe.get("signature_key", ""), "subgraph_index": index}
@@ -107,11 +112,13 @@ class _RecipeReader:
         return tree
 
     def check_graph(self, index: int, recipe: Tree, field: str) -> None:
+        """Raise ParseError at ``field`` unless ``index`` is that of a graph."""
         if not index < len(self.graphs):
             message = f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
             self.fail(message, recipe, field)
 
     def tensor_map(self, recipe: Tree, indices: dict[str, int]) -> Tree:
+        """Return a table TensorMap; ``indices``: of the operands of the graph, by name."""
         index = recipe.get("tensor_index")
         if "tensor" in recipe:
             index = self.find([recipe["tensor"]], indices, recipe, "tensor")[0]
@@ -125,7 +132,7 @@ class _RecipeReader:
     # -- operator codes ------------------------------------------------------------------------
 
     def operator_codes(self) -> list[Tree]:
-        """Return the operator codes, each with its highest used version; custom operators come last."""
+        """Return the tables OperatorCode, each with its highest version; custom operators come last."""
         versions: dict[Key, int] = {}
         for graph in self.graphs:
             for operation in graph.get("operation", ()):
@@ -145,6 +152,7 @@ class _RecipeReader:
         ]
 
     def key(self, operation: Tree) -> Key:
+        """Return the key of the operator code of an operation."""
         version = operation["version"] if self.recipe["keep_versions"] else 0
         custom, type_ = operation.get("custom_code", ""), operation.get("type")
         if type_ is None:
@@ -161,6 +169,7 @@ class _RecipeReader:
     # -- graphs --------------------------------------------------------------------------------
 
     def graph(self, recipe: Tree, number: int) -> Tree:
+        """Return a table SubGraph; ``number``: its index."""
         name = recipe.get("name", f"sub_{number}" if number else "main")
         interface = [*recipe.get("input", ()), *recipe.get("output", ())]
         empty = {name: self.add_buffer() for name in interface}
@@ -188,7 +197,10 @@ class _RecipeReader:
     def find(
         self, names: Sequence[str], indices: dict[str, int], recipe: Tree, field: str, optional: bool = False
     ) -> list[int]:
-        """Return the index of each name, which ``field`` of ``recipe`` lists; -1 for "" if ``optional``."""
+        """Return the index of each operand in ``names``; -1 for "" if ``optional``.
+
+        ``field``: the field of ``recipe`` that lists the names, for errors.
+        """
         for number, name in enumerate(names):
             if name not in indices and (name or not optional):
                 empty = "expected the name of an operand, got an empty one"
@@ -199,10 +211,10 @@ class _RecipeReader:
     # -- operands ------------------------------------------------------------------------------
 
     def tensor(self, recipe: Tree, graph: str, empty: dict[str, int]) -> Tree:
-        """Return the tree of an operand.
+        """Return a table Tensor for an operand.
 
-        ``graph``: the name of its graph.  ``empty``: the index of the empty buffer that is kept for each
-        input and output, by name.
+        ``graph``: the name of its graph.  ``empty``: by name of an input or output of the graph, the index of
+        an empty buffer for it.
         """
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
@@ -226,6 +238,7 @@ class _RecipeReader:
         return tree
 
     def shape(self, recipe: Tree) -> list[int] | None:
+        """Return the dimensions in the field ``shape``; None if the field is absent."""
         dims: list[int] | None = recipe.get("shape")
         if max(dims or (), default=0) > MAX_DIMENSION:
             message = f"expected a dimension of at most {MAX_DIMENSION}, got {max(dims or ())}"
@@ -233,10 +246,12 @@ class _RecipeReader:
         return dims
 
     def sparsity(self, recipe: Tree) -> Tree:
+        """Return a table SparsityParameters."""
         dimensions = [self.dimension(item) for item in recipe.get("dim_metadata", ())]
         return {"traversal_order": [], "block_map": [], **recipe, "dim_metadata": dimensions}
 
     def dimension(self, recipe: Tree) -> Tree:
+        """Return a table DimensionMetadata."""
         tree = _present(recipe, "format", "dense_size")
         for name in ("array_segments", "array_indices"):
             type_ = recipe.get(name, {}).get("type")
@@ -253,7 +268,10 @@ class _RecipeReader:
     # -- constants -----------------------------------------------------------------------------
 
     def data(self, recipe: Tree, tree: Tree, graph: str) -> bytes:
-        """Return the bytes of a constant; for a sparse one, add the sparsity to ``tree``."""
+        """Return the bytes of a constant operand; for ``make_sparse``, add the sparsity to ``tree``.
+
+        ``tree``: the table Tensor of the operand so far.  ``graph``: the name of its graph.
+        """
         filler, dims, dtype = recipe["filler"], tree["shape"], DType[tree["type"]]
         args, tag = filler.get("arg", []), filler.get("tag")
         if tag is None:
@@ -274,6 +292,7 @@ class _RecipeReader:
         return data
 
     def base64(self, recipe: Tree, field: str) -> bytes:
+        """Return the bytes in ``field``, which is in base64."""
         try:
             return filled("base64", [recipe[field]], DType.UINT8, 0, 0, self.files)
         except ModelError as error:
@@ -282,7 +301,11 @@ class _RecipeReader:
     # -- operators -----------------------------------------------------------------------------
 
     def operator(self, recipe: Tree, indices: dict[str, int], made: set[int]) -> Tree:
-        """Return the tree of an operator; add its results to ``made``, the results of earlier operators."""
+        """Return a table Operator.
+
+        ``indices``: of the operands of the graph, by name.  ``made``: the indices of the results of earlier
+        operators; those of this operator are added.
+        """
         code, custom_code, _ = key = self.key(recipe)
         tree: Tree = {"opcode_index": self.codes[key]}
         for field in ("input", "output", "intermediate"):
@@ -302,7 +325,7 @@ class _RecipeReader:
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
-        """Return {field of the union: options} of a built-in operator, by default those of the message."""
+        """Return {field of the union: options} of a built-in operator; the options may be defaults."""
         table = option_table(code)
         union = None if table is None else options_field(table)
         if table is None or union is None:
@@ -315,6 +338,7 @@ class _RecipeReader:
         return {union: options}
 
     def custom_options(self, recipe: Tree, custom_code: str) -> bytes:
+        """Return the options of a custom operator as bytes."""
         if "custom_options" in recipe:
             return self.base64(recipe, "custom_options")
         if custom_code not in CUSTOM or recipe["no_options"]:
@@ -324,6 +348,7 @@ class _RecipeReader:
 
 
 def _quantization(recipe: Tree) -> Tree:
+    """Return a table QuantizationParameters for an operand."""
     quant = recipe.get("quant", {})
     tree = _present(quant, "min", "max", "scale", "zero_point", "quantized_dimension")
     details = [quant.get(kind) for kind in ("custom", "blockwise", "multi_axis")]
@@ -331,5 +356,5 @@ def _quantization(recipe: Tree) -> Tree:
 
 
 def _present(tree: Tree, *fields: str) -> Tree:
-    """Return the named fields of ``tree``, without those that it lacks."""
+    """Return those of ``fields`` that ``tree`` has, with their values."""
     return {name: tree[name] for name in fields if name in tree}

@@ -34,20 +34,20 @@ _DETAILS = {
     "BlockwiseQuantization": "blockwise",
     "MultiAxisQuantization": "multi_axis",
 }
-"""Field of a recipe for each table with details of a quantization."""
+"""{table with details of a quantization: its field in a recipe}."""
 
 
 def recipe_text(
     tree: Tree, data: memoryview, fmt: str, folder: Folder | None = None, resample: bool = False
 ) -> str:
-    """Return the recipe of a decoded file.
+    """Return the recipe of a decoded model file.
 
-    data: The bytes of the file, for constants after the flatbuffer.
-    fmt: "circle" or "tflite", the format of the file.
-    folder: Gets large constants; without it they are in the text, in base64.
-    resample: Replace large constants by normally distributed ones of equal mean and standard deviation.
+    ``tree``: the table Model.  ``data``: the bytes of the file, for constants after the flatbuffer.
+    ``fmt``: the format of the file, ``circle`` or ``tflite``.
+    ``folder``: gets large constants as files; None: they are in the text, in base64.
+    ``resample``: replace large constants by normal numbers with the same mean and standard deviation.
 
-    Raises UnsupportedError for a model that recipes cannot express.
+    Raise UnsupportedError for a model that recipes cannot express.
     """
     return format_recipe(_RecipeWriter(tree, data, fmt, folder, resample).recipe(), fmt)
 
@@ -55,9 +55,11 @@ def recipe_text(
 class _RecipeWriter:
     """Converts one decoded file to the tree of the message ModelRecipe.
 
-    has_external_data: Whether the file stores constants after the flatbuffer (external data).
-    fillers: Fillers made so far, by number of the buffer, dtype, and number of elements (None if unknown).
-    names: The unique names of each graph's tensors, which recipes call operands.
+    The argument ``tree`` of a method is the tree of a table; the method returns the tree of a message.
+
+    ``has_external_data``: whether the file stores constants after the flatbuffer.
+    ``fillers``: the fillers that were made, by (index of the buffer, dtype, number of elements or None).
+    ``names``: for each graph, unique names of its tensors, which recipes call operands.
     """
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, folder: Folder | None, resample: bool) -> None:
@@ -73,7 +75,7 @@ class _RecipeWriter:
         self.names = [_unique(graph.get("tensors", ())) for graph in tree["subgraphs"]]
 
     def buffer(self, tree: Tree) -> Array | None:
-        """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
+        """Return the bytes of a buffer, in the flatbuffer or after it; None if it has no data."""
         data: Array | None = tree.get("data")
         if tree.get("offset", 0) > 1:  # 0 and 1 mean that there is no external data
             self.has_external_data = True
@@ -83,6 +85,7 @@ class _RecipeWriter:
     # -- the model -----------------------------------------------------------------------------
 
     def recipe(self) -> Tree:
+        """Return the message ModelRecipe."""
         tree = self.tree
         main, *others = [self.graph(g, names) for g, names in zip(tree["subgraphs"], self.names, strict=True)]
         operators = [op for g in tree["subgraphs"] for op in g.get("operators", ())]
@@ -94,11 +97,12 @@ class _RecipeWriter:
             "ext_offset": self.has_external_data,
             "model_version": version if version != VERSIONS[self.format] else None,
             "description": tree.get("description"),
-            "keep_versions": len({key[:2] for key in used}) < len(used),  # one kind in two versions
+            "keep_versions": len({key[:2] for key in used}) < len(used),  # a code with two versions
             "metadata": [self.metadata(item) for item in tree.get("metadata", ())],
         }
 
     def metadata(self, tree: Tree) -> Tree:
+        """Return a message Metadata."""
         data = self.buffers[tree.get("buffer", 0)]
         content = b"" if data is None else data.tobytes()
         out = {"name": tree.get("name", "")}
@@ -108,6 +112,7 @@ class _RecipeWriter:
             return out | {"base64": base64.b64encode(content).decode("ascii")}
 
     def signature(self, tree: Tree) -> Tree:
+        """Return a message SignatureDef."""
         graph = tree.get("subgraph_index", 0)
         out: Tree = {"signature_key": tree.get("signature_key", ""), "subgraph_index": graph}
         for side in ("inputs", "outputs"):
@@ -118,6 +123,7 @@ class _RecipeWriter:
         return out
 
     def graph(self, tree: Tree, names: Sequence[str]) -> Tree:
+        """Return a message Graph; ``names``: of the graph's tensors."""
         return {
             "operand": [self.operand(t, n) for t, n in zip(tree.get("tensors", ()), names, strict=True)],
             "operation": [self.operation(op, names) for op in tree.get("operators", ())],
@@ -131,6 +137,7 @@ class _RecipeWriter:
     # -- operands ------------------------------------------------------------------------------
 
     def operand(self, tree: Tree, name: str) -> Tree:
+        """Return a message Operand with the unique name ``name``."""
         if tree.get("external_buffer"):
             raise UnsupportedError(f"%{name}: a recipe cannot express external_buffer")
         data = self.buffers[tree.get("buffer", 0)]
@@ -150,6 +157,7 @@ class _RecipeWriter:
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
     def filler(self, tree: Tree, data: Array) -> Tree:
+        """Return a message Filler for a tensor with the bytes ``data``."""
         dtype = DType[tree.get("type", "FLOAT32")]
         size: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
@@ -160,17 +168,19 @@ class _RecipeWriter:
         return self.fillers[key]
 
     def sparsity(self, tree: Tree) -> Tree:
+        """Return a message Sparsity."""
         words = {table: word for word, (table, _) in INDEX_VECTORS.items()}
         dimensions = _dimensions(tree)
         for item in dimensions:
             for name in {"array_segments", "array_indices"} & item.keys():
                 vector = item[name]
-                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}  # "" is its table
+                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}  # "" has the table
         return {**tree, "dim_metadata": dimensions}
 
     # -- operations ----------------------------------------------------------------------------
 
     def operation(self, tree: Tree, names: Sequence[str]) -> Tree:
+        """Return a message Operation; ``names``: of the graph's tensors."""
         code, custom, version = self.codes[tree.get("opcode_index", 0)]
         if code.startswith("UNKNOWN_"):
             raise UnsupportedError(f"a recipe cannot express an operator that the schema lacks, {code}")
@@ -192,8 +202,9 @@ class _RecipeWriter:
         return out | {option_field(code): options}
 
     def custom_options(self, tree: Tree, custom: str) -> Tree:
+        """Return the fields of an operation for the options of the custom operator ``custom``."""
         data: Any = tree.get("custom_options")
-        if tree.get("large_custom_options_offset", 0) > 1:  # 0 and 1 mean that there are none
+        if tree.get("large_custom_options_offset", 0) > 1:  # 0 and 1 mean that there are no such options
             start = tree["large_custom_options_offset"]
             data = self.data[start : start + tree.get("large_custom_options_size", 0)]
         stored = b"" if data is None else bytes(data)
@@ -204,16 +215,17 @@ class _RecipeWriter:
 
 
 def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:
-    """Return the names of operands; "" for an omitted one."""
+    """Return the names of the operands in ``field`` of ``tree``; "" for an absent operand."""
     return [names[i] if i >= 0 else "" for i in tree.get(field, ())]
 
 
 def _dimensions(tree: Tree) -> list[Tree]:
+    """Return the tables DimensionMetadata of a table SparsityParameters, with defaults."""
     return [{"format": "DENSE", "dense_size": 0, **item} for item in tree.get("dim_metadata", ())]
 
 
 def _quantization(tree: Tree) -> Tree:
-    """Return the fields of an operand with the quantization of a tensor."""
+    """Return the fields of an operand for the quantization ``tree`` of a tensor."""
     details: Tree = tree.get("details") or {}
     kind = details.get("", "")
     quant = {name: value for name, value in tree.items() if name != "details"}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of ONE's dredd tests, ``test.rule``, which ONE runs in a shell and this module parses.
+"""Parse the rules of ONE's dredd tests, ``test.rule``, which ONE runs as a shell script.
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
-Conditions are those of ``expr``: = != < > <= >=.  They compare numbers if both sides are integers, else
-strings.  Anything else of the shell's language (variables, pipes, other commands) is an error.
+The conditions are those of the command ``expr``: = != < > <= >=.  They compare numbers if both sides are
+integers, otherwise texts.  Anything else of the shell's language (variables, pipes, other commands) is an
+error.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from circlekit.recipes.model_file import count_word
 from circlekit.recipes.rules.rule import Rule, Subject
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
+"""The end of messages about wrong rules."""
 
 
 def _joined(pairs: list[tuple[str, str]], name: str) -> str:
-    """Return the second of each pair whose first is ``name``, separated by spaces."""
+    """Return the second items of the pairs whose first item is ``name``, separated by spaces."""
     return " ".join(second for first, second in pairs if first == name)
 
 
@@ -39,7 +41,10 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "tensor_shape": (1, lambda file, name: _joined(file.tensor_shapes(), name)),
     "const_count": (1, lambda file, name: str(count_word(file.constants(), name))),
 }
-"""{name: (number of arguments, function of the model file that returns the actual value)}."""
+"""{name of a function in rules: (number of its arguments, function of the model file and the arguments)}.
+
+The function returns the actual value as text.
+"""
 
 CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": eq, "==": eq, "!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge,
@@ -47,14 +52,14 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:
-    """Return whether ``actual CONDITION expected`` holds for ``expr``; ``condition``: a key of CONDITIONS."""
+    """Return whether the condition holds for the command ``expr``; ``condition``: a key of CONDITIONS."""
     if _is_number(actual) and _is_number(expected):
         return CONDITIONS[condition](int(actual), int(expected))
     return CONDITIONS[condition](actual, expected)
 
 
 def _is_number(text: str) -> bool:
-    """Return whether ``text`` is an integer; Python does not convert those of more than 4,300 digits."""
+    """Return whether ``text`` is an integer of at most 4,300 digits, as many as Python converts."""
     return re.fullmatch(r"-?[0-9]{1,4300}", text) is not None
 
 
@@ -74,9 +79,10 @@ _PART = re.compile(
 
 
 class _ShellText(Source):
-    """A text of the shell's language as words, without quotes and escapes, and the marks $( and )."""
+    """A text in the shell's language as tokens: words without quotes and escapes, and the marks $( and )."""
 
     def _scan(self) -> list[Token]:
+        """Return the tokens of the text."""
         tokens = []
         for match in _TOKEN.finditer(self.text):
             kind, text = match.lastgroup or "", match.group()
@@ -87,20 +93,24 @@ class _ShellText(Source):
         return [*tokens, Token("end", "the end of the line", len(self.text))]
 
     def word(self, expected: str) -> Token:
-        """Take the next token; raise ParseError if it is not a word, which the error calls ``expected``."""
+        """Take the next token; raise ParseError unless it is a word.  ``expected``: for the message."""
         if self.peek.kind != "word":
             self.fail(f"expected {expected}, got {self.peek.text!r}; {FORM}")
         return self.take()
 
 
 def _unquoted(part: re.Match[str]) -> str:
+    """Return a part of a word without its quotes and escapes."""
     if part.lastgroup == "double":
         return re.sub(r'\\([\\"$`])', r"\1", part.group("double"))
     return part.group(part.lastgroup or 0)
 
 
 def parse_one_rules(text: str, label: str) -> list[Rule]:
-    """Return the rules of a file, in order; ParseError with file, line and column for an invalid one."""
+    """Return the rules in the text of a ``test.rule``, in order.
+
+    ``label``: the name of the file.  Raise ParseError, with line and column, for an invalid rule.
+    """
     source = _ShellText(text, label)
     rules = []
     while source.peek.kind != "end":
@@ -112,6 +122,7 @@ def parse_one_rules(text: str, label: str) -> list[Rule]:
 
 
 def _rule(source: _ShellText) -> Rule:
+    """Take one rule from ``source``; raise ParseError if it is invalid."""
     keyword = source.word("RULE")
     if keyword.text != "RULE":
         source.fail(f"expected RULE, got {keyword.text!r}; {FORM}", keyword)
@@ -137,6 +148,7 @@ def _rule(source: _ShellText) -> Rule:
     call = " ".join((function.text, *arguments))
 
     def violations(subject: Subject) -> Iterator[str]:
+        """Yield a sentence if the rule does not hold."""
         actual = value_of(subject.file, *arguments)
         if not actual or not compare(actual, condition.text, expected):
             yield f"{call}: expected {condition.text} {expected}, got {actual or 'nothing'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of ``.ck`` recipes and of ONE's ``test.rule``, the model that they check, and a rule's arguments."""
+"""What rules of both languages share: a rule, the model that it checks, and the arguments of a rule."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from circlekit.recipes.model_file import ModelFile
 
 @dataclass
 class Subject:
-    """The model that rules are checked on.
+    """The model that rules check.
 
-    path: The file that was written.
-    model: The model read back from it.
-    changes: Number of changes that the passes made.
-    refusals: Returns the sentences with which the passes refused operators.
+    ``path``: the file of the result.  ``model``: the model that was read back from this file.
+    ``changes``: the number of changes that the passes made.
+    ``refusals``: a function that returns the sentences with which the passes refused operators.
     """
 
     path: str
@@ -36,11 +35,12 @@ class Subject:
 
     @cached_property
     def file(self) -> ModelFile:
+        """The file at ``path``."""
         return ModelFile(self.path)
 
 
 Check = Callable[[Subject], Iterable[str]]
-"""Yields a sentence for each violation."""
+"""A function of a subject that yields a sentence for each violation."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Rule:
     """One rule of a ``.ck`` recipe or a ``test.rule``.
 
     ``place``: file, line and column.  ``text``: the rule as it is written, or its name.
+    ``violations``: checks the rule.
     """
 
     place: str
@@ -55,13 +56,19 @@ class Rule:
     violations: Check
 
     def failure(self, subject: Subject) -> str:
-        """Return place, text and violations, or "" if the rule holds; CirclekitError if that is unknown."""
+        """Return a text with place, rule and violations; "" if the rule holds.
+
+        Raise a CirclekitError if the rule cannot be checked.
+        """
         found = "; ".join(self.violations(subject))
         return f"{self.place}: {self.text}: {found}" if found else ""
 
 
 class Call:
-    """One rule of a ``.ck`` recipe, ``name(arguments)``.  Methods raise ParseError for wrong arguments."""
+    """One rule of a ``.ck`` recipe: ``name(arguments)``.  Its methods raise ParseError for wrong arguments.
+
+    ``source``: the text of the recipe.  ``node``: the parsed rule.
+    """
 
     def __init__(self, source: Source, node: Arguments) -> None:
         self.source = source
@@ -70,13 +77,15 @@ class Call:
 
     @property
     def place(self) -> str:
+        """File, line and column of the rule."""
         return self.source.place(self.node.token)
 
     def fail(self, message: str) -> NoReturn:
+        """Raise ParseError at the place of the rule."""
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """Return the rule as it is written."""
+        """Return the rule as it is written, with single spaces."""
         tokens = self.source.tokens
         start = tokens.index(self.node.token)
         depth = 0
@@ -87,7 +96,10 @@ class Call:
         return self.name
 
     def positional(self, minimum: int, maximum: int | None = None) -> list[Literal]:
-        """Return the arguments without names, whose number must be from ``minimum`` to ``maximum``."""
+        """Return the arguments without names.
+
+        There must be at least ``minimum`` and at most ``maximum`` of them; None: any number.
+        """
         arguments = self.node.positional
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
             upper = f"{minimum} or more" if maximum is None else f"up to {maximum}"
@@ -96,7 +108,7 @@ class Call:
         return arguments
 
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
-        """Return the arguments with names, which must be among ``known``; None allows any name."""
+        """Return the arguments with names, by name; the names must be in ``known``, None: any names."""
         for name in self.node.named:
             if known is not None and name not in known:
                 names = list(known)
@@ -105,22 +117,22 @@ class Call:
         return self.node.named
 
     def words(self) -> list[str]:
-        """Return the arguments, which must be words without names; one is required."""
+        """Return the arguments as texts; they must be words, at least one, and have no names."""
         self.named(())
         return [str(self.expect(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
-        """Return the name of the value that is the only argument without a name."""
+        """Return the name, without %, of the value that is the only argument without a name."""
         return str(self.expect(self.positional(1, 1)[0], ValueName, "a value (%name)"))
 
     def expect(self, literal: Literal, kind: type, what: str) -> Any:
-        """Return ``literal`` if it is of ``kind``; ``what`` describes the kind in the error."""
+        """Return ``literal`` if it is of the class ``kind``; ``what``: describes the kind, for the error."""
         if type(literal) is not kind:
             self.fail(f"{self.name}: expected {what}, got {show(literal)}")
         return literal
 
     def kind(self, name: str) -> str:
-        """Return the schema's name of an operator kind, from that name or the name of its class."""
+        """Return the code of an operator in the schema; ``name``: that code, or the name of its class."""
         classes = {cls.__name__: code for code, cls in REGISTRY.items()}
         codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
         if name in classes:
@@ -130,7 +142,7 @@ class Call:
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
-        """Return the ``amount`` of each argument, by name; arguments without names are an error."""
+        """Return {name of an argument: its ``amount``}; there must be no arguments without names."""
         self.positional(0, 0)
         return {name: self.amount(literal) for name, literal in self.node.named.items()}
 
@@ -146,5 +158,5 @@ class Call:
 
 
 def show(literal: Any) -> str:
-    """Return a literal as text for messages."""
+    """Return ``literal`` as text for messages."""
     return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)

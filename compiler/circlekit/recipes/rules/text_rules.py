@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of rules in the text of a recipe, after its graphs.
+"""Parse the blocks of rules that follow the graphs in the text of a recipe.
 
     rules {
       passes(fuse_batchnorm_with_tconv)             # passes or pipelines
@@ -7,10 +7,10 @@
       value(%y, dtype: f32, shape: [1,4,4,3])
     }
 
-Each block is a test.  Every test also checks that the model is valid before and after the passes, keeps its
-interface, and computes the same values.
+Each block is a test.  Every test also checks that the model is valid before and after the passes, that it
+keeps its interface, and that it computes the same values.
 
-``SETTINGS`` and ``CHECKS`` contain all rules by name; docs/guide/recipe-rules.md describes them.
+``SETTINGS`` and ``CHECKS`` hold all rules by name; docs/guide/recipe-rules.md describes them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ from circlekit.recipes.rules.rule import Call, Check, Rule, Subject, show
 
 @dataclass
 class RuleBlock:
-    """One ``rules { }``: the passes to run, and the rules that must hold after them.
+    """A block ``rules { }``: the passes to run, and the rules that must hold after them.
 
-    ``format``: of the result; ``tolerance``: of values, relative to the largest magnitude of an output; None
-    if the block does not set it.  ``settings``: values of pass options, by name.
+    ``format``: the format of the result; None: that of the recipe.
+    ``tolerance``: the allowed difference of an output relative to its largest magnitude; None: the default.
+    ``settings``: {name of a pass option: value}.
     """
 
     passes: tuple[str, ...] = ()
@@ -56,7 +57,10 @@ class RuleBlock:
 
 
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
-    """Return the blocks of rules of a text, in order; ParseError for an invalid rule."""
+    """Return the blocks of rules in ``text``, in order; raise ParseError for an invalid rule.
+
+    ``label``: the name of the text, for errors.
+    """
     source = Source(text, label)
     blocks = []
     for calls in parse_document(source).rules:
@@ -75,10 +79,11 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
     return blocks
 
 
-# -- settings ----------------------------------------------------------------------------------
+# -- settings: each function sets a field of ``block`` from the arguments of ``call`` ------------
 
 
 def _passes(block: RuleBlock, call: Call) -> None:
+    """Add passes: ``passes(NAME, ...)``."""
     names = call.words()
     unknown = next(filter(None, map(unknown_pass, names)), "")
     if unknown:
@@ -87,6 +92,7 @@ def _passes(block: RuleBlock, call: Call) -> None:
 
 
 def _settings(block: RuleBlock, call: Call) -> None:
+    """Set options of passes: ``settings(NAME: "VALUE", ...)``."""
     call.positional(0, 0)
     options = all_options()
     for name, literal in call.named(options).items():
@@ -98,12 +104,14 @@ def _settings(block: RuleBlock, call: Call) -> None:
 
 
 def _format(block: RuleBlock, call: Call) -> None:
+    """Set the format of the result: ``format(circle)``."""
     (block.format,) = call.words()[:1]
     if block.format not in FORMATS:
         call.fail(f"expected format circle or tflite, got {block.format}")
 
 
 def _tolerance(block: RuleBlock, call: Call) -> None:
+    """Set the tolerance: ``tolerance(0.01)``."""
     literal = call.positional(1, 1)[0]
     if isinstance(literal, bool) or not isinstance(literal, int | float) or not 0 <= literal < 1:
         call.fail(f"expected a tolerance from 0 to below 1, got {show(literal)}")
@@ -113,18 +121,21 @@ def _tolerance(block: RuleBlock, call: Call) -> None:
 SETTINGS: dict[str, Callable[[RuleBlock, Call], None]] = {
     "passes": _passes, "settings": _settings, "format": _format, "tolerance": _tolerance,
 }  # fmt: skip
+"""By name, the rules that say how a test is run."""
 
 
-# -- checks of operators -----------------------------------------------------------------------
+# -- checks of operators: each function makes a check from the arguments of ``call`` --------------
 
 
 CONDITIONS: dict[str, Callable[[int, int], bool]] = {"": eq, "at most ": le, "at least ": ge}
+"""The conditions of ``Call.amount``, as functions of the actual and the expected number."""
 
 
 def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
-    """Return a check that ``count(model, key)`` meets the (condition, number) of each key of ``amounts``."""
+    """Return a check that ``count(model, key)`` meets the (condition, number) of each key in ``amounts``."""
 
     def check(subject: Subject) -> Iterator[str]:
+        """Yield a sentence for each wrong number."""
         for key, (condition, number) in amounts.items():
             actual = count(subject.model, key)
             if not CONDITIONS[condition](actual, number):
@@ -134,28 +145,34 @@ def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str
 
 
 def _ops(call: Call) -> Check:
+    """Check the number of operators of a kind: ``ops(Add: 1, MUL: at_most(2))``."""
     codes = {name: call.kind(name) for name in call.amounts()}
     return _counted(call.amounts(), lambda model, name: sum(op.code == codes[name] for op in model.ops()))
 
 
 def _custom(call: Call) -> Check:
+    """Check the number of custom operators by their code: ``custom(Erf: 0)``."""
     amounts = {f"custom {name}": amount for name, amount in call.amounts().items()}
 
     def count(model: Model, key: str) -> int:
+        """Return the number of operators for ``key``, "custom NAME"."""
         return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == key for op in model.ops())
 
     return _counted(amounts, count)
 
 
 def _total(call: Call) -> Check:
+    """Check the number of all operators: ``total(3)``."""
     amounts = {"operators": call.amount(call.positional(1, 1)[0])}
     return _counted(amounts, lambda model, _: sum(1 for _ in model.ops()))
 
 
 def _order(call: Call) -> Check:
+    """Check the kinds of the main graph's operators in order: ``order(Conv2D, Relu)``."""
     expected = [call.kind(word) for word in call.words()]
 
     def check(subject: Subject) -> Iterator[str]:
+        """Yield a sentence if the operators are others."""
         if [op.code for op in subject.model.main] != expected:
             yield f"the operators are {', '.join(kind_of(op) for op in subject.model.main) or 'none'}"
 
@@ -166,15 +183,16 @@ def _order(call: Call) -> Check:
 
 
 def _find(model: Model, name: str) -> Value | None:
-    """Return the first value of that name; the main graph is searched before the others."""
+    """Return the first value named ``name``, from the main graph on; None if there is none."""
     return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
 
 
 def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
-    """Return a check of the value that ``call`` names; ``failures`` yields what is wrong with it."""
+    """Return a check of the value that ``call`` names; ``failures`` yields what is wrong with a value."""
     name = call.value()
 
     def check(subject: Subject) -> Iterator[str]:
+        """Yield a sentence if there is no such value, and for each failure."""
         value = _find(subject.model, name)
         if value is None:
             near = did_you_mean(name, [v.name for graph in subject.model.graphs for v in graph.values()])
@@ -186,6 +204,7 @@ def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
 
 
 def _value(call: Call) -> Check:
+    """Check properties of a value: ``value(%y, dtype: f32, shape: [1,-1], const: false, op: Add)``."""
     arguments = call.named(("dtype", "shape", "const", "op"))
     dtype = arguments.get("dtype")
     if dtype is not None and dtype not in BY_SHORT:
@@ -195,6 +214,7 @@ def _value(call: Call) -> Check:
     const = call.expect(arguments["const"], bool, "true or false") if "const" in arguments else None
 
     def failures(value: Value) -> Iterator[str]:
+        """Yield a sentence for each property that differs."""
         if dtype is not None and value.dtype is not BY_SHORT[str(dtype)]:
             yield f"its dtype is {value.dtype.short}"
         if shape is not None and value.shape != shape:
@@ -208,13 +228,15 @@ def _value(call: Call) -> Check:
 
 
 def _shape(call: Call, literal: Literal) -> tuple[int | None, ...]:
+    """Return the shape in the argument ``literal``, with None for -1."""
     dims = literal if isinstance(literal, list) else [None]
     if not all(type(d) is int and d >= -1 for d in dims):
-        call.fail("expected a list of integers as shape, -1 for an unknown dimension")
+        call.fail(f"expected a list of integers as shape, -1 for an unknown dimension, got {show(literal)}")
     return tuple(None if d == -1 else d for d in dims)  # type: ignore[misc]  # they are numbers
 
 
 def _quant(call: Call) -> Check:
+    """Check the quantization of a value: ``quant(%x, scale: 0.5, zero_point: 3)`` or ``quant(%x, none)``."""
     arguments = call.named(("scale", "zero_point", "axis"))
     literals = call.positional(1, 2)
     if len(literals) == 2:
@@ -225,6 +247,7 @@ def _quant(call: Call) -> Check:
     numbers = {name: _numbers(call, literal) for name, literal in arguments.items()}
 
     def failures(value: Value) -> Iterator[str]:
+        """Yield a sentence for each parameter that differs."""
         q = value.quantization
         if q is None:
             yield "it is not quantized"
@@ -240,6 +263,7 @@ def _quant(call: Call) -> Check:
 
 
 def _numbers(call: Call, literal: Literal) -> Array:
+    """Return the number or the list of numbers in the argument ``literal`` as a float64 vector."""
     listed = literal if isinstance(literal, list) else [literal]
     if any(isinstance(x, bool) or not isinstance(x, int | float) for x in listed):
         call.fail(f"expected a number or a list of numbers, got {show(literal)}")
@@ -247,9 +271,11 @@ def _numbers(call: Call, literal: Literal) -> Array:
 
 
 def _attributes(call: Call) -> Check:
+    """Check attributes of the producer of a value: ``attributes(%y, stride_h: 2, padding: SAME)``."""
     arguments = call.named()
 
     def failures(value: Value) -> Iterator[str]:
+        """Yield a sentence for each attribute that differs."""
         op = value.producer
         if op is None:
             yield "it has no producer"
@@ -265,6 +291,7 @@ def _attributes(call: Call) -> Check:
 
 
 def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
+    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``."""
     graphs = {graph.name: graph for graph in op.called_graphs()}
     expected = attribute_of(spec, literal, graphs, call.fail)
     actual = getattr(op, spec.name)
@@ -273,9 +300,11 @@ def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterato
 
 
 def _absent(call: Call) -> Check:
+    """Check that there are no values with these names: ``absent(%a, %b)``."""
     names = [str(call.expect(x, ValueName, "values (%name)")) for x in call.positional(1)]
 
     def check(subject: Subject) -> Iterator[str]:
+        """Return an iterator with a sentence for each value that exists."""
         return (f"{quoted('%', n)} exists" for n in names if _find(subject.model, n) is not None)
 
     return check
@@ -285,9 +314,11 @@ def _absent(call: Call) -> Check:
 
 
 def _unchanged(call: Call) -> Check:
+    """Check that the passes made no change: ``unchanged()``."""
     call.positional(0, 0)
 
     def check(subject: Subject) -> Iterator[str]:
+        """Yield a sentence if there were changes."""
         if subject.changes:
             yield f"expected no changes, got {subject.changes}"
 
@@ -295,9 +326,11 @@ def _unchanged(call: Call) -> Check:
 
 
 def _refused(call: Call) -> Check:
+    """Check that some refusal of the passes contains a text: ``refused("has 2 users")``."""
     expected = call.expect(call.positional(1, 1)[0], str, "a string in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
+        """Yield the most similar refusals if none contains the text."""
         sentences = list(dict.fromkeys(subject.refusals()))
         if not any(expected in sentence for sentence in sentences):
             yield _most_similar(expected, sentences)
@@ -309,11 +342,11 @@ MAX_SIMILAR = 3
 """The largest number of refusals that the failure of ``refused`` shows."""
 
 MAX_REFUSAL_CHARACTERS = 76
-"""Longer refusals are cut there; with the margin of dredd they fit into 80 columns."""
+"""Longer refusals are cut to this length; with the margin of dredd's output they fit into 80 columns."""
 
 
 def _most_similar(expected: str, sentences: Sequence[str]) -> str:
-    """Return a head and the sentences that are most similar to ``expected``, one on each line."""
+    """Return a text: a first line, then the sentences that are most similar to ``expected``, one a line."""
     if not sentences:
         return "no operator was refused"
     beginnings = [cut(sentence, SEARCH_LIMIT_CHARACTERS) for sentence in sentences]
@@ -327,3 +360,4 @@ CHECKS: dict[str, Callable[[Call], Check]] = {
     "ops": _ops, "custom": _custom, "total": _total, "order": _order, "value": _value, "quant": _quant,
     "attributes": _attributes, "absent": _absent, "unchanged": _unchanged, "refused": _refused,
 }  # fmt: skip
+"""By name, the rules that check the result."""
