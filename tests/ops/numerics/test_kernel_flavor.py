@@ -12,6 +12,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i64, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
@@ -147,6 +148,18 @@ def dequantized(rng: Random, dtype: DType) -> Drawn:
     return Dequantize(x, results=[Value("y", f32, (1, 13, 21))]), [array]
 
 
+def sum_or_difference(
+    rng: Random, kind: type[Add | Sub], shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Drawn:
+    """int16 operands of any scales."""
+    x, y = (
+        quantized(i16, shape, float(scale), 0)
+        for shape, scale in zip(shapes, rng.uniform(1, 9, 2), strict=True)
+    )
+    z = quantized(i16, np.broadcast_shapes(*shapes), 10.0, 0)
+    return kind(x, y, results=[z], pot_scale_int16=False), [draw(rng, i16, shape) for shape in shapes]
+
+
 Draw = Callable[[Random, DType], Drawn]
 Sized = Callable[[Random, DType, int], Drawn]
 KINDS: tuple[Draw, ...] = (
@@ -211,3 +224,36 @@ def test_kernels_that_do_not_differ(kind: Draw, dtype: DType) -> None:
         drawn = kind(generator(kind.__name__, seed), dtype)
         (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
         np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "differs"),
+    [
+        (Add, ((600, 1000), (600, 1000)), True),
+        (Add, ((600, 1000), (1000,)), False),
+        (Sub, ((600, 1000), (600, 1000)), False),
+        (Add, ((3, 5), (3, 5)), False),
+    ],
+)
+def test_sums_of_int16(
+    kind: type[Add | Sub], shapes: tuple[tuple[int, ...], tuple[int, ...]], differs: bool
+) -> None:
+    different = 0
+    for seed in range(4):
+        drawn = sum_or_difference(generator(kind.__name__, seed), kind, shapes)
+        (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+        np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+        different += np.count_nonzero(results(drawn, Kernels.REFERENCE) != wanted)
+    assert bool(different) == differs
+
+
+def test_sums_of_int16_beyond_groups_of_16_are_as_in_the_reference() -> None:
+    """31 copies of a pair whose sums differ: 16 by the other arithmetic, 15 as in the reference kernel."""
+    large, small = (
+        sum_or_difference(generator("Add", 0), Add, (shape, shape)) for shape in ((600, 1000), (31,))
+    )
+    differs = results(large, Kernels.OPTIMIZED) != results(large, Kernels.REFERENCE)
+    drawn = small[0], [np.repeat(a[differs][:1], 31) for a in large[1]]
+    (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+    np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+    np.testing.assert_array_equal(wanted != results(drawn, Kernels.REFERENCE), np.arange(31) < 16)

@@ -47,6 +47,9 @@ class Kernels(Enum):
       even; the rest is divided by the scale in float64, and a half is rounded away from zero.
     - DEQUANTIZE: in groups of 8 numbers, the result is scale * x - scale * zero_point, each product rounded.
 
+    On int16 data, ADD without broadcasting rounds each operand once when it rescales it, in groups of 16
+    numbers, where the reference kernel rounds it twice.
+
     One difference is not reproduced: LiteRT computes the last results (up to 15) of a uint8 TRANSPOSE_CONV
     like its reference kernels.
     """
