@@ -116,6 +116,14 @@ def test_inspect_summarizes(
     )
 
 
+def test_several_files_are_an_array(circle: str, capsys: Output) -> None:
+    assert inspection.circle_inspect(["--json", circle, circle]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert first == second
+    assert inspection.circle_inspect(["--json", circle]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+
+
 def test_summary_as_json(circle: str, capsys: Output) -> None:
     assert inspection.circle_inspect(["--json", circle]) == 0
     tree = json.loads(capsys.readouterr().out)

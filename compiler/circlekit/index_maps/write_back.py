@@ -91,14 +91,14 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
     for by_source, by_result in product((False, True), repeat=2):
         factors = list(index_map.factors)
         if by_source:
-            factors = _cut_at_axes(factors, shape)
+            factors = cut_at_axes(factors, shape)
         if by_result:
             factors = cut_at_result(factors, result)
         yield _transposed(factors, shape, result)
         yield _transposed(list(_with_unknown_apart(factors)), shape, result)
 
 
-def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
+def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of the source.
 
     ``shape``: the shape of the source.

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Axes that operators keep: what is needed of the operands gives the slice of the result, against kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.slices.kept_axes import needed_for
+
+CASES = {
+    "Add(%x, %row)": "0123",
+    "Add(%one, %x)": "0123",
+    "Abs(%x)": "0123",
+    "PRelu(%x, %slopes)": "0123",
+    "Maximum(%x, 1.0)": "0123",
+    "Sum(%x, [1, 3]) {keep_dims: true}": "02",
+    "Sum(%x, [1, 3])": "01",
+    "Mean(%x, [-2])": "012",
+    "Softmax(%x)": "012",
+    "LogSoftmax(%x)": "012",
+    "L2Normalization(%x)": "012",
+    "Transpose(%x, [2, 0, 3, 1])": "0123",
+    "Concatenation(%x, %x) {axis: 2}": "0123",
+    "Concatenation(%x, %x) {axis: -1}": "0123",
+    "MaxPool2D(%x) {filter_height: 2, filter_width: 1}": "03",
+    "AveragePool2D(%x) {filter_height: 2, filter_width: 1}": "03",
+    "Pad(%x, [[0, 0], [1, 0], [0, 0], [0, 2]])": "02",
+    "FullyConnected(%x, %rows, %bias) {keep_num_dims: true}": "0123",
+    "FullyConnected(%flat, %rows, %bias)": "01",
+    "Conv2D(%x, %filter, %bias)": "03",
+    "BatchMatMul(%x, %y)": "0123",
+    "BatchMatMul(%x, %z) {adj_x: true}": "0123",
+    "BatchMatMul(%x, %t) {adj_y: true}": "0123",
+    "BatchMatMul(%x, %m)": "0123",
+    "SelectV2(%c, %x, %row)": "0123",
+    "Cumsum(%x, 1)": "",
+    "BatchMatMul(%x, %hybrid)": "",
+}
+TEXT = """
+graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], %y: f32[3,4,6,7],
+           %z: f32[3,4,5,7], %t: f32[3,4,7,6], %m: f32[6,7], %c: bool[3,1,1,6]) -> %r {{
+  %slopes = const f32[1,1,6] gaussian(0, 1)
+  %rows = const f32[2,6] gaussian(0, 1)
+  %bias = const f32[2] gaussian(0, 1)
+  %filter = const f32[2,2,2,6] gaussian(0, 1)
+  %hybrid = const i8[3,4,6,2] quant(scale: 0.5) constant(1)
+  %r = {line}
+}}
+"""
+
+
+def sliced(op: Op, needed: dict[int, tuple[int, range]], arrays: list[np.ndarray | None]) -> np.ndarray:
+    """Return the result of ``op`` for the needed slices of its operands."""
+    cut = [
+        a.take(list(needed[i][1]), needed[i][0]) if a is not None and i in needed else a
+        for i, a in enumerate(arrays)
+    ]
+    operands = [
+        None if v is None or a is None else Value(v.name, v.dtype, a.shape, a if v.is_const else None)
+        for v, a in zip(op.inputs, cut, strict=True)
+    ]
+    copy = type(op)(*operands, **op.attribute_values)
+    return np.asarray(evaluate(copy, cut)[0])
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_slices_of_operands_give_the_slice_of_the_result(line: str) -> None:
+    (op,) = circlekit.parse(TEXT.format(line=line)).main
+    rng = np.random.default_rng(1)
+    arrays = [
+        None if v is None
+        else v.array() if v.is_const
+        else rng.normal(size=v.static_shape).astype(v.dtype.numpy)
+        for v in op.inputs
+    ]  # fmt: skip
+    whole = np.asarray(evaluate(op, arrays)[0])
+    kept = ""
+    for axis, dim in enumerate(whole.shape):
+        taken = range(1, dim)
+        needed = needed_for(op, axis, taken)
+        if needed is not None:
+            kept += str(axis)
+            expected = whole.take(list(taken), axis)
+            np.testing.assert_allclose(sliced(op, needed, arrays), expected, rtol=1e-5, atol=1e-6)
+    assert kept == CASES[line]
