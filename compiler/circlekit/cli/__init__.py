@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, one file each: parse, call, print."""
+"""The commands, mostly one file each: parse the arguments, call the library, print the result."""

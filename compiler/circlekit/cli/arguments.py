@@ -23,10 +23,13 @@ MODEL_HELP = "a .circle or .tflite file, or a model as text"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that accepts ``-`` for ``_`` in flags, and suggests similar flags for an unknown one.
+    """A parser of the arguments of one command.
 
-    ``load_flags``: called before help is printed or an unknown flag is refused; it may add flags.
-    ``one_usage``: the exit code of wrong usage if this is a command of ONE, which then prints its help, too.
+    A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.
+
+    ``load_flags``: a function that adds flags.  It is called only before the help is printed or an unknown
+    flag is refused, because it may be slow.  ``one_usage``: for a command of ONE, the exit code for wrong
+    usage; the error then contains the help page.  None for other commands.
     """
 
     def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
@@ -62,11 +65,14 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_format(self, help: str) -> None:
-        """Add ``--format``; None if it is not given."""
+        """Add ``--format``: circle or tflite, or None without the flag."""
         self.add_argument("--format", choices=tuple(FORMATS), help=help)
 
     def add_output(self, help: str) -> None:
-        """Add the path to write, which is the last argument or follows ``-o``; ``output_of`` returns it."""
+        """Let the user give the path to write as the last argument or after ``-o``.
+
+        ``output_of`` returns the path from the parsed arguments.
+        """
         self.add_argument("output", nargs="?", help=help)
         self.add_argument(
             "-o", "--output", dest="output_path", metavar="OUTPUT", help="output, if it is no argument"
@@ -79,13 +85,16 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words in which flags may stand between the positional arguments."""
         words = list(sys.argv[1:] if args is None else args)
-        has_separator = "--" in words  # parse_intermixed_args does not handle it
+        has_separator = "--" in words  # parse_intermixed_args fails for such words
         return (super().parse_args if has_separator else self.parse_intermixed_args)(words, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words whose flags may be spelled with ``-`` or ``_``; call ``load_flags`` first if needed."""
+        """Parse words whose flags may be spelled with ``-`` or ``_``.
+
+        First call ``load_flags`` if the words ask for help or have an unknown flag.
+        """
         words = list(sys.argv[1:] if args is None else args)
-        end = words.index("--") if "--" in words else len(words)  # what follows is for another command
+        end = words.index("--") if "--" in words else len(words)  # words after -- are not flags
         requested = {flag_key(word.partition("=")[0]) for word in words[:end] if word.startswith("-")}
         if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
             self.load_flags()
@@ -99,11 +108,11 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> list[str]:
-        """Every flag, as it was declared."""
+        """All flags in their declared spelling, such as ``--max-memory``."""
         return list(self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and exit with USAGE_ERROR."""
+        """Print ``message`` and exit with USAGE_ERROR, or with ``one_usage`` for a command of ONE."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             message = self._unknown(unknown.split())
@@ -112,14 +121,17 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a help page; unlike in argparse, errors of the standard output are raised."""
+        """Print ``message`` to ``file``; raise the error if the standard output cannot be written.
+
+        argparse would ignore this error.
+        """
         if file is not None and file is sys.stdout:
             file.write(message)
         else:
             super()._print_message(message, file)
 
     def _unknown(self, words: Sequence[str]) -> str:
-        """Return the error for ``words`` that no argument takes."""
+        """Return the message of the error for ``words`` that are no arguments of the command."""
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"too many arguments: {' '.join(words)}"
@@ -127,7 +139,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Wraps help texts between words only; indented paragraphs of a description stay as they are."""
+    """A formatter that wraps help texts only at spaces, and leaves indented paragraphs unchanged."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)
@@ -137,7 +149,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write, which ``Parser.add_output`` declared; exit if none or two were given."""
+    """Return the path to write; ``Parser.add_output`` declared it.  Exit if none or two were given."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")
@@ -145,7 +157,7 @@ def output_of(arguments: argparse.Namespace) -> str:
 
 
 def add_inputs(parser: Parser, purpose: str) -> None:
-    """Add ``--inputs``; ``purpose``: what is done with the inputs, for the help page."""
+    """Add ``--inputs``; ``purpose``: begin of its help text, such as "run on the inputs"."""
     parser.add_argument(
         "--inputs",
         metavar="DATA",
@@ -154,7 +166,7 @@ def add_inputs(parser: Parser, purpose: str) -> None:
 
 
 def add_model_flags(parser: Parser) -> None:
-    """Add ``--input_model`` and ``--output_model``, as ONE's commands for recorded ranges have them."""
+    """Add ``--input_model`` and ``--output_model``, the flags of ONE's record-minmax and mpqsolver."""
     parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
         "--output_model", required=True, type=output_path, metavar="MODEL",
@@ -163,17 +175,20 @@ def add_model_flags(parser: Parser) -> None:
 
 
 def comma_separated(text: str | None) -> list[str]:
-    """Return the words of ``text`` between commas, without spaces around them and without empty ones."""
+    """Return the words of ``text`` between commas, stripped of spaces; leave out empty words.
+
+    For None return [].
+    """
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
 def flag_key(flag: str) -> str:
-    """Return a form of ``flag`` that does not depend on its spelling with ``-`` or ``_``."""
+    """Return ``flag`` with ``-`` for each ``_``, so that both spellings are equal."""
     return flag.replace("_", "-")
 
 
 def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a type for argparse that shows the message of a ValueError of ``parse`` to the user."""
+    """Return ``parse`` as a type for argparse: the user sees the message of its ValueError."""
 
     def parse_argument(text: str) -> Any:
         try:
@@ -188,12 +203,12 @@ TARGET_HELP = "runtimes that must run it, or none (default: by format)"
 
 
 def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
-    """Add ``--target``: names separated by commas, None if it is not given."""
+    """Add ``--target``: names of targets, separated by commas; None without the flag."""
     parser.add_argument("--target", type=argument_type(_targets), metavar="T,T", help=help)
 
 
 def _targets(text: str) -> str:
-    """Return ``text`` if it names targets; raise ValueError if one is unknown."""
+    """Return ``text`` if all its names are targets; raise ValueError if a name is unknown."""
     try:
         choose_targets(text, "")
     except UnsupportedError as error:
@@ -202,28 +217,31 @@ def _targets(text: str) -> str:
 
 
 def input_file(word: str) -> str:
-    """Return the path of the file that an argument names; ``-`` is the standard input."""
+    """Return the path in the argument ``word``; for ``-``, the path of the standard input."""
     return "/dev/stdin" if word == "-" else word
 
 
 def output_path(word: str) -> str:
-    """Return the path that an argument names; refuse ``-``, for results that need a file or a folder."""
+    """Return the path in the argument ``word``; refuse ``-``.
+
+    For results that cannot go to the standard output.
+    """
     if word == "-":
         raise argparse.ArgumentTypeError("expected a file or a folder, got -, the standard output")
     return word
 
 
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
-    """Return a type for argparse that parses a finite number of type ``kind`` for which ``fits`` is true.
+    """Return a type for argparse: a finite number of the type ``kind`` for which ``fits`` returns True.
 
-    ``expected``: what the error for all other texts says.
+    ``expected``: the words of the error for all other texts, such as "a number above 0".
     """
 
     def parse(text: str) -> float:
         try:
             value = kind(text)
         except ValueError:
-            value = math.nan  # satisfies no condition
+            value = math.nan  # no ``fits`` returns True for it
         if not fits(value) or value == math.inf:
             raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:40]!r}")
         return value

@@ -22,7 +22,7 @@ from circlekit.targets.findings import INPUT, Finding, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
 
 JSON_SCHEMA_VERSION = 1
-"""Increases when the JSON document changes in a way that breaks readers; docs/guide/targets.md."""
+"""The version of the JSON document (docs/guide/targets.md); a change that breaks readers increases it."""
 
 
 def _declare(parser: Parser) -> None:
@@ -45,7 +45,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Check a model and return the findings as JSON types; print them, too, except for --json and --quiet."""
+    """Check the model at ``path`` for the targets; return the findings as JSON types.
+
+    Without --json and --quiet also print them.
+    """
     model = load(source_of(path))
     targets = choose_targets(arguments.target, arguments.format or model.format)
     if not targets:
@@ -81,7 +84,10 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
-    """Return what the delegate of ``target`` runs now and after O1; None if there is no delegate."""
+    """Return what the delegate of ``target`` runs of ``model`` as it is, and after O1.
+
+    Return None if the target has no delegate.
+    """
     now, later = written_delegation(model, model.format, target), optimized_delegation(model, target)
     return None if now is None or later is None else (now, later)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle2circle, with a flag for every pass and every setting of a pass; circle2tflite and tflite2circle."""
+"""circle2circle, circle2tflite and tflite2circle.
+
+circle2circle has a flag for every pass and for every setting of a pass.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def _declare(parser: Parser) -> None:
 
 
 def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
-    """Add the flags that ``options_of`` reads; ``list_flags``: those of passes and ONE are in the help."""
+    """Add the flags that ``options_of`` reads.
+
+    ``list_flags``: whether the help lists the flags of passes and the flags of ONE.
+    """
     parser.set_defaults(hint=NO_PASS_HINT)
     _add_flags(parser)
     _add_one_flags(parser, list_flags)
@@ -49,7 +55,7 @@ def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
     group = parser.add_argument_group("passes", None if list_flags else pointer)
     passes = all_passes()
     add_pass_flags(group, passes, list_flags)
-    parser.load_flags = lambda: add_pass_flags(  # those of other installed packages, which are slow to import
+    parser.load_flags = lambda: add_pass_flags(  # passes of other packages, which are slow to import
         group, {n: p for n, p in every_pass().items() if n not in passes}, list_flags
     )
 
@@ -118,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
-    """Print the passes if the arguments ask for that; return whether they do."""
+    """Print the passes if ``--list-passes`` is given; return whether it is."""
     if arguments.list_passes is None:
         return False
     in_full = in_order(every_pass()) if arguments.verbose else []
@@ -127,10 +133,11 @@ def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
 
 
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
-    """Return the options of ``convert`` for the arguments of ``add_optimization_flags``.
+    """Return the options of ``convert`` for the flags of ``add_optimization_flags``.
 
-    Passes run in this order: those of the file after --pipeline, of --passes, flags of pipelines, and flags
-    of passes in the order of ``in_order``, whatever the order of the flags.  ``output``: the path to write.
+    The order of the flags has no effect.  Passes run in this order: those in the file after --pipeline; those
+    after --passes; those of pipelines with a flag of their own (--O1); those with a flag of their own, sorted
+    by ``in_order``.  ``output``: the path to write.
     """
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
@@ -155,13 +162,13 @@ def options_of(arguments: argparse.Namespace, output: str) -> Options:
 
 
 SETTING_PREFIX = "setting "
-"""Prefix of the attributes of the parsed arguments that hold settings of passes."""
+"""The parsed arguments have a setting of a pass in the attribute of this prefix and the name of its flag."""
 
 
 def add_pass_flags(
     group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool = True
 ) -> None:
-    """Add a flag for each of ``passes`` and for each of their settings; ``listed``: show them in the help."""
+    """Add a flag for each pass and for each setting of a pass; ``listed``: show the flags in the help."""
     for name in in_order(passes):
         options = passes[name].options
         if all(option.name != name for option in options):
@@ -178,7 +185,7 @@ def add_pass_flags(
 
 
 def parse_passes(text: str) -> list[str]:
-    """Parse a list of passes and pipelines, separated by commas; ``-`` may stand for ``_``."""
+    """Return the names of passes and pipelines in ``text``: separated by commas, with ``-`` or ``_``."""
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")
@@ -190,7 +197,7 @@ def parse_passes(text: str) -> list[str]:
 
 
 def parse_pass(text: str) -> str:
-    """Parse the name of one pass; ``-`` may stand for ``_``."""
+    """Return the name of the pass ``text``, which may be spelled with ``-`` for ``_``."""
     name = text.replace("-", "_")
     passes = passes_with([name])
     if name not in passes:
@@ -199,7 +206,7 @@ def parse_pass(text: str) -> str:
 
 
 def parse_pass_or_all(text: str) -> str:
-    """Parse the name of one pass, or ``all``."""
+    """Return "all" for "all", else the name of the pass ``text``."""
     return text if text == "all" else parse_pass(text)
 
 
@@ -218,7 +225,7 @@ def _declare_conversion(parser: Parser) -> None:
 
 
 def add_verify(parser: Parser) -> None:
-    """Add ``--verify`` and ``--target`` of a command that only changes the format."""
+    """Add ``--verify``, ``--inputs`` and ``--target`` for a command that only changes the format."""
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
     add_inputs(parser, "verify on the inputs")
     add_target(parser)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command: arguments in, exit code out; errors end with one line."""
+"""A command: a function from arguments to an exit code that prints errors instead of raising them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
-"""Exit codes; the last two are those that shells use for the signals INT and PIPE."""
+"""Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 ONE_HEADING = "ERROR"
-"""Begins the errors of ONE's commands."""
+"""The first word of an error of ONE's commands; other commands begin with "error"."""
 
 
 @dataclass(frozen=True)
 class OneCodes:
-    """Exit codes of a command of ONE: for failed work, for a file that cannot be read, for wrong usage.
+    """The exit codes of a command of ONE.
 
-    The defaults are those of most of its commands: an exception ends with 255.
+    ``failed``: for failed work.  ``unread``: for a file that cannot be read.  ``usage``: for wrong arguments.
+    The defaults are the codes of most of ONE's commands.
     """
 
     failed: int = 255
@@ -39,13 +40,14 @@ class OneCodes:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its arguments, and what it does with them.
+    """A command: its name, its arguments, and the function that runs it.
 
-    ``positionals``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.
-    ``run`` returns the exit code.  ``format``: for commands that exist once per file format (circlechef,
-    tflchef), circle or tflite; ``run`` finds it in the arguments.  ``limits``: whether the command takes
-    limits of memory and calls.  ``one``: the exit codes if this is a command of ONE; its errors and wrong
-    usage are then reported as ONE does.
+    ``positionals``: the positional arguments as the usage shows them, such as "input output".  ``declare``
+    adds all arguments to a parser.  ``run`` takes the parsed arguments and returns the exit code.
+    ``format``: "circle" or "tflite" for a command that exists once for each format (circlechef, tflchef);
+    the parsed arguments then have it as their ``format``.  ``limits``: whether the command has the flags
+    --max-memory and --max-calls.  ``one``: the exit codes of a command of ONE, which also reports errors and
+    wrong usage as ONE does; None for other commands.
     """
 
     name: str
@@ -58,7 +60,10 @@ class Command:
     one: OneCodes | None = None
 
     def parser(self) -> Parser:
-        """Return a parser; its result has ``refuse``: a function that reports wrong usage and exits."""
+        """Return a parser of the arguments.
+
+        The parsed arguments have the function ``refuse(message)``, which reports wrong usage and exits.
+        """
         usage = None if self.one is None else self.one.usage
         parser = Parser(self.name, self.description, self.positionals, usage)
         parser.set_defaults(refuse=parser.error, max_memory=None, max_calls=None)
@@ -70,9 +75,9 @@ class Command:
         return parser
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with the arguments ``argv``, by default those of the process; return the exit code.
+        """Run the command and return the exit code; ``argv``: the arguments, by default those of the process.
 
-        An error is printed as its message, without a traceback.
+        No error is raised: its message is printed, with a traceback only for --verbose.
         """
         verbose = False
         progress = ProgressLine()
@@ -85,14 +90,14 @@ class Command:
             return _flush_stdout(code)
         except SystemExit as exit:
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # without a file name, it is the standard output that failed
+        except OSError as error:  # an error without a file name is one of the standard output
             if error.filename is None:
                 return _report_stdout(error)
             return self._report(error, verbose)
         except KeyboardInterrupt:
             print(printable(progress.interrupted()), file=sys.stderr)
             return INTERRUPTED
-        except Exception as error:  # a fault in circlekit ends with a message and an exit code too
+        except Exception as error:  # also an internal error of circlekit
             return self._report(error, verbose)
 
     def _report(self, error: Exception, verbose: bool) -> int:
@@ -105,7 +110,7 @@ class Command:
 
 
 def _flush_stdout(code: int) -> int:
-    """Flush the standard output; return ``code``, or the exit code for output that cannot be written."""
+    """Flush the standard output and return ``code``; if flushing fails, return the exit code for that."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -115,8 +120,8 @@ def _flush_stdout(code: int) -> int:
 
 
 def _report_stdout(error: OSError) -> int:
-    """Report that the standard output failed; return the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit fails too
+    """Print that the standard output cannot be written, unless its reader has ended; return the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's flush at exit fails
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     print(f"error: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
@@ -124,10 +129,10 @@ def _report_stdout(error: OSError) -> int:
 
 
 def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what ``work`` returns for each path.
+    """Return the result of ``work`` for each path.
 
-    With several paths, an error is printed, its file has the result ``{"file": path, "error": message}``, and
-    the others are still visited; with one, it is raised.
+    An error is raised if there is only one path.  Of several paths, one that fails has the result
+    ``{"file": path, "error": message}``; its error is printed, and the work goes on with the next path.
     """
 
     def attempt(path: str) -> dict[str, Any]:
@@ -141,7 +146,7 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
 
 
 def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
-    """Print the message of ``error`` after ``heading``; ``verbose``: also the traceback."""
+    """Print ``heading``, a colon and the message of ``error``; if ``verbose``, first print the traceback."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, CirclekitError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit compare: whether two models, or two files of arrays, are equal, and how far they differ."""
+"""circlekit compare: by how much the outputs of two models, or two files of arrays, differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from circlekit.ir.text.columns import format_columns, wrapped
 from circlekit.ir.text.lines import print_op
 
 JSON_SCHEMA = 1
-"""Increases when the JSON document changes in a way that breaks readers; docs/guide/data.md."""
+"""The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
 
 MAX_PRINTED_LAYERS = 40
 
@@ -102,9 +102,11 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 
 @dataclass
 class Result:
-    """The ``comparison`` of the outputs, that of ``layers``, and their operators as text, by result name.
+    """What was found about two models, or about two files of arrays.
 
-    ``judgement``: the errors of a quantized model; None for models of the same types.
+    ``comparison``: that of the outputs.  ``judgement``: the errors of a quantized model, or None if the
+    second model is not a quantized form of the first.  ``layers``: with --per-layer, the comparisons of the
+    results of operators.  ``ops``: the operators of the second model as text, by the name of their result.
     """
 
     comparison: Comparison
@@ -114,7 +116,7 @@ class Result:
 
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
-    """Return ``outcomes`` with another tolerance."""
+    """Return copies of ``outcomes`` with the tolerance ``tolerance``."""
     return [replace(o, worst=o.worst and replace(o.worst, tolerance=tolerance)) for o in outcomes]
 
 
@@ -188,7 +190,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return for each name the outcome with the largest difference in proportion to its tolerance."""
+    """Return one outcome for each name: the one whose difference is largest in relation to its tolerance."""
     worst: dict[str, Outcome] = {}
     for outcome in outcomes:
         if outcome.name not in worst or outcome.excess > worst[outcome.name].excess:
@@ -197,9 +199,9 @@ def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _table(outcomes: Sequence[Outcome], with_inputs: bool = False) -> Iterator[str]:
-    """Yield the rows of a table; names stand at the end, because they may be of any length.
+    """Yield the lines of a table of ``outcomes``, with the name in the last column, as it may be long.
 
-    ``with_inputs``: name the set of inputs in each row.
+    ``with_inputs``: whether to append the label of the inputs, such as "normal", to the name.
     """
     rows: list[tuple[str, ...]] = [("", "difference", "allowed", "relative", "PSNR dB", "cosine")]
     rows += [("equal" if outcome.equal else "DIFFERENT", *_numbers(outcome)) for outcome in outcomes]
@@ -259,7 +261,7 @@ def _document(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """Return ``outcome`` as JSON types; a number that is not finite becomes None."""
+    """Return ``outcome`` as JSON types, with None for a number that is unknown or not finite."""
     worst, similar = outcome.worst, outcome.similarity
     numbers = {
         "difference": None if worst is None else worst.absolute,

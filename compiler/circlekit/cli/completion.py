@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts that complete the words of circlekit in a shell."""
+"""Make the scripts by which a shell completes the words after ``circlekit``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
 PATH_TYPES = (None, Path, input_file, output_path)
-"""Types of arguments that are paths; None: an argument that declares neither type nor choices is a path."""
+"""The types of arguments that are paths.  An argument without type and choices is a path, too."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
-    """Return the script for ``shell``: the sub-commands, their flags, names of passes, formats and files."""
+    """Return the script for ``shell`` ("bash" or "zsh").
+
+    It completes sub-commands, flags, names of passes, values of flags, and paths.  ``commands`` and
+    ``summaries``: the sub-commands and a sentence about each, by name.
+    """
     import shtab
 
     root = argparse.ArgumentParser("circlekit")
@@ -29,7 +33,7 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
         parser = command.parser()
         for action in parser._actions:
             if action.help == argparse.SUPPRESS and action.option_strings:
-                action.help = ""  # the flag of a pass: not on the help page, but completed
+                action.help = ""  # the flag of a pass: the help page does not list it, completion does
             if action.nargs == 0:
                 continue
             if action.metavar in PASS_WORDS:

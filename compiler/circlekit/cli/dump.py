@@ -40,7 +40,7 @@ LABELS = {
     "narrow_range": "NarrowRange",
     "output_type": "OutputType",
 }
-"""ONE's labels of fields, the same for all operators."""
+"""The label that ONE prints for a field, by the name of the field in the schema."""
 
 TABLE_LABELS = {
     ("SVDFOptions", "fused_activation_function"): "activation",
@@ -53,14 +53,14 @@ TABLE_LABELS = {
     ("FakeQuantOptions", "min"): "Min",
     ("FakeQuantOptions", "max"): "Max",
 }
-"""ONE's labels of fields in one table only."""
+"""The label that ONE prints for a field of one table only, by the names of table and field."""
 
 FIELD_ORDER = (
     "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",
     "dilation_w_factor", "dilation_h_factor", "rank", "epsilon", "weights_format",
     "fused_activation_function", "keep_num_dims", "axis",
 )  # fmt: skip
-"""Fields that come first, in this order; the others follow in the order of the schema."""
+"""The fields that are printed first, in this order; the others follow in the order of the schema."""
 
 BOOLEANS_AS_WORDS = frozenset(
     {
@@ -68,11 +68,14 @@ BOOLEANS_AS_WORDS = frozenset(
         "ResizeNearestNeighborOptions",
     }
 )  # fmt: skip
-"""Tables whose booleans are printed as true and false; in all others as 1 and 0."""
+"""The tables whose booleans are printed as true and false; those of other tables are printed as 1 and 0."""
 
 
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """Yield a line for each table of options of the decoded operator ``op`` that has fields."""
+    """Yield a line for each table of options of the operator ``op``, unless the table has no fields.
+
+    ``op``: the decoded table of the operator.  ``fmt``: the format of the file, circle or tflite.
+    """
     for union in ("builtin_options", "builtin_options_2"):
         if union in op:
             items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]
@@ -91,7 +94,7 @@ def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
 
 
 def _formatted(value: Any, as_words: bool) -> str:
-    """Format the value of a field; ``as_words``: booleans as true and false, not 1 and 0."""
+    """Return the value of a field as text; ``as_words``: write booleans as true and false, not as 1 and 0."""
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
@@ -102,7 +105,7 @@ def _formatted(value: Any, as_words: bool) -> str:
 
 
 def _custom_fields(data: bytes) -> Iterator[str]:
-    """Yield the fields of custom options that are a FlexBuffer map, else a note."""
+    """Yield the fields of custom options, such as "axis(1)"; if they are no FlexBuffer map, yield a note."""
     try:
         tree = read_flexbuffer(data)
     except ModelError:
@@ -114,10 +117,11 @@ def _custom_fields(data: bytes) -> Iterator[str]:
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield a line for each entry of ONE's metadata tables; nothing for other metadata.
+    """Yield the lines for the metadata ``name`` with the content ``data``: none unless it is a table of ONE.
 
-    A table has the number of entries; then for each entry a node id, a length, and a zero-terminated text of
-    that length (source table) or as many node ids (op table).  All numbers are little-endian uint32.
+    ONE_source_table and ONE_op_table consist of the number of entries, and the entries.  An entry consists of
+    a node id, a length N, and either a zero-terminated text of N bytes (source table) or N node ids (op
+    table).  All numbers are little-endian uint32.
     """
     headings = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
     table_name = name.removeprefix("ONE_")
@@ -141,7 +145,7 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
 
 RULER, LINE = "=" * 67, "-" * 67
 MAX_ELEMENTS = 4
-"""Longer vectors and buffers are shown in part, with an ellipsis."""
+"""Number of elements shown of a longer vector.  Longer vectors and buffers end with an ellipsis."""
 
 MAX_BYTES = 16
 """Number of bytes shown of a buffer of more than MAX_ELEMENTS bytes."""
@@ -183,7 +187,7 @@ tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _ru
 
 
 def _dump(model: ModelFile) -> Iterator[str]:
-    model_version = model.tree.get("version", 0)  # decodes the file, so errors precede the first line
+    model_version = model.tree.get("version", 0)  # decodes the file: an error comes before the first line
     yield RULER
     yield f"Model version: {model_version}"
     yield f" # sub graphs: {len(model.graphs)}"
@@ -214,7 +218,7 @@ def _dump(model: ModelFile) -> Iterator[str]:
 
 
 def _bytes(data: memoryview) -> str:
-    """Format bytes as C++ streams print hexadecimal: 00 for zero, else as 0x1."""
+    """Return bytes as C++ streams print hexadecimal numbers: 00 for zero, 0x1 for one."""
     shown = data[:MAX_BYTES] if len(data) > MAX_ELEMENTS else data
     texts = [hex(byte) if byte else "00" for byte in shown]
     return " ".join([*texts, "..."] if len(data) > MAX_ELEMENTS else texts)
@@ -282,7 +286,7 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]  # ONE shows a missing shape as -1
+    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]  # ONE prints a missing shape as -1
     if "shape_signature" in tensor:
         parts.append(f"({_formatted(tensor['shape_signature'], False)})")
     parts.append(f"B({tensor.get('buffer', 0)})")
@@ -295,7 +299,7 @@ def _tensor(tensor: Tree, label: str) -> Iterator[str]:
 
 
 def _vector(vector: Any) -> str:
-    """Format an array: all elements, or its length and the first MAX_ELEMENTS."""
+    """Return an array as text: all elements, or the length and the first MAX_ELEMENTS of them."""
     texts = [number_text(x) for x in vector[:MAX_ELEMENTS].tolist()]
     return ", ".join(texts) if len(vector) <= MAX_ELEMENTS else f"({len(vector)}) {', '.join(texts)} ... "
 
@@ -304,7 +308,10 @@ QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zer
 
 
 def _quantization(tree: Tree) -> Iterator[str]:
-    """Yield the lines on quantization: none without min and max, or scale and zero point, as in ONE."""
+    """Yield the lines on the quantization of a tensor.
+
+    As in ONE, there are none unless the tensor has both min and max, or both scale and zero point.
+    """
     if not ({"min", "max"} <= tree.keys() or {"scale", "zero_point"} <= tree.keys()):
         return
     line = "    Quantization: "

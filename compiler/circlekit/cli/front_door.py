@@ -49,13 +49,16 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "Print a script for completion in a shell.",
     },
 }
-"""The sub-commands by purpose, each with the first sentence of its description; ``find`` imports them."""
+"""The sub-commands by purpose, each with the first sentence of its description, which is not imported."""
 
 SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 def find(name: str) -> Command:
-    """Return the sub-command ``name``; nothing but its own module is imported."""
+    """Return the sub-command ``name``; import only the module that defines it.
+
+    Raise KeyError if there is no such sub-command.
+    """
     match name:
         case "optimize":
             from circlekit.cli.optimize import optimize as command
@@ -113,12 +116,12 @@ def find(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; return the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    if words and words[0] == "help":  # not a flag, but what people try
+    if words and words[0] == "help":  # circlekit help optimize = circlekit optimize --help
         words = [*words[1:2], "--help"]
-    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # the sub-commands declare the flag
+    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # a flag of the sub-command
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
-        return replace(find(words[0]), one=None)(words[1:])  # errors and exit codes are not those of ONE here
+        return replace(find(words[0]), one=None)(words[1:])  # own errors and exit codes, not ONE's
     return _front_door(words)
 
 

@@ -27,7 +27,7 @@ from circlekit.targets.planners import PLANNERS
 # -- verify ------------------------------------------------------------------------------------
 
 JSON_SCHEMA_VERSION = 1
-"""Increases when the JSON of circle-verify changes in a way that breaks readers; docs/guide/verify.md."""
+"""The version of circle-verify's JSON (docs/guide/verify.md); a change that breaks readers increases it."""
 
 
 def _declare_verify(parser: Parser) -> None:
@@ -41,7 +41,7 @@ def _declare_verify(parser: Parser) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Check files; unlike ONE's command, check the models in them too."""
+    """Check the bytes of files, and, unlike ONE's command, the models in them."""
     documents = for_each_file(arguments.files, lambda path: _findings(path, arguments))
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json:
@@ -52,7 +52,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Check a file and return the findings as JSON types; print them too, except for --json."""
+    """Check the file at ``path`` and return the findings as JSON types; print them, too, without --json."""
     data = map_file(path)
     findings = check_bytes(data, path)
     failed = any(arguments.strict or f.severity == "error" for f in findings)
@@ -61,7 +61,7 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         verdict = "FAIL" if failed else "PASS"
         if not arguments.quiet:
             print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
-        for f in findings:  # not to the standard output, which scripts search for PASS
+        for f in findings:  # scripts search the standard output for PASS, so findings go to stderr
             print(f"{f.severity}: {printable(f'{place}{f}', '')} [{f.rule}]", file=sys.stderr)
         if not arguments.quiet:
             print(f"[      {verdict} ] Check {printable(path)}", flush=True)
@@ -79,10 +79,10 @@ tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify,
 
 
 class View(NamedTuple):
-    """One item per line, printed in place of the summary.
+    """A list that a flag prints in place of the summary, one item per line.
 
-    ``items``: returns a list of names, or names with values as a list of pairs or a dict.  ``separator``: the
-    text between name and value.
+    ``help``: the help of the flag.  ``items``: a function of the file that returns a list of names, or names
+    with values as a list of pairs or a dict.  ``separator``: the text between a name and its value.
     """
 
     help: str
@@ -100,7 +100,7 @@ VIEWS = {
         "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
     ),
 }  # fmt: skip
-"""The views by their flag."""
+"""The views by the name of their flag."""
 
 
 def _declare_inspect(parser: Parser) -> None:
@@ -136,7 +136,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the costs, the requested views or the summary of a file; print them too, except for --json."""
+    """Return what the flags ask for as JSON types: the cost, some views, or the summary of a file.
+
+    Without --json also print it.
+    """
     several = len(arguments.files) > 1
     if arguments.cost:
         cost = cost_of(path, arguments.target)
@@ -204,7 +207,7 @@ def _tensordump(arguments: argparse.Namespace) -> int:
 
 
 def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
-    """Yield the lines that ONE's command prints for ``tensor``."""
+    """Yield the lines that ONE's circle-tensordump prints for ``tensor``."""
     data = data_of(model, tensor)
     quantization = tensor.get("quantization")
     yield "-" * 70

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What circlekit run-all does with one model, in whatever process: passes, a cfg file or a command."""
+"""Run passes, a cfg file of onecc, or a command on one model: the work of circlekit run-all in a process."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""Last lines of what a command printed that are kept."""
+"""Number of the last lines printed by a command that are kept in its result."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A pipeline for one model.
+    """A pipeline to run on one model.
 
-    ``kind``: "passes" (``pipeline`` names passes or a file of them), "cfg" (a text with placeholders for
-    onecc) or "command" (a line with placeholders).  ``folder``: for outputs; it exists.
+    ``model``: the path of the model.  ``folder``: an existing folder, for the outputs.  The meaning of
+    ``pipeline`` depends on ``kind``:
+
+    * "passes": names of passes, separated by commas, or the path of a .toml file
+    * "cfg": the text of a cfg file of onecc, with placeholders such as {model}
+    * "command": a command line with placeholders
     """
 
     model: str
@@ -41,7 +45,10 @@ class Task:
     pipeline: str
 
     def filled(self, text: str, quote: Callable[[str], str] = str) -> str:
-        """Return ``text`` with the values of the placeholders {model}, {out}, {name}, {stem}."""
+        """Return ``text`` with {model}, {out}, {name} and {stem} replaced by their values.
+
+        ``quote`` is applied to each value.
+        """
         path = Path(self.model)
         values = {"model": self.model, "out": self.folder, "name": path.name, "stem": path.stem}
         for name, value in values.items():
@@ -51,10 +58,11 @@ class Task:
 
 @dataclass
 class TaskResult:
-    """What became of one model.
+    """The result of the pipeline on one model.
 
-    ``status``: DONE, FAILED or LOST (its process died again and again).  ``before``, ``after``: number of
-    operators; None if unknown.  ``message``: the error, or the last lines that a command printed.
+    ``model``: its path.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
+    ``seconds``: the time that the pipeline took.  ``before``, ``after``: number of operators, or None if
+    unknown.  ``message``: the error, or the last lines that a command printed.
     """
 
     model: str
@@ -66,7 +74,7 @@ class TaskResult:
 
 
 def run_task(task: Task) -> TaskResult:
-    """Run ``task``; every error becomes a failed result."""
+    """Run ``task`` and return the result; no error is raised, it becomes a result with the status FAILED."""
     started = time.monotonic()
     try:
         result = _RUN[task.kind](task)
@@ -79,7 +87,10 @@ def run_task(task: Task) -> TaskResult:
 
 
 def lost_task(task: Task, reason: str) -> TaskResult:
-    """Return the result of a task whose process died again and again."""
+    """Return the result of a task whose process died at every attempt.
+
+    ``reason``: what the message says after "the work", such as "was given up by the cluster".
+    """
     return TaskResult(task.model, LOST, message=f"the work {reason}")
 
 
@@ -110,7 +121,7 @@ _RUN = {"passes": _passes, "cfg": _configuration, "command": _command}
 
 
 def _called(task: Task, words: Sequence[str], command: OwnCommand) -> TaskResult:
-    """Run a command of this package in this process."""
+    """Run ``command``, which belongs to circlekit, in this process with the arguments ``words``."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         code = command(words)
@@ -118,7 +129,7 @@ def _called(task: Task, words: Sequence[str], command: OwnCommand) -> TaskResult
 
 
 def _run_program(task: Task, words: Sequence[str]) -> TaskResult:
-    """Run another program."""
+    """Run the program ``words[0]`` in a process of its own, with the other words as its arguments."""
     try:
         done = subprocess.run(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, errors="replace"
@@ -136,7 +147,7 @@ def _concluded(task: Task, code: int, printed: str) -> TaskResult:
 
 
 def _own_command(name: str) -> OwnCommand | None:
-    """Return the function of a command of this package; None for another program."""
+    """Return the function of the command ``name`` of circlekit; None if ``name`` is another program."""
     for script in entry_points(group="console_scripts", name=name):
         if script.value.startswith("circlekit."):
             command: OwnCommand = script.load()

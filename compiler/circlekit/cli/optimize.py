@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit optimize and circlekit convert: one model to a file, or several to a folder."""
+"""circlekit optimize and circlekit convert: they write one model to a file, or several to a folder."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, make_options: MakeOptions) -> int:
     paths, output = arguments.models, arguments.output
     if output is None and len(paths) == 2:
-        *paths, output = paths  # like ONE's commands
+        *paths, output = paths  # as in ONE's commands, the last argument is the output
     if not paths or output is None:
         arguments.refuse("expected one or more models, and -o PATH for the result")
     if len(paths) == 1 and not _is_folder(output):
@@ -87,7 +87,7 @@ def _is_folder(path: str) -> bool:
 def _run_many(
     arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
 ) -> int:
-    """Write each model into a folder; a model that fails does not stop the others."""
+    """Write each model into the folder ``output``, also after a model that fails; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
     folder = Path(output)
@@ -123,10 +123,10 @@ def _run_many(
 
 
 def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
-    """Return the path of the output for the model at ``path``, and its format.
+    """Return the path and the format of the output for the model at ``path``.
 
-    The name is that of the model with the extension of the format.  Raise FileError if it is the model
-    itself.
+    The output has the name of the model, with the extension of its format, in ``folder``.  Raise FileError if
+    this is the path of the model itself.
     """
     format = format or identify(map_file(path)) or load(path).format
     target = str(folder / Path(path).with_suffix(f".{format}").name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit passes: all passes in groups, or everything about some of them."""
+"""circlekit passes: list all passes in groups, or describe some of them in full."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def print_passes(names: Sequence[str]) -> None:
-    """Print everything about the passes ``names``; without names, a list of all passes in groups."""
+    """Print the full descriptions of the passes ``names``; for no names, print a list of all passes."""
     classes = every_pass()
     if not names:
         print(table(classes, text_columns()))

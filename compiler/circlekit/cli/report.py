@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit report: a page on a model, or on a model before and after a change."""
+"""circlekit report: write an HTML page about a model, or about a model before and after a change."""
 
 from __future__ import annotations
 

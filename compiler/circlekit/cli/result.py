@@ -26,7 +26,7 @@ from circlekit.passes.engine.optimization_report import Port, Report
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12
-"""Number of inputs, and of outputs, that are listed."""
+"""Number of inputs that are listed at most, and of outputs."""
 
 PIPE = "-"
 """The path that stands for the standard input or output."""
@@ -42,7 +42,10 @@ def add_result_flags(parser: Parser) -> None:
 
 
 def source_of(path: str) -> ModelFile:
-    """Return what to load: ``path``, or the standard input for ``-``."""
+    """Return what ``load`` accepts for ``path``: the standard input for ``-``, else ``path`` itself.
+
+    Raise FileError if the standard input is closed.
+    """
     if path != PIPE:
         return path
     if sys.stdin is None:
@@ -51,7 +54,7 @@ def source_of(path: str) -> ModelFile:
 
 
 def source_name(path: str) -> str:
-    """Return the name of the source ``path`` for messages."""
+    """Return ``path`` as messages show it: "<stdin>" for ``-``."""
     return "<stdin>" if path == PIPE else path
 
 
@@ -69,11 +72,11 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
 def run_conversion_as_one_does(
     arguments: argparse.Namespace, source: str, target: str, options: Options, failed: str
 ) -> None:
-    """Convert as ``run_conversion`` does, with the output of ONE: nothing, unless it is asked for.
+    """Convert ``source`` to ``target``, and print as ONE's commands do: nothing, unless a flag asks for it.
 
-    The output is circle under any name, unless the name or ``arguments.format`` says tflite.  ``--verbose``
-    and the variable LUCI_LOG print a line for each pass.  ``failed``: the first words of the error
-    if the output cannot be written.
+    The file is written as circle unless ``arguments.format`` or its name says tflite.  With ``--verbose``, or
+    if the environment variable LUCI_LOG is neither empty nor 0, print a line for each pass.  ``failed``: the
+    first words of the error if the output cannot be written.
     """
     arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"
     with one_words(source, target, failed), output_to(target) as output:
@@ -93,7 +96,10 @@ def converted(
     options: Options,
     is_strict: bool = True,
 ) -> Report:
-    """Convert, and return the report.  ``is_strict``: the extension must be that of the format."""
+    """Convert ``source`` to ``output`` and return the report.
+
+    ``is_strict``: whether to refuse an extension that is not that of the format.
+    """
     return run_quietly(
         arguments, lambda: convert(source_of(source), output, options, arguments.format, is_strict=is_strict)
     )
@@ -107,9 +113,10 @@ def _print_explanations(report: Report) -> None:
 
 
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
-    """Return the result of ``work``.
+    """Return the report that ``work`` returns.
 
-    With --quiet or --mute_warnings, show no warnings, and return no notes; with --quiet no progress either.
+    With --quiet or --mute_warnings, show no warnings and remove the notes from the report.  With --quiet,
+    show no progress, either.
     """
     is_mute = arguments.quiet or arguments.mute_warnings
     with quietly(arguments.quiet), warnings.catch_warnings():
@@ -123,7 +130,7 @@ def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Re
 
 @contextlib.contextmanager
 def quietly(is_quiet: bool) -> Iterator[None]:
-    """Show neither progress nor warnings in this context if ``is_quiet``."""
+    """Return a context that shows neither progress nor warnings if ``is_quiet``."""
     with warnings.catch_warnings(), watched(Progress()) if is_quiet else contextlib.nullcontext():
         if is_quiet:
             warnings.simplefilter("ignore")
@@ -132,9 +139,10 @@ def quietly(is_quiet: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_to(path: str) -> Iterator[str | BinaryIO]:
-    """Yield what to write to: ``path``, or the standard output for ``-``; FileError if that is unusable.
+    """Return a context whose value is ``path``, or for ``-`` the standard output as a binary stream.
 
-    If the model goes to the standard output, everything that is printed in this context goes to stderr.
+    For ``-``, all text that is printed in the context goes to stderr.  Raise FileError if the standard output
+    is closed or a terminal.
     """
     if path != PIPE:
         yield path
@@ -151,7 +159,7 @@ def output_to(path: str) -> Iterator[str | BinaryIO]:
 def result_lines(report: Report, hint: str = "") -> list[str]:
     """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions.
 
-    ``hint``: shown if no pass was asked for.
+    ``hint``: the line that is added if the report has no passes.
     """
     lines = [f"{report.source} -> {report.target}"]
     for side, ports in (("input", report.after.inputs), ("output", report.after.outputs)):
@@ -174,7 +182,7 @@ def _port_lines(side: str, ports: Sequence[Port]) -> Iterator[str]:
 
 
 def _conclusion(report: Report, hint: str) -> Iterator[str]:
-    """Yield what was done, or that there was nothing to do."""
+    """Yield sentences on what was done, or that there was nothing to do; ``hint``: as in ``result_lines``."""
     if hint and not report.passes:
         yield hint
     elif report.passes and not report.changes:
@@ -190,9 +198,10 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
 
 
 def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
-    """Print explanations and notes on several models, and a table.
+    """Print the explanations and notes on several models, and a table with a row for each model.
 
-    The report of a model that failed is None.  ``hint``: shown if no pass was asked for.
+    ``reports``: the report on each of ``paths``, or None for a model that failed.  ``hint``: the line that is
+    added if no report has passes.
     """
     named = [(Path(path).name, report) for path, report in zip(paths, reports, strict=True)]
     for name, report in named:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit run-all: a pipeline or a command on all models of a folder, in processes or on a Dask cluster."""
+"""circlekit run-all: run a pipeline on all models of a folder, in local processes or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
 
 JSON_SCHEMA = 1
-"""Increases when the JSON document changes in a way that breaks readers."""
+"""The version of the JSON document; a change that breaks readers increases it."""
 
 MAX_MESSAGE_CHARACTERS = 300
 
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
     folder, output = Path(arguments.folder), Path(arguments.output)
     models = _models(folder, output)
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
-    results: dict[int, TaskResult] = {}  # by index: models end in any order
+    results: dict[int, TaskResult] = {}  # by index of the model, because models end in any order
     failed = 0
     progress().begin("", len(tasks), "models")
     with connected(arguments.scheduler) as client:
@@ -101,7 +101,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _pipeline(words: str) -> tuple[str, str]:
-    """Return the kind of a pipeline, and its text or path."""
+    """Return ``Task.kind`` and ``Task.pipeline`` for the argument PIPELINE.
+
+    Raise FileError if it is the path of a file that cannot be read, or of a cfg file without {model}.
+    """
     if "{model}" in words:
         return "command", words
     if Path(words).suffix in (".cfg", ".ini"):
@@ -116,7 +119,10 @@ def _pipeline(words: str) -> tuple[str, str]:
 
 
 def _models(folder: Path, output: Path) -> list[Path]:
-    """Return the models in ``folder``, sorted, without those in ``output``."""
+    """Return the paths of the models in ``folder`` and below, sorted, without those in ``output``.
+
+    Raise FileError if there are none, or if both are the same folder.
+    """
     with translated(folder, "read"):
         if not folder.is_dir():
             raise FileError(f"{folder}: no such folder")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit run: outputs of a model on given or random inputs, its time, and the time of its operators."""
+"""circlekit run: run a model on given or random inputs; print its outputs, and the time that it takes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
-"""All elements of an output with at most so many are printed."""
+"""An output with at most so many elements is printed as a whole."""
 
 FIRST_ELEMENTS = 5
-"""Number of the first elements that are printed of a larger output."""
+"""Of a larger output, so many elements are printed."""
 
 JSON_SCHEMA = 1
-"""Increases when the JSON document changes in a way that breaks readers; docs/guide/data.md."""
+"""The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
 
 MAX_PRINTED_RECORDS = 4
 MAX_PRINTED_OPERATORS = 25
@@ -55,7 +55,7 @@ named after each input. Arrays with one axis more than the inputs hold several r
 
 @dataclass
 class Entry:
-    """The graph that runs, its ``index`` in the model, and the names of its ``outputs`` that are printed."""
+    """What is run: a ``graph``, its ``index`` in the model, and the names to show for its ``outputs``."""
 
     graph: Graph
     index: int
@@ -64,10 +64,10 @@ class Entry:
 
 @dataclass
 class Finished:
-    """What was run, and what came out.
+    """What was run, and its results.
 
-    ``records`` and ``outputs``: input arrays and output arrays by the label of the record.  ``timing``: None
-    if it was not asked for.
+    ``records`` and ``outputs``: the input arrays and the output arrays of each run, by the label of the
+    record.  ``timing``: None if no flag asked for it.
     """
 
     arguments: argparse.Namespace
@@ -135,7 +135,7 @@ run_command = Command("circlekit run", DESCRIPTION, "model", _declare, _run)
 
 
 def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
-    """Return what to run: the graph of a signature, the graph of a name, or the main graph.
+    """Return what to run: the graph of the signature ``signature``, the graph ``graph``, or the main graph.
 
     Raise ModelError if the model has no such signature or graph.
     """
@@ -158,13 +158,16 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
 
 
 def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
-    """Return the error for a signature or graph (``kind``) that is not among ``names``."""
+    """Return the message of the error for an unknown name.
+
+    ``kind``: "signature" or "graph".  ``names``: the names that the model has.
+    """
     choices = f"; the model has {', '.join(names)}" if names else f"; the model has no {kind}s"
     return f"there is no {kind} {name!r}{did_you_mean(name, names) or choices}"
 
 
 def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
-    """Return the inputs of each run by the label of the record; the only one of random inputs is "random"."""
+    """Return the inputs of each run, by the label of the record; random inputs are one record, "random"."""
     if arguments.inputs is not None:
         return read_records(arguments.inputs, model, graph)
     try:
@@ -205,7 +208,7 @@ def _lines(run: Finished) -> Iterator[str]:
 
 
 def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> str:
-    """Return the text that says where the inputs are from."""
+    """Return the text on the origin of the inputs, such as "random, seed 0"."""
     if arguments.inputs is not None:
         return f"{arguments.inputs}, {record_count} {'record' if record_count == 1 else 'records'}"
     unknown = any(value.shape is not None and None in value.shape for value in graph.inputs)
@@ -218,7 +221,7 @@ def _typed(name: str, array: Array) -> str:
 
 
 def _content(array: Array) -> Iterator[str]:
-    """Yield lines with the range and the elements of ``array``."""
+    """Yield lines with min, mean, max and elements of ``array``; of a large array only the first elements."""
     facts = _facts(array)
     if facts:
         yield ", ".join(f"{name} {_number(value)}" for name, value in facts.items())
@@ -230,9 +233,10 @@ def _content(array: Array) -> Iterator[str]:
 
 
 def _facts(array: Array) -> dict[str, float]:
-    """Return min, mean and max of the finite elements, and the numbers of NaN and of infinities, by name.
+    """Return min, mean and max of the finite elements, and how many elements are NaN or infinite, by name.
 
-    Return {} for an array without elements, or of dtypes other than bool, integers and floats.
+    Counts of 0 are left out.  Return {} for an array without elements, or with a dtype other than bool,
+    integers and floats.
     """
     if array.dtype.kind not in "fiub" or not array.size:
         return {}
@@ -332,7 +336,7 @@ def _array_document(name: str, array: Array) -> dict[str, Any]:
 
 
 def _json_value(value: Any) -> Any:
-    """Return ``value`` as JSON types: NaN and infinities, complex numbers and bytes become strings."""
+    """Return ``value`` as JSON types; NaN, infinities, complex numbers and bytes become strings."""
     if isinstance(value, list):
         return [_json_value(item) for item in value]
     if isinstance(value, bytes):

@@ -28,10 +28,10 @@ Model Explorer shows MACs and moved bytes on every operator, and after
 viewer."""
 
 VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
-"""By the name of a viewer: its module, and the package that has it."""
+"""The Python module of a viewer, and the package to install for it, by the name of the viewer."""
 
 READABLE = {"netron": ("circle", "tflite"), "model-explorer": ("tflite",)}
-"""The file formats that a viewer reads; another model is converted to a temporary file."""
+"""The file formats that a viewer reads.  A model in another format is converted to a temporary file."""
 
 
 def _declare(parser: Parser) -> None:
@@ -95,7 +95,10 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
 
 
 def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
-    """Return node data for Model Explorer; ``against``: the path of the reference for the measure "error"."""
+    """Return node data for Model Explorer.
+
+    ``measure``: "macs", "bytes" or "error".  ``against``: the path of the reference model of "error".
+    """
     from circlekit.report.node_data import cost_data, error_data
     from circlekit.report.value_comparison import compare_values
 
@@ -108,7 +111,7 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
-    """Return ``path``, or a file in ``folder`` that the viewer can read."""
+    """Return ``path`` if the viewer can read it; else write ``model`` to ``folder`` and return its path."""
     suffix = Path(path).suffix.removeprefix(".")
     if suffix in READABLE[viewer] and suffix == model.format:
         return Path(path)

@@ -27,10 +27,10 @@ DESCRIPTION = (
 )
 
 RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
-"""The values of ``--runtime``; the last is the default of ONE, which its own program refuses."""
+"""The values of ``--runtime``.  The last is ONE's default, although ONE's own program refuses it."""
 
 TRUE, FALSE = "true", "false"
-"""The values of flags in ONE's spelling."""
+"""The values of the flags for which ONE expects a word."""
 
 
 def _declare(parser: Parser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's words for errors of files: users' scripts search the output of ONE's commands for them."""
+"""Errors about files in ONE's words, because scripts search the output of ONE's commands for these words."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from contextlib import contextmanager
 from circlekit.errors import FileError, FormatError, ParseError
 
 UNREADABLE = "Failed to open file"
-"""The begin of the message about a file that cannot be read; ONE prints it without ``ERROR:``."""
+"""The first words of the message about a file that cannot be read; ONE prints no ``ERROR:`` before it."""
 
 
 class NotWrittenError(FileError):
-    """The output cannot be written.  Its exit code differs from that of an input that cannot be read."""
+    """The output cannot be written.  The exit code is not that of an input that cannot be read."""
 
 
 @contextmanager
 def one_words(source: str, target: str, failed: str = "Failed to export") -> Iterator[None]:
-    """Give errors of the block inside ONE's words.
+    """Return a context that replaces errors about files by errors with ONE's messages.
 
-    ``source``, ``target``: the file that the block reads and the one that it writes, or ``""`` for none.
-    ``failed``: the begin of the message about ``target``.  Raise FileError if ``source`` cannot be read,
-    FormatError if it is no model, NotWrittenError if ``target`` cannot be written.
+    The context raises FileError if ``source`` cannot be read, FormatError if it is no model, and
+    NotWrittenError if ``target`` cannot be written.  ``source``, ``target``: the path that the context reads,
+    and the path that it writes; ``""`` if there is none.  ``failed``: the first words of the message about
+    ``target``.
     """
     try:
         yield

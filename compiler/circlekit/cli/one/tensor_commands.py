@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-interpreter runs a model on arrays in files; i5diff compares two HDF5 files of arrays."""
+"""circle-interpreter runs a model on arrays in files.  i5diff compares the arrays of two HDF5 files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ circle_interpreter = Command(
 
 
 TOLERANCE = 0.001
-"""The default of ONE's i5diff."""
+"""The default tolerance of ONE's i5diff."""
 
 I5DIFF_HELP = "Compare the arrays in two HDF5 files by name and value. Exits with 0 if equal, else with 1."
 
@@ -64,7 +64,7 @@ def _declare_difference(parser: Parser) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence.data_files.array_files import compare_files  # imports zipfile and its codecs
+    from circlekit.equivalence.data_files.array_files import compare_files  # slow to import
 
     outcomes = compare_files(arguments.left, arguments.right, arguments.tolerance)
     for outcome in outcomes:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print: text for terminals, progress, summaries, explanations, JUnit XML."""
+"""Make what commands print: text for terminals, progress, summaries, explanations, JUnit XML."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of circlekit inspect --cost: what each operator costs, and what makes the peak of the arena."""
+"""The tables of circlekit inspect --cost: the cost of each operator, and the buffers at the arena's peak."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import Planner, default_planner, find_planner
 
 MAX_NAME_COLUMNS = 40
-"""Columns of a name in the tables."""
+"""The width at which names are cut."""
 
 MAX_BUFFERS = 12
-"""Number of buffers at the peak that are listed as text, the largest."""
+"""Number of buffers that the text lists: the largest of those that are live at the peak."""
 
 
 def cost_of(path: str, target: str | None) -> dict[str, Any]:
-    """Return the cost of every operator of a model, and the arena of every graph, as JSON types.
+    """Return the cost of every operator and the arena of every graph of the model at ``path``, as JSON types.
 
-    ``target``: whose memory planner is used; None for the default target of the model's format.
+    ``target``: the name of a memory planner; None: the default planner for the format of the model.
     """
     model = read(path)[0]
     check_structure(model, path)
@@ -69,7 +69,7 @@ def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
 
 
 def cost_lines(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that show what ``cost_of`` returns."""
+    """Yield the lines that show ``document``, a result of ``cost_of``."""
     yield f"{printable(document['file'])}: memory as planned by {document['planner']}"
     for graph in document["graphs"]:
         yield ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of passes and operators as they are printed."""
+"""Print the explanations of passes and operators."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
 
 MAX_OPERATORS = 5
-"""Largest number of operators that are explained in the printed text; ``--json`` has all."""
+"""Number of operators that the printed text explains at most; ``--json`` has all."""
 
 
 def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:
-    """Print explanations as blocks of text, wrapped; of many passes only those with something to say."""
+    """Print explanations as wrapped paragraphs; see ``_blocks`` for the passes that are left out."""
     blocks = [*_blocks(passes), *map(str, operators[:MAX_OPERATORS])]
     if len(operators) > MAX_OPERATORS:
         blocks.append(f"{len(operators) - MAX_OPERATORS} more operators of this kind; --json has all")
@@ -27,7 +27,11 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 
 
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
-    """Yield a text for each pass that rewrote something or has a near miss, then texts about all others."""
+    """Yield the texts about passes.
+
+    One pass has its own text in any case.  Of several passes, each that rewrote something or has a near miss
+    has its own text; at most two more texts list and count the others.
+    """
     if len(passes) <= 1:
         yield from map(str, passes)
         return
@@ -42,6 +46,6 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return ``line`` in lines of at most ``width`` characters; those after the first have a margin."""
+    """Return ``line`` as lines of at most ``width`` characters; indent all but the first by 6 more spaces."""
     indent = line[: len(line) - len(line.lstrip())]
     return wrapped(line, width, indent, indent + " " * 6)

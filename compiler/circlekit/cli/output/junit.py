@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of dredd as JUnit XML, which continuous integration servers show.
+"""Write the results of dredd as JUnit XML, which continuous integration servers show.
 
-A test suite has a test case for each recipe, in the order of the recipes.  A failure has the reason as its
-message; what else there is to say, such as the model after the passes, is the standard output of its case.
+One test suite has a test case for each recipe, in the order of the recipes.  A failure has the reason as its
+message.  All further lines, such as the model after the passes, are in the ``system-out`` of the test case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
-    """Return the results of ``cases`` as an XML document; tests of the same name and folder get numbers."""
+    """Return the results of ``cases`` as an XML document.
+
+    A test that has the name and folder of an earlier test gets a number: add, add.2, add.3.
+    """
     failed = sum(bool(result.failures) for result in results)
     totals = {
         "name": "dredd",
@@ -46,7 +49,7 @@ def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
 
 
 def _dotted(recipe: Path | None) -> str:
-    """Return the folder of a recipe as the name of a class, by which servers group tests."""
+    """Return the folder of a recipe, such as a/b, as a class name a.b: servers group tests by class."""
     parts = () if recipe is None else recipe.parent.parts
     return printable(".".join(part.strip("./") for part in parts if part.strip("./")) or "dredd")
 

@@ -19,21 +19,21 @@ from circlekit.passes.engine.optimization_report import summarize
 from circlekit.targets.planners import find_planner
 
 SUMMARY_SCHEMA = 1
-"""Increases when ``summary_of`` changes in a way that breaks readers of its JSON; docs/guide/inspect.md."""
+"""The version of the summary as JSON (docs/guide/inspect.md); a change that breaks readers increases it."""
 
 UNBROKEN_SPACE = "\xa0"
-"""A space at which lines are not wrapped."""
+"""A space at which no line is broken."""
 
 
 def summary_of(path: str) -> dict[str, Any]:
-    """Return the summary of a model file, or of a model as text, as JSON types."""
+    """Return the summary of the model file, or the model as text, at ``path``, as JSON types."""
     model, content = read(path)
     size = None if content is None else len(content)
     fault = None
     try:
         check_structure(model, path)
         counts = summarize(model, size).document()
-    except CirclekitError as error:  # the model is invalid, so costs of operators may be unknown
+    except CirclekitError as error:  # the costs of an invalid model may be unknown
         fault = error.message
         counts = {"format": model.format, "file_bytes": size}
         counts |= dict.fromkeys(("parameters", "macs", "peak_arena_bytes", "arena_planner"))
@@ -63,18 +63,21 @@ def summary_of(path: str) -> dict[str, Any]:
 
 
 def _values(ops: Any) -> Iterator[Value]:
-    """Yield the operands of ``ops``."""
+    """Yield the operands of ``ops`` that are given."""
     return (value for op in ops for value in op.inputs if value is not None)
 
 
 def _counts(model: Model, custom: bool) -> dict[str, int]:
-    """Return how often each custom operator, or each other operator without a declaration, occurs."""
+    """Return the number of opaque operators of each kind, the most frequent kind first.
+
+    ``custom``: whether to count custom operators, by their custom code, or the others, by their code.
+    """
     opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
     return dict(Counter(str(op.custom_code) if custom else op.code for op in opaque).most_common())
 
 
 def _port(value: Value) -> dict[str, Any]:
-    """Return name, dtype, shape and quantization of an input or output; ``type`` is their text form."""
+    """Return name, dtype, shape and quantization of an input or output; ``type``: the last three as text."""
     quantization = value.quantization
     return {
         "name": value.name,
@@ -92,7 +95,10 @@ def _port(value: Value) -> dict[str, Any]:
 
 
 def summary_text(summary: dict[str, Any], width: int) -> str:
-    """Return what ``summary_of`` has returned as text in two columns, below the name of the file."""
+    """Return ``summary``, a result of ``summary_of``, as text of ``width`` columns.
+
+    Below the name of the file, each line has a label and what is known.
+    """
     lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
     return f"{summary['file']}\n{lines}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a command on the terminal, and the line that says what an interrupted command had done."""
+"""Show the progress of a command on the terminal, and say what a command had done when it was interrupted."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 DELAY_SECONDS = 0.5
-"""Progress is shown only for work that takes longer."""
+"""The time after which progress is shown; shorter work shows none."""
 
 INTERVAL_SECONDS = 0.05
-"""Between two updates; work is reported much more often."""
+"""The time between two updates of the line.  Work reports progress much more often."""
 
 MINUTES_FROM_SECONDS = 100
-"""Estimates of this time or more are in minutes."""
+"""An estimate of so many seconds or more is shown in minutes."""
 
 ESTIMATE_FROM_FRACTION = 0.01
-"""The remaining time is estimated when this part of the work is done."""
+"""The remaining time is shown as soon as this part of the work is done."""
 
 
 class ProgressLine(Progress):
-    """A context manager that receives the progress reported in its block, and shows it on the standard error.
+    """A context manager that receives the progress reported in its context, and shows it as a line on stderr.
 
-    ``is_shown``: whether to show it; needs a terminal.
+    ``is_shown``: whether to show the line; it may be True only if stderr is a terminal.
     """
 
     def __init__(self, is_shown: bool = False) -> None:
@@ -75,7 +75,7 @@ class ProgressLine(Progress):
     # -- the terminal --------------------------------------------------------------------------
 
     def hide(self) -> None:
-        """Remove the line from the terminal, until more progress is reported."""
+        """Remove the line from the terminal; it returns with the next report of progress."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -98,7 +98,7 @@ class ProgressLine(Progress):
         self._bar.update(task, completed=self._done, total=total, description=text, refresh=is_due)
 
     def _estimate(self, now: float) -> str:
-        """Return how long the rest of the step takes at the speed so far; "" if that is unknown."""
+        """Return the estimated time for the rest of the step, such as "12 s left"; "" if it is unknown."""
         passed = now - self._since
         if not self._total or passed < DELAY_SECONDS or self._done < self._total * ESTIMATE_FROM_FRACTION:
             return ""
@@ -108,7 +108,7 @@ class ProgressLine(Progress):
     # -- sentences -----------------------------------------------------------------------------
 
     def _amount(self) -> str:
-        """Return how much of the step is done, "" if its amount is unknown."""
+        """Return how much of the step is done, such as "3 of 8 models"; "" if the total is unknown."""
         if not self._total:
             return ""
         done = min(self._done, self._total)
@@ -118,7 +118,7 @@ class ProgressLine(Progress):
         return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
 
     def interrupted(self) -> str:
-        """Return the line for an interrupt: the step, how much of it is done, which files are complete."""
+        """Return the line for an interrupted command: the step, how much of it is done, written files."""
         amount = self._amount()
         if not self._step:
             parts = [f"{amount} done" if amount else "", self._remark]
@@ -139,7 +139,7 @@ def _bar() -> Bar:
     from rich.progress import Progress as Bar
 
     columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    # prints to the standard output are not redirected: the command hides the bar before them
+    # no redirect_stdout: ``Command`` hides the bar before anything is printed
     bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     bar.add_task("", total=None)
     bar.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a quantized model as text and as JSON types."""
+"""Write the errors of a quantized model as text and as JSON types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MAX_PRINTED_LAYERS = 40
 
 
 def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iterator[str]:
-    """Yield the table of the outputs, with ``per_layer`` that of the operators, and the findings."""
+    """Yield the lines of a table of the outputs, if ``per_layer`` of a table of the operators, and findings.
+
+    ``columns``: the width at which findings are wrapped; the tables are not.
+    """
     yield "quantization error of the outputs"
     yield from _aligned(output_rows(judgement), left=0)
     if per_layer and judgement.layers:
@@ -31,14 +34,17 @@ def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iter
 
 
 def _aligned(rows: Rows, left: int) -> Iterator[str]:
-    """Yield a table whose rows end with a name, which may be of any length."""
+    """Yield the lines of a table; the last column has names, which may be long and are not aligned.
+
+    ``left``: the number of columns that are aligned to the left.
+    """
     names = [rows[0][-1], *(f"%{row[-1]}" for row in rows[1:])]
     lines = format_columns([row[:-1] for row in rows], left).splitlines()
     yield from (f"{line}  {name}" for line, name in zip(lines, names, strict=True))
 
 
 def judgement_document(judgement: Judgement, per_layer: bool) -> dict[str, Any]:
-    """Return ``judgement`` as JSON types; a number that is not finite becomes None."""
+    """Return ``judgement`` as JSON types, with None for a number that is unknown or not finite."""
     document: dict[str, Any] = {
         "outputs": [{"name": name, **_metrics(m)} for name, m in judgement.outputs.items()],
         "findings": [vars(finding) for finding in judgement.findings],

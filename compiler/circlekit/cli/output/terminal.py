@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for terminals: the width of lines, and text from models without control sequences."""
+"""Text for terminals: its width, and escapes for control sequences, because names in models are untrusted."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any, TextIO
 from circlekit.ir.text.columns import PAGE_COLUMNS
 
 MAX_LINE_CHARACTERS = 2000
-"""Longer lines of error messages are cut."""
+"""The length at which a line of an error message is cut."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal; it is None if the process was started without that stream."""
+    """Return whether ``stream`` is a terminal; a standard stream that the process lacks is None."""
     return stream is not None and stream.isatty()
 
 
 def text_columns() -> int:
-    """Return the width of text in columns: of the terminal, 80 without one; COLUMNS overrides it."""
+    """Return the width of text: the variable COLUMNS, or the width of the terminal, or 80 without one."""
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """Escape characters that could control a terminal or cannot be encoded, except those in ``keep``.
+    """Return ``text`` with escapes for all characters that are not printable, except those in ``keep``.
 
-    Names in a model come from its author and may contain anything.
+    Such characters could control the terminal.  Names in a model come from its author and may have any.
     """
     if text.isascii() and text.replace("\n", "").isprintable() and "\n" in keep:
         return text
@@ -36,21 +36,21 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 
 def number_text(number: Any) -> str:
-    """Format a number as C++ streams do: floats with six significant digits."""
+    """Return a number as C++ streams print it: a float with six significant digits."""
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
 def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
-    """Cut every line of ``text`` after ``limit`` characters; shapes and names may be of any length."""
+    """Return ``text`` with every line cut after ``limit`` characters; names in messages may be long."""
     lines = text.split("\n")
     return "\n".join(x if len(x) <= limit else f"{x[:limit]}... ({len(x)} characters)" for x in lines)
 
 
 @contextmanager
 def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
-    """Inside this context, escape what is written to the standard output (see ``printable``).
+    """Return a context in which all text for the standard output is escaped (see ``printable``).
 
-    ``before`` is called before something is written.
+    ``before`` is called before each write.
     """
     stdout = sys.stdout
     sys.stdout = stdout if stdout is None else _Escaping(stdout, before)
@@ -62,7 +62,10 @@ def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def printing_to_stderr() -> Iterator[None]:
-    """Inside this context, everything that is printed goes to stderr: the standard output takes a model."""
+    """Return a context in which printed text goes to stderr, because a model goes to the standard output.
+
+    Use it inside ``escaped_stdout``.
+    """
     stdout: Any = sys.stdout
     sys.stdout = _Escaping(sys.stderr, stdout.before)
     try:
@@ -72,7 +75,7 @@ def printing_to_stderr() -> Iterator[None]:
 
 
 class _Escaping:
-    """A text stream that escapes what is written to ``stream``, and calls ``before`` first."""
+    """A text stream that calls ``before`` and writes the escaped text to ``stream``."""
 
     def __init__(self, stream: TextIO, before: Callable[[], None]) -> None:
         self.stream = stream

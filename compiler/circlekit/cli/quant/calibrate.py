@@ -32,7 +32,7 @@ DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each samp
 names of raw files: a line for each sample, with one file for all inputs or one file for each input."""
 
 MAX_NAMES = 5
-"""At most this many names of tensors are in a note."""
+"""Number of tensors that a note names at most."""
 
 
 def _declare(parser: Parser) -> None:
@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
         save(model, output)
     else:
         missing = [name for graph in calibration.graphs for name, seen in graph.items() if seen.min is None]
-        if not arguments.resume:  # else it is saved
+        if not arguments.resume:  # with --resume, ``_calibrate`` has saved it
             calibration.save(output)
     if not arguments.quiet:
         print(*_lines(calibration, arguments.random is not None, missing, output), sep="\n")
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Calibration:
-    """Return the statistics of ``model`` on the samples that the arguments name."""
+    """Return the statistics of the tensors of ``model`` on the samples that the flags name."""
     if arguments.random is None:
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
     else:
@@ -113,7 +113,7 @@ calibrate_command = Command("circlekit calibrate", DESCRIPTION, "model output", 
 
 
 def _lines(calibration: Calibration, is_random: bool, missing: list[str], output: str) -> Iterator[str]:
-    """Yield the lines to print; ``missing``: the tensors without a range."""
+    """Yield the lines to print; ``missing``: the names of tensors without a range."""
     tensors = [(name, seen) for graph in calibration.graphs for name, seen in graph.items()]
     plural = "sample" if calibration.samples == 1 else "samples"
     yield f"{calibration.samples} {plural} ({calibration.source}), {len(tensors)} tensors: {output}"

@@ -38,13 +38,13 @@ Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_we
 then --quantize_with_minmax."""
 
 CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
-"""The words after a mode, in the help page."""
+"""The words that follow the flag of a mode, as the help page shows them."""
 
 MODES = (
     "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
     "force_quantparam", "copy_quantparam", "fake_quantize", "quantize_onnx_fq_model",
 )  # fmt: skip
-"""The flags of which exactly one is given."""
+"""The modes.  Each is a flag; exactly one of these flags must be given."""
 
 
 def _declare(parser: Parser) -> None:
@@ -140,7 +140,10 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
 
 
 def _supported(word: str, what: str, known: Iterable[str]) -> str:
-    """Return ``word`` in lower case; raise UnsupportedError, in ONE's words, if it is none of ``known``."""
+    """Return ``word`` in lower case; raise UnsupportedError with ONE's message if it is not in ``known``.
+
+    ``what``: the subject of the message.
+    """
     if word.lower() in known:
         return word.lower()
     plural = what.replace("type", "types")
@@ -148,7 +151,7 @@ def _supported(word: str, what: str, known: Iterable[str]) -> str:
 
 
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
-    """Return the settings of ONE's quantizer; ``words``: FROM, TO and GRANULARITY after a mode."""
+    """Return the settings of ONE's quantizer; ``words``: the three words after the flag of a mode."""
     check_source(words[0], "float32")
     ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
@@ -163,7 +166,10 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 
 
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
-    """Return the name, scale and zero point after ``--force_quantparam``; exit if one is no number."""
+    """Return the name, and as numbers the scale and zero point, after ``--force_quantparam``.
+
+    Exit if scale or zero point is no number.
+    """
     try:
         return name, float(scale), int(zero_point)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dalgona: call a user's Python functions at every operator of a run, with ONE's flags and hooks."""
+"""dalgona: run a model and call a user's Python functions at every operator, with ONE's flags and hooks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-eval-diff: metrics of the outputs of two models on the same samples, with ONE's flags and lines."""
+"""circle-eval-diff: compare the outputs of two models by metrics, with ONE's flags and lines of output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ The first model is the reference. The default metric is the mean absolute error,
 seeded random ones. --print_sqnr, --print_topk_match and --print_layers are not in ONE."""
 
 Pair = tuple[list[Array], list[Array]]
-"""A sample: the inputs of the first and of the second model."""
+"""The inputs of the first model and the inputs of the second model for one sample."""
 
 
 def _declare(parser: Parser) -> None:
@@ -81,9 +81,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterator[Pair]:
-    """Yield for each sample the inputs of the first and of the second model."""
+    """Yield the inputs of both models for each sample.
+
+    Raise ModelError if one model has more samples than the other.
+    """
     form, first = arguments.input_data_format, models[0]
-    if arguments.first_input_data is None:  # the same numbers for both
+    if arguments.first_input_data is None:  # both models get the same random numbers
         for sample in checked_samples(first, samples_of(first, None, form)):
             yield sample, sample
         return
@@ -96,7 +99,7 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
 
 
 class _Summary:
-    """Collects what ONE's metrics lack: SQNR and top-k match of each output; writes files of outputs."""
+    """Collects the metrics that ONE lacks, SQNR and top-k match of each output; writes outputs to files."""
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -105,7 +108,7 @@ class _Summary:
         self.matches: list[list[float]] = [[] for _ in self.outputs[0]]
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
-        """Add the outputs of both models for the sample ``number``."""
+        """Add the outputs of both models for the sample ``number``; write them to files if asked for."""
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:
@@ -117,7 +120,7 @@ class _Summary:
                 write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines to print when all samples were recorded."""
+        """Yield the lines to print; call it after all samples were recorded."""
         names = [v.name for v in self.outputs[0]]
         if self.arguments.print_sqnr:
             yield "Signal to Quantization Noise Ratio (SQNR)"
@@ -131,9 +134,9 @@ class _Summary:
 
 
 def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
-    """Return the rows of a table: a heading, and a result that has the same name in both models in each.
+    """Return a table: a heading, and a row for each result whose name occurs in both models.
 
-    The order is that of the second model.
+    The rows have the order of the results in the second model.
     """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}

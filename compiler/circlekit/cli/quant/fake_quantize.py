@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit fake-quantize: FAKE_QUANT operators where TensorFlow's contrib.quantize puts them."""
+"""circlekit fake-quantize: insert FAKE_QUANT operators where TensorFlow's contrib.quantize does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--scope", metavar="REGEX", help="only values with a match of REGEX in their names")
     parser.add_switch("--quantize-inputs", help="also the inputs of the model")
     parser.add_switch("--no-optimize", help="do not run O1 first, which folds batch norms")
-    for name in TRAINING_OPTIONS:  # accepted only so that the error can say why they have no meaning here
+    for name in TRAINING_OPTIONS:  # declared only for an error that says why they are refused
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, dest=name, nargs="?", const=True, help=argparse.SUPPRESS)
     add_result_flags(parser)
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:
-    """Return what ``--json`` prints."""
+    """Return the document that ``--json`` prints, as JSON types."""
     entries = [
         {"rule": one.rule, "tensor": one.value, "min": one.low, "max": one.high, "channels": one.channels}
         for one in inserted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fm-equalize, fme-detect and fme-apply: equalization of feature maps, with ONE's flags and files."""
+"""fm-equalize, fme-detect and fme-apply: equalize feature maps, with ONE's flags and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 
 
 def _read_patterns(path: str) -> list[Pattern]:
-    """Return the patterns of a JSON file; raise FileError or FormatError."""
+    """Return the patterns in the JSON file at ``path``.
+
+    Raise FileError if it cannot be read, FormatError if it is no JSON.
+    """
     try:
         return patterns_of(json.loads(bytes(map_file(path))))
     except ValueError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""minmax-embedder: write ranges that ONE's runtime recorded into a model, with ONE's flags."""
+"""minmax-embedder: write ranges into a model that ONE's runtime has recorded, with ONE's flags."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-mpqsolver: which operators of a uint8 model need int16, with ONE's flags."""
+"""circle-mpqsolver: quantize to uint8, and where that is too inexact to int16, with ONE's flags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ operators of named patterns int16.
 DATA are samples, as for record-minmax."""
 
 SIDES = {"true": True, "false": False, "auto": None}
-"""Values of ``--bisection``: whether the int16 operators are at the inputs; None: what ``visq`` suggests."""
+"""The values of ``--bisection``: are the int16 operators at the inputs?  None: the errors of visq decide."""
 
 
 def _declare(parser: Parser) -> None:
@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of ONE's quantizer from the flags; raise UnsupportedError for wrong words."""
+    """Return the settings of ONE's quantizer for the flags; raise UnsupportedError for an unknown word."""
     return Settings(
         default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
         if arguments.patterns
@@ -110,7 +110,10 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | None) -> Configuration:
-    """Return the configuration that the bisection finds; print its settings, write its steps to ``files``."""
+    """Print the settings of the bisection, and return the configuration that it finds.
+
+    ``files``: where the steps are written; None: nowhere.
+    """
     side = arguments.bisection.lower()
     if side not in SIDES:
         raise UnsupportedError(
@@ -125,7 +128,11 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
 
 
 def _read_visq(path: str | None) -> dict[str, float]:
-    """Return the error of each tensor in a file of visq; raise UnsupportedError, FileError, ParseError."""
+    """Return the error of each tensor, by name, in the file of visq at ``path``.
+
+    Raise UnsupportedError if ``path`` is None, FileError if the file cannot be read, ParseError if it is no
+    JSON.
+    """
     if path is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
     try:

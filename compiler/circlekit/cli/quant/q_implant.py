@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""q-implant: write quantization parameters and integers from files into a model, with ONE's arguments."""
+"""q-implant: write quantization parameters and integer constants from files into a model, as ONE does."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ or a kind (CONV_2D). Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int
 weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
-"""The note in the report of ``--random``."""
+"""The note that ``--random`` adds to the report."""
 
 
 def _declare(parser: Parser) -> None:
@@ -78,7 +78,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _declare_choice_of_operators(parser: Parser) -> None:
-    """Add the flags that choose schemes of single operators, and those of mixed precision."""
+    """Add the flags that choose the schemes of single operators, and the flags of mixed precision."""
     parser.add_argument(
         "--float", action="append", default=[], metavar="PATTERN", help="leave these operators float"
     )
@@ -147,7 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _schemes(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the schemes from ``--float`` and ``--set`` by pattern; report wrong usage and exit."""
+    """Return the schemes of ``--float`` and ``--set``, by pattern; exit if ``--set`` has no ``=``."""
     schemes = dict.fromkeys(arguments.float, NO_SCHEME)
     for item in arguments.set:
         pattern, equals, scheme = item.rpartition("=")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""record-minmax: min and max of a model's tensors on samples, with ONE's flags."""
+"""record-minmax: write the min and max that a model's tensors have on samples, with ONE's flags."""
 
 from __future__ import annotations
 

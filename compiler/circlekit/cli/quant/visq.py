@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""visq: the error of each tensor of a quantized model, with ONE's flags and files."""
+"""visq: write the error of each tensor of a quantized model, with ONE's flags and files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _samples(model: Model, data: str | None) -> Iterable[Sequence[Array]]:
-    """Return the samples in the file or folder ``data``, or one seeded random sample for None."""
+    """Return the samples in the file or folder ``data``; for None, return one seeded random sample."""
     source = RandomSamples(model, 1, like_one=True) if data is None else open_samples(data, model)
     return checked_samples(model, source)
 

@@ -38,7 +38,10 @@ def _cook_stream(arguments: argparse.Namespace) -> int:
 
 
 def _recipe_on_stdin(format: str | None) -> Model:
-    """Return the model of the recipe on the standard input; ``format``: as for ``load_recipe``."""
+    """Return the model that the recipe on the standard input describes.
+
+    ``format``: as for ``load_recipe``.  Raise FileError if the standard input cannot be read.
+    """
     if sys.stdin is None:
         raise FileError("expected a recipe on the standard input, which is closed")
     try:
@@ -107,7 +110,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
 
 def _cook_piped(arguments: argparse.Namespace) -> int:
-    """Make a model from a recipe, where one of them or both are standard streams."""
+    """Make a model from a recipe; ``-`` as input or output is a standard stream.  Return the exit code."""
     format = arguments.format
     if arguments.output != PIPE:
         format = target_format(arguments.output, format)
@@ -122,11 +125,11 @@ def _cook_piped(arguments: argparse.Namespace) -> int:
 
 
 CODES = OneCodes(unread=255)
-"""Exit codes of ONE's chefs."""
+"""The exit codes of ONE's circlechef and tflchef."""
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
-    """Return three commands: recipe to model on standard streams, the same on files, model to recipe."""
+    """Return the commands PREFIX (recipe to model on standard streams), PREFIX-file, and PREFIX-reverse."""
     file = f"Make the {format} model that a recipe describes."
     stream = f"Read a recipe from the standard input; write its {format} model to the standard output."
     reverse = "Make a recipe that describes a model."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dredd: run tests that are written as recipes, from the lists that ``recipes.dredd_cases`` describes."""
+"""dredd: run tests that are written as recipes; ``recipes.dredd_cases`` describes the lists of tests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
 
 JSON_SCHEMA = 1
-"""Increases when the JSON document changes in a way that breaks readers."""
+"""The version of the JSON document; a change that breaks readers increases it."""
 
 MAX_NOTE_CHARACTERS = 400
-"""Longer notes (what was not compared, and why) are cut; an operator in one can be long."""
+"""The length at which the notes of a test are cut.  Notes say what was not compared, and why."""
 
 DESCRIPTION = (
     "Run tests that are written as recipes. Each makes a model, runs passes on it, checks rules, and "
@@ -80,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
         for source in arguments.sources
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
-    results: dict[int, Result] = {}  # by index of the case: cases end in any order
+    results: dict[int, Result] = {}  # by index of the case, because cases end in any order
     failed = 0
     progress().begin("", len(cases), "recipes")
     with connected(arguments.scheduler) as client:
@@ -107,7 +107,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, without: str) -> int:
     """Print the table of tests, the failures and the totals; return the exit code.
 
-    ``without``: why there is no comparison with LiteRT, "" if there is one.
+    ``list_all``: whether the table also has tests that passed without notes.  ``without``: why nothing was
+    compared with LiteRT; "" if the comparison was possible.
     """
     listed = [r for r in results if list_all or r.status != "passed" or r.notes]
     if listed:

@@ -55,7 +55,7 @@ circle_operator = Command(
 
 
 RENAMED = {"lhs": "x", "rhs": "y"}
-"""ONE's names of operands by the names that they have here.  Source of all three tables: luci/logex."""
+"""ONE's name of an operand, by its name in circlekit.  The source of this and the next two is luci/logex."""
 
 FIRST_NAMES = {
     "x": "ABS CAST CEIL COS EXP FLOOR L2_NORMALIZATION LOG LOGICAL_NOT LOGISTIC NEG ROUND RSQRT SIN SQRT"
@@ -70,7 +70,7 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
-"""ONE's name of the first operand, with the operators that have it."""
+"""ONE's name of the first operand, and the operators for which it is the name."""
 
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",
@@ -80,7 +80,7 @@ WHOLE_NAMES = {
     "SVDF": "input weight_feature weight_time bias State",
     "TRANSPOSE_CONV": "inputSizes filter outBackProp bias",
 }
-"""ONE's names of all operands of an operator, where the other tables do not give them."""
+"""ONE's names of all operands of an operator that follows neither of the other two tables."""
 
 INPUT_NAMES = "Print the names that ONE gives to the operands of every operator, as JSON."
 
@@ -96,7 +96,7 @@ def _names(arguments: argparse.Namespace) -> int:
 
 
 def _names_of(code: str) -> list[str]:
-    """Return ONE's names of the operands; ``code``: the operator's name in the schema."""
+    """Return ONE's names of the operands of the operator ``code``, such as "ADD"."""
     if code in WHOLE_NAMES:
         return WHOLE_NAMES[code].split()
     first = next((name for name, codes in FIRST_NAMES.items() if code in codes.split()), None)

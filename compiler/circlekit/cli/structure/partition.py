@@ -98,7 +98,7 @@ def _partition(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> PartTable:
-    """Return the backends of operators from the part file or the flags; report wrong usage and exit."""
+    """Return the table of backends from the part file or from the flags; exit for wrong flags."""
     given = [kind for kind in COMPLY if getattr(arguments, kind)]
     if (arguments.part is not None) + len(given) != 1:
         arguments.refuse("expected one of --part, --opcode and --opname")

@@ -55,7 +55,7 @@ def _print_interface(model: Model, when: str) -> None:
 
 
 def _text(shape: Shape | None) -> str:
-    """Return ``shape`` as ONE prints it: [1, 2], with -1 for an unknown dimension; an unknown rank as []."""
+    """Return ``shape`` as ONE prints it, such as [1, 2]: -1 for an unknown dimension, [] for unknown rank."""
     return "[" + ", ".join("-1" if d is None else str(d) for d in shape or ()) + "]"
 
 
@@ -117,7 +117,7 @@ def _resize(arguments: argparse.Namespace) -> int:
 def _shapes(
     arguments: argparse.Namespace, model: Model
 ) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
-    """Return the new shapes from the flags, for all inputs in order or for some by name."""
+    """Return the new shapes that the flags give: a list for all inputs in order, or a dict by input name."""
     if arguments.shapes is not None:
         return parse_shapes(arguments.shapes)
     if arguments.batch is not None:
@@ -133,7 +133,7 @@ def _shapes(
 
 
 def _change(before: Value, after: Value) -> str:
-    """Return a line with the name of a value and its shape before and after."""
+    """Return a line with the name of a value and its shape, and its new shape if that differs."""
     change = "" if before.shape == after.shape else f" -> {_text(after.shape)}"
     return f"{before.name}: {_text(before.shape)}{change}"
 
