@@ -58,6 +58,11 @@ def test_nchw_operators_around_a_convolution() -> None:
     check_pass(BODY, "convert_nchw_to_nhwc", ["Transpose", "Conv2D", "Mul", "Add", "Transpose"])
 
 
+def test_parts_that_are_views_stay_joined_along_the_axis_with_the_fewest_runs() -> None:
+    text = "graph main(%x: f32[1,1,2,1]) -> %y { %y = Concatenation(%x, %x, %x) {axis: 1} }"
+    check_pass(text, "convert_nchw_to_nhwc", ["Concatenation"])
+
+
 def test_converges_together_with_o1() -> None:
     check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
 
@@ -73,6 +78,16 @@ def converted(text: str, passes: list[str]) -> circlekit.Model:
     circlekit.optimize(model, passes, verify=True)
     check(model)
     return model
+
+
+def test_a_transpose_to_a_third_layout_is_left_alone() -> None:
+    text = """graph main(%x: f32[1,1,2,1]) -> %y {
+      %t = Transpose(%x, [0,3,1,2])
+      %c = Concatenation(%t, %t, %t) {axis: 0}
+      %y = Transpose(%c, [0,3,1,2])
+    }"""
+    model = converted(text, ["convert_nchw_to_nhwc"])
+    assert [type(op).__name__ for op in model.main] == ["Concatenation", "Reshape", "Transpose"]
 
 
 @pytest.mark.parametrize("text", [BODY, ONE.format("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")])

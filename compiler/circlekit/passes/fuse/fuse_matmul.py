@@ -134,6 +134,10 @@ class _RowsStay(Rewrite):
             return None
         return f"%{t.name}: expected a perm that moves the last axis to the last but one, got {axes}"
 
+    @condition
+    def left_operand_is_another(self, x: Value, t: Value) -> str | None:
+        return f"%{t.name}: is also the left operand, which would keep its Transpose" if x is t else None
+
     def constants(self, perm: Array) -> dict[str, Array]:
         return {"perm2": np.concatenate([perm[:-2], perm[:-3:-1]])}
 

@@ -14,7 +14,7 @@ from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.region import Region
+from circlekit.passes.layout.region import Region, Variable
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, permuted_shape
@@ -156,7 +156,7 @@ class ConvertNchwToNhwc(GraphPass):
         applier = Applier(finder, Constants(graph))
         moved = 0
         for region in regions:
-            if any(v.side != NHWC and v.op.code in ALWAYS_NHWC for v in region.variables):
+            if any(v.side != NHWC and _becomes_nhwc(v) for v in region.variables):
                 labels = _labels(finder, region)
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
@@ -178,9 +178,14 @@ class ConvertNchwToNhwc(GraphPass):
                 context.refuse(self.name, op, sentence, 1)
 
 
+def _becomes_nhwc(variable: Variable) -> bool:
+    """Return whether an operator in ALWAYS_NHWC can be on that side."""
+    return variable.op.code in ALWAYS_NHWC and NHWC in variable.changes
+
+
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
     """Return a label per variable: NHWC for those in ALWAYS_NHWC; the others move the fewest bytes."""
-    forced = {v.number for v in region.variables if v.op.code in ALWAYS_NHWC}
+    forced = {v.number for v in region.variables if _becomes_nhwc(v)}
 
     def pinned(number: int) -> int:
         return ~NHWC if number in forced else number

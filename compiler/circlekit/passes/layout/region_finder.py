@@ -149,6 +149,7 @@ class RegionFinder:
         order = next((order for order in orders if order in present), orders[0])
         if order not in present:
             if len(present) >= self.most_sides:
+                self.fixed[op] = f"{type(op).__name__} leads to more layouts than are compared"
                 return []
             if order not in self.orders:
                 self.orders.append(order)
