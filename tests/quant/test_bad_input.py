@@ -404,3 +404,16 @@ def test_files_without_records_say_so(tmp_path: Path) -> None:
     np.savez(tmp_path / "empty.npz")
     with pytest.raises(ShapeError, match=r"empty\.npz.*(no|missing|0 arrays)"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "empty.npz")
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_largest_float_in_the_samples_overflows_nowhere() -> None:
+    """It is in no range, and is clipped."""
+    model = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %r = Reshape(%x, [8]) %y = Relu(%r) }")
+    given = samples(count=5)
+    for (array,) in given:
+        array[0, 0] = np.finfo(np.float32).max
+    circlekit.quantize(model, "uint8", given)
+    np.testing.assert_allclose(
+        circlekit.run(model, samples()[0])[0], np.maximum(samples()[0][0][0], 0), atol=0.02
+    )

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.targets.delegation import find_delegation
 from circlekit.targets.target import find_target
 from circlekit.testing import is_available, run_litert, tflite_of
@@ -157,3 +160,12 @@ def test_rows_are_quantized_at_run_time_only_where_litert_finds_their_scales(bat
     assert sqnr(expected, circlekit.run(model, given)[0]) > 35
     if is_available():
         assert sqnr(expected, run_litert(tflite_of(model), given)[0]) > 35
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("options", [{"auto": False}, {"seconds": 1.0}, {"budget": "20%", "auto": False}])
+def test_every_estimator_quantizes(estimator: str, options: dict[str, Any]) -> None:
+    model = circlekit.parse(NET)
+    expected = circlekit.run(model, samples()[0])[0]
+    circlekit.quantize(model, "int8", samples(), estimator=estimator, **options)
+    assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > 15

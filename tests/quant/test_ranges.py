@@ -107,5 +107,5 @@ def test_what_does_not_exist_is_refused(seen: TensorStatistics) -> None:
         estimate_range(seen, "mes")
     with pytest.raises(UnsupportedError, match="from 0 to 100, got 101"):
         estimate_range(seen, "sample_percentile", high=101)
-    with pytest.raises(ModelError, match="no histogram"):
+    with pytest.raises(ModelError, match="expected a histogram, got none"):
         estimate_range(TensorStatistics(0.0, 1.0, minima=[0.0], maxima=[1.0]), "mse")

@@ -25,6 +25,7 @@ from circlekit.quant.apply import apply
 from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
+from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
@@ -243,6 +244,10 @@ class _Choice:
             model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
         )
 
+    def collected(self, model: Model, samples: Sequence[Sequence[Array]]) -> Calibration:
+        """Return the calibration of ``model`` on ``samples`` that the estimator needs."""
+        return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
+
     def mix(
         self,
         model: Model,
@@ -254,7 +259,7 @@ class _Choice:
 
         ``is_auto``: also raise operators for which the user did not ask, where that helps.
         """
-        ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
+        ranges = ranges_of(model, calibration or self.collected(model, samples), self.estimator)
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
             """Return a plan with these schemes and float inputs and outputs."""
@@ -300,7 +305,7 @@ class _Choice:
             apply(model, plan)
             return plan
         if samples is not None and calibration is None:
-            calibration = collect(model, samples)
+            calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
             hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
             raise ModelError(f"{self.scheme} needs the ranges of activations: {hint}")

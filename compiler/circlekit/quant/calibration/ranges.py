@@ -259,7 +259,7 @@ def _histogram(statistics: TensorStatistics) -> Histogram:
     """Return the histogram; raise ModelError if there is none, or if no finite number was observed."""
     min_max(statistics)
     if statistics.histogram is None:
-        raise ModelError("there is no histogram; calibrate with histograms=True")
+        raise ModelError("expected a histogram, got none: calibrate with histograms=True (--histograms)")
     return statistics.histogram
 
 

@@ -320,7 +320,8 @@ class Sweep:
 def fake_quantized(array: Array, form: TensorForm) -> Array:
     """Return ``array`` rounded to the real numbers that ``form``, which has one scale, can store."""
     lowest, largest = form.dtype.limits
-    out = np.asarray(np.rint(array / np.float32(form.scale[0])))
+    with np.errstate(over="ignore"):  # infinity is clipped
+        out = np.asarray(np.rint(array / np.float32(form.scale[0])))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
     return np.asarray(out * np.float32(form.scale[0]), np.float32)
 
