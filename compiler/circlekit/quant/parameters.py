@@ -116,6 +116,7 @@ def integers(
 
 
 def _require_finite(low: float, high: float) -> None:
+    """Raise ModelError unless both ends are finite and ``low`` is at most ``high``."""
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise ModelError(f"expected a finite range, got {low} to {high}")
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema files: they describe the options of a backend's program, so that keys of a section can give them.
+"""Schema files: Python files that describe the options of a backend's program.
 
-Such a file defines ``command_schema()``, which returns an ArgumentParser.  It imports these classes with
-``from onelib import argumentparse``, as in ONE; ``load_schema`` provides that module while the file runs.
+With such a file, the keys of a section in a configuration file become options of the program.  The file
+defines ``command_schema()``, which returns an ArgumentParser.  As in ONE, it imports the classes below with
+``from onelib import argumentparse``; ``load_schema`` provides that module while the file runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from circlekit.toolchain.option import SWITCH_WORDS, DriverError
 
 
 class Action:
-    """The purpose of an argument of a program."""
+    """The purpose of an argument of a program, given by a subclass."""
 
 
 class DriverName(Action):
@@ -28,19 +29,19 @@ class DriverName(Action):
 
 
 class NormalOption(Action):
-    """An option, or a positional argument, whose value a key of a section gives."""
+    """An option, or a positional argument, that gets its value from a key of a section."""
 
 
 class TargetOption(Action):
-    """The argument for the name of the target."""
+    """The argument that gets the name of the target."""
 
 
 @dataclass
 class Argument:
     """An argument of a program.
 
-    ``names``: flags, or the name of a positional argument.  ``action``: its purpose.  ``dtype``: the type of
-    its value, ``bool`` for a switch.
+    ``names``: its flags, or the name of a positional argument.  ``action``: its purpose.
+    ``dtype``: the type of its value; ``bool`` for a switch.
     """
 
     names: tuple[str, ...]
@@ -54,15 +55,16 @@ class Argument:
 
     @property
     def is_flag(self) -> bool:
-        """Whether a flag stands in front of the value."""
+        """Whether a flag stands before the value."""
         return self.names[0].startswith("-")
 
 
 @dataclass
 class ArgumentParser:
-    """The arguments of a program of a backend, in their order on the command line.
+    """The arguments of a program of a backend.
 
-    ``driver``: the name of the program.  ``target``: the target that it is called for.
+    ``driver``: the name of the program.  ``target``: the target for which it is called.
+    ``arguments``: in their order on the command line.
     """
 
     driver: str | None = None
@@ -70,7 +72,7 @@ class ArgumentParser:
     arguments: list[Argument] = field(default_factory=list)
 
     def add_argument(self, *names: str, action: type[Action] | None = None, dtype: type = str) -> None:
-        """Add an argument; raise DriverError, worded as ONE does, for one that is not valid."""
+        """Add an argument; raise DriverError, in ONE's words, if it is not valid."""
         known = {key for argument in self.arguments for key in argument.keys}
         dashed = [name.startswith("-") for name in names]
         faults = {
@@ -93,7 +95,7 @@ class ArgumentParser:
             self.arguments.append(Argument(names, action, dtype))
 
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return the command line for the ``keys`` of a section, and the keys that are no arguments."""
+        """Return (the words of the command line for the ``keys`` of a section, the unknown keys)."""
         words: list[str] = []
         used: set[str] = set()
         for argument in self.arguments:
@@ -113,9 +115,9 @@ class ArgumentParser:
 
 
 def load_schema(path: Path, target: str | None) -> ArgumentParser:
-    """Run a schema file; return the arguments that it describes, for calls with ``target``.
+    """Run the schema file ``path``; return the arguments that it describes, for a call with ``target``.
 
-    Raise DriverError if the file fails or describes no program.
+    Raise DriverError if the file raises an error or describes no program.
     """
     with _onelib():
         try:
@@ -125,7 +127,7 @@ def load_schema(path: Path, target: str | None) -> ArgumentParser:
             schema: Any = names["command_schema"]()
         except DriverError as error:
             raise DriverError(error.kind, f"{error.message} ({path})") from None
-        except (Exception, SystemExit) as error:  # the code of a user may raise anything
+        except (Exception, SystemExit) as error:  # a user's code may raise anything
             raise DriverError(type(error).__name__, f"{error} ({path})") from error
     if not isinstance(schema, ArgumentParser) or schema.driver is None:
         raise DriverError("RuntimeError", f"expected an ArgumentParser with a DriverName from {path}")
@@ -135,7 +137,7 @@ def load_schema(path: Path, target: str | None) -> ArgumentParser:
 
 @contextmanager
 def _onelib() -> Iterator[None]:
-    """Let code in the block import this module as ``onelib.argumentparse``."""
+    """Let the code in the block import this module as ``onelib.argumentparse``."""
     package = ModuleType("onelib")
     module = sys.modules[__name__]
     package.argumentparse = module  # type: ignore[attr-defined]  # a module that exists only here

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files: INI as ONE reads it, or TOML.  Both become texts by section and key."""
+"""Read configuration files: INI as in ONE, or TOML.  The result is {section: {key: text}}."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ else:
     import tomli as tomllib
 
 ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
-"""Sections that belong to no driver: the drivers to run, environment variables, the target."""
+"""The sections that belong to no driver: which drivers run, environment variables, the target."""
 
 
 @dataclass
 class Configuration:
-    """A configuration file.  ``sections``: the text of each key, by the name of the section."""
+    """A configuration file.  ``sections``: {section: {key: text}}."""
 
     path: str
     sections: dict[str, dict[str, str]]
 
     def section(self, name: str) -> dict[str, str]:
-        """Return a section; raise DriverError if the file has none of this name."""
+        """Return the section ``name``; raise DriverError if the file does not have it."""
         if name not in self.sections:
             near = did_you_mean(name, list(self.sections))
             raise DriverError(
@@ -41,7 +41,7 @@ class Configuration:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of the section [Environment]."""
+        """The variables in the section [Environment]."""
         return self.sections.get(ENVIRONMENT, {})
 
     @property
@@ -50,10 +50,10 @@ class Configuration:
         return self.sections.get(BACKEND, {}).get("target") or None
 
     def values(self, name: str, options: Collection[Option], *, is_open: bool = False) -> dict[str, Any]:
-        """Return the values of ``options`` in the section ``name``, by the key of the option.
+        """Return {key of an option: its value} for those of ``options`` that the section ``name`` gives.
 
-        ``is_open``: keys that are no options are ignored.  Raise DriverError if there is no such section, for
-        other keys, and for a value that is not valid.
+        ``is_open``: ignore keys that are no options.  Raise DriverError if there is no such section, for
+        unknown keys unless ``is_open``, and for wrong values.
         """
         known = {option.key: option for option in options}
         section = self.section(name)
@@ -67,7 +67,7 @@ class Configuration:
         return dict(self._read(name, known))
 
     def _read(self, name: str, options: Mapping[str, Option]) -> Iterator[tuple[str, Any]]:
-        """Yield (key, value) for each of ``options`` in the section; raise DriverError for a wrong value."""
+        """Yield (key, value) for each of ``options`` in the section; raise DriverError for wrong values."""
         for key, text in self.sections[name].items():
             option = options.get(key.replace("-", "_"))
             try:
@@ -80,7 +80,7 @@ class Configuration:
 def read_configuration(path: str) -> Configuration:
     """Read a configuration file: TOML if its name ends in .toml, else INI.
 
-    Raise DriverError, worded as ONE does, for a missing or damaged file.
+    Raise DriverError, in ONE's words, for a missing or damaged file.
     """
     file = Path(path).expanduser()
     text = read_text(file, path, "Not found given configuration file")
@@ -89,9 +89,10 @@ def read_configuration(path: str) -> Configuration:
 
 
 def read_text(file: Path, path: str, words: str) -> str:
-    """Return a text in UTF-8.
+    """Return the UTF-8 text in ``file``.
 
-    Raise DriverError if it is none, or if it cannot be read: that begins with ``words`` and ``path``.
+    ``path``: its path as the user wrote it.  ``words``: the beginning of the message if it cannot be read.
+    Raise DriverError if it cannot be read, or if it is not UTF-8.
     """
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -103,10 +104,10 @@ def read_text(file: Path, path: str, words: str) -> str:
 
 
 def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of an INI file with the content ``text``: {section: {key: text}}.
+    """Return the sections of an INI file: {section: {key: text}}.
 
-    ``#`` and ``;`` begin comments; keys are case-sensitive.  ``path``: of the file, for messages.  Raise
-    DriverError for a damaged file.
+    ``text``: the content of the file.  ``path``: its path, for messages.
+    ``#`` and ``;`` begin comments; keys are case-sensitive.  Raise DriverError for a damaged file.
     """
     parser = configparser.ConfigParser(inline_comment_prefixes=("#", ";"))
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case
@@ -118,14 +119,16 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of a TOML file with the content ``text``, as ``ini_sections`` does."""
+    """Return the sections of a TOML file as ``ini_sections`` does for an INI file."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DriverError("ParsingError", f"{path}: {error}") from None
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:
-        raise DriverError("ParsingError", f"{path}: expected sections, got the key {loose[0]} outside of one")
+        raise DriverError(
+            "ParsingError", f"{path}: expected keys in sections, got {loose[0]} outside of them"
+        )
     return {
         name: {key: text_of(value, f"{path}: [{name}] {key}") for key, value in table.items()}
         for name, table in tables.items()
@@ -133,7 +136,10 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def text_of(value: Any, where: str) -> str:
-    """Return the text of a value of a TOML or JSON file in an INI file; raise DriverError for a table."""
+    """Return the text that an INI file would have for ``value``, which is from a TOML or JSON file.
+
+    ``where``: the place of the value, for the message.  Raise DriverError for a table and for null.
+    """
     if isinstance(value, list):
         return ",".join(text_of(item, where) for item in value)
     if isinstance(value, dict) or value is None:
@@ -142,7 +148,7 @@ def text_of(value: Any, where: str) -> str:
 
 
 def read_json(path: str) -> Any:
-    """Return the content of a workflow file; raise DriverError, worded as ONE does."""
+    """Return the content of a workflow file; raise DriverError, in ONE's words, unless it is JSON."""
     text = read_text(Path(path).expanduser(), path, "Not found given workflow file")
     try:
         return json.loads(text)

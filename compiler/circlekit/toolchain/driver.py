@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver: one of ONE's one-* commands, as a list of options and a function."""
+"""Drivers: ONE's one-* commands.  A driver is a list of options and a function that does the work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from circlekit.toolchain.option import (
 from circlekit.toolchain.session import FAILED, Session
 
 USAGE_ERROR, INTERRUPTED = 2, 130
-"""Exit codes: wrong usage, as argparse has it, and that of shells for the signal INT."""
+"""The exit codes for wrong usage, as argparse has it, and for the signal INT, as shells have it."""
 
 STANDARD = (
     Option("version", "show program's version number and exit", "-v", Kind.SWITCH),
@@ -37,16 +37,16 @@ STANDARD = (
     Option("config", "run with configuration file (.cfg, or .toml)", "-C"),
     Option("section", "section of the configuration file to read", "-S", is_shown=False),
 )
-"""Options of all drivers; they are no keys of configuration files."""
+"""The options of all drivers; configuration files have no keys for them."""
 
 
 @dataclass
 class Invocation:
-    """A call of a driver, with checked options.
+    """A call of a driver with checked options.
 
-    ``values``: the values of its options.  ``command``: those that the command line gave.
-    ``backend_words``: words of the command line for a program of a backend.  ``configuration``: the
-    configuration file, or None.
+    ``values``: the values of all options.  ``command``: the values that the command line gives.
+    ``backend_words``: the words of the command line that are for a program of a backend.
+    ``configuration``: the configuration file, None if there is none.
     """
 
     driver: Driver
@@ -56,7 +56,7 @@ class Invocation:
     configuration: Configuration | None
 
     def flags(self, *names: str) -> list[str]:
-        """Return the words that give the options ``names`` their values on a command line, for the log."""
+        """Return the words of a command line for the options ``names`` with their values, for the log."""
         known = {option.key: option for option in self.driver.options}
         return [word for name in names for word in known[name].words(self.values.get(name))]
 
@@ -65,16 +65,21 @@ class Invocation:
 class Driver:
     """One of ONE's one-* commands.
 
-    ``declare``: returns its options.  ``run``: does the work.  ``check``: raises UsageFault for values that
-    do not fit together.  ``usage``: the usage line, None for that of argparse.
-    ``foreign_words``: which words of the command line are for another program: "no" for none, "after_dashes"
-    for those after ``--``, "any" for those, too, that the driver does not know.
-    ``log``: the option whose value, with ".log" appended, is the path of the log file; "" for no log.
-    ``standard``: the names of the options of STANDARD that it has.  ``has_open_section``: whether its
-    section may have keys that are no options. ``group``: returns values for options that neither command
-    line nor configuration file give. ``details``: returns the end of the help page.  ``prepare``: raises
-    errors that can be known before earlier steps of onecc run.  ``reads``: returns the paths of the models
-    that it reads, so that earlier steps keep them in memory.
+    ``name``, ``description``: for the help page.
+    ``declare``: returns the options.
+    ``run``: does the work.
+    ``check``: raises UsageFault if values of options do not fit together.
+    ``usage``: the usage line; None: the line of argparse.
+    ``foreign_words``: which words of the command line are for another program.  ``no``: none;
+    ``after_dashes``: those after ``--``; ``any``: those after ``--`` and all unknown words.
+    ``log``: the name of an option; its value with ``.log`` appended is the path of the log file.  Empty: no
+    log.
+    ``standard``: the names of the options of STANDARD that the driver has.
+    ``has_open_section``: whether its section in a configuration file may have keys that are no options.
+    ``group``: returns values for options that neither the command line nor the configuration file gives.
+    ``details``: returns the end of the help page.
+    ``prepare``: raises errors that can be known before the earlier steps of onecc run.
+    ``reads``: returns the paths of the models that the driver reads; earlier steps keep these in memory.
     """
 
     name: str
@@ -95,11 +100,11 @@ class Driver:
     )
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with the arguments ``argv``, by default those of the process; return the exit code."""
+        """Run with the arguments ``argv``, None for those of the process; return the exit code."""
         return self.call(sys.argv[1:] if argv is None else argv, Session())
 
     def call(self, words: Sequence[str], session: Session) -> int:
-        """Run with the arguments ``words`` in a session; print errors; return the exit code."""
+        """Run with the arguments ``words`` in ``session``; print errors; return the exit code."""
         return guarded(
             self.name, self.print_usage, lambda: self.execute(self.resolve(words, session), session)
         )
@@ -110,7 +115,7 @@ class Driver:
         return tuple(self.declare())
 
     def parser(self, session: Session | None = None) -> argparse.ArgumentParser:
-        """Return the parser of the command line; with ``session``, its help page has the details."""
+        """Return the parser of the command line; the help page has ``details`` if there is a ``session``."""
         details = self.details(session) if session is not None else ""
         parser = argparse.ArgumentParser(
             self.name, self.usage, self.description, details or None,
@@ -124,16 +129,16 @@ class Driver:
         return parser
 
     def print_usage(self) -> None:
-        """Print the usage to the standard error, as argparse does before an error."""
+        """Print the usage to standard error, as argparse does before an error."""
         self.parser().print_usage(sys.stderr)
 
     # -- from words to values --------------------------------------------------------------------
 
     def resolve(self, words: Sequence[str], session: Session) -> Invocation:
-        """Return the call for the command line ``words``, with the configuration file and the defaults.
+        """Return the call for the command line ``words``, with values from a configuration file and defaults.
 
-        The variables of the configuration file are added to the session.  Raise UsageFault or DriverError
-        for wrong options, SystemExit for wrong flags, ``--help`` and ``--version``; nothing has run then.
+        The variables in the configuration file are added to ``session``.  Raise UsageFault or DriverError for
+        wrong options; SystemExit for wrong flags, ``--help`` and ``--version``.
         """
         own, rest = self._split(list(words), session)
         command = vars(own)
@@ -153,14 +158,18 @@ class Driver:
         return Invocation(self, values, command, rest, configuration)
 
     def _values(self, command: Values, given: Mapping[str, Any], session: Session) -> Values:
-        """Return the checked values: of the command line, of the configuration file, of a group, defaults."""
+        """Return the checked values of the options.
+
+        The first of these that gives an option counts: ``command`` (the command line), ``given`` (the
+        configuration file), the driver's ``group``, the default.
+        """
         values = merged(self.options, command, given, self.group({**given, **command}, session))
         self._require(values)
         self.check(values)
         return values
 
     def _split(self, words: list[str], session: Session) -> tuple[argparse.Namespace, list[str]]:
-        """Parse ``words``; return the driver's own values, and the words for another program."""
+        """Parse ``words``; return (the values of the driver's options, the words for another program)."""
         parser = self.parser(session)
         if self.foreign_words == "no":
             return parser.parse_args(words), []
@@ -178,14 +187,14 @@ class Driver:
     # -- the work --------------------------------------------------------------------------------
 
     def execute(self, invocation: Invocation, session: Session) -> None:
-        """Run the driver; what its programs print also goes to the log file."""
+        """Run the driver; copy its output to the log file."""
         output = invocation.values.get(self.log)
         with session.logging(str(output)) if output else nullcontext():
             self.run(invocation, session)
 
 
 def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
-    """Do ``work``; print an error as ONE's driver ``name`` does; return the exit code."""
+    """Call ``work``; print an error that it raises as ONE's driver ``name`` does; return the exit code."""
     try:
         work()
         return 0
@@ -203,18 +212,18 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
         return exit.code if isinstance(exit.code, int) else 0 if exit.code is None else FAILED
     except KeyboardInterrupt:
         return _print(f"{name}: interrupted", INTERRUPTED)
-    except Exception as error:  # a fault in circlekit ends with one line and an exit code too
+    except Exception as error:  # a defect of circlekit also ends with one line and an exit code
         if "-V" in sys.argv or "--verbose" in sys.argv:
             traceback.print_exc()
         return _print(f"{name}: {type(error).__name__}: {error}", FAILED)
 
 
 def _print(line: str, code: int) -> int:
-    """Print ``line`` to the standard error; return ``code``."""
+    """Print ``line`` to standard error; return ``code``."""
     print(line, file=sys.stderr, flush=True)
     return code
 
 
 def version_text(name: str) -> str:
-    """Return what ``--version`` of the command ``name`` prints."""
+    """Return the text that ``--version`` of the command ``name`` prints."""
     return f"{name} version {version('circlekit')}\ncirclekit, licensed under the Apache License, Version 2.0"

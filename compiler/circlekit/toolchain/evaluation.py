@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's metrics of the difference of two models' outputs, as the lines that circle-eval-diff prints."""
+"""Compute ONE's metrics of the difference between two models' outputs; make the lines of circle-eval-diff."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from circlekit.quant.one.sample_data import samples_of
 
 
 def _peak_to_interval(first: Array, second: Array) -> float:
-    """Return the largest difference relative to the difference of the extremes of ``first``."""
+    """Return the largest difference divided by the range (largest - smallest element) of ``first``."""
     interval = float(np.ptp(first))
     return float(np.abs(first - second).max()) / (interval or 1.0)
 
 
 def _relative(first: Array, second: Array) -> float:
-    """Return the mean difference relative to the elements of ``first``, in percent."""
+    """Return the mean of the differences divided by the elements of ``first``, in percent."""
     with np.errstate(all="ignore"):
         return float(np.abs((first - second) / first).mean()) * 100
 
 
 def top_match(count: int) -> Callable[[Array, Array], float]:
-    """Return a metric: which share of the ``count`` largest elements are at the same positions, 0 to 1."""
+    """Return a metric: the share, 0 to 1, of the ``count`` largest elements that both arrays have in common.
+
+    Elements are compared by their positions.
+    """
 
     def shared(first: Array, second: Array) -> float:
+        """Return the share for two arrays."""
         best = (
             set(np.argsort(-array.reshape(-1), kind="stable")[:count].tolist()) for array in (first, second)
         )
@@ -56,26 +60,26 @@ METRICS: dict[str, tuple[str, str, Callable[[Array, Array], float]]] = {
     ),
     "mse": ("Mean Squared Error (MSE)", "MSE for {} is {}", lambda a, b: float(np.square(a - b).mean())),
 }
-"""The heading, the line and the formula of each metric, whose mean over the samples is printed.
+"""{metric: (heading, line for an output and its value, formula)}.
 
-A formula takes the outputs of the first and of the second model, float64.
+A formula takes an output of the first model and that of the second model, both float64.  The value in the
+line is the mean over the samples.
 """
 
-
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""Metrics that leave out outputs with fewer elements than this."""
+"""Some metrics leave out outputs with fewer elements than this."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
-"""Called for each sample with its number from 0 and the outputs of the first and of the second model."""
+"""A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
 
 
 def evaluate(
     first: Model, second: Model, data: str | None, form: str, metrics: Sequence[str]
 ) -> Iterator[str]:
-    """Yield lines with metrics of the outputs of ``second``; those of ``first`` are the reference.
+    """Run both models on the same samples; yield the lines that circle-eval-diff prints.
 
-    ``data``, ``form``: the samples and their format, see ``samples_of``.  ``metrics``: names of METRICS.
-    Raise the errors of ``compare_outputs``.
+    The outputs of ``first`` are the reference.  ``data``, ``form``: the samples and their format, see
+    ``samples_of``.  ``metrics``: keys of METRICS.  Raise the errors of ``compare_outputs``.
     """
     samples = checked_samples(first, samples_of(first, data, form))
     yield from compare_outputs(first, second, ((sample, sample) for sample in samples), metrics)
@@ -88,11 +92,14 @@ def compare_outputs(
     metrics: Sequence[str],
     record: Record | None = None,
 ) -> Iterator[str]:
-    """Yield lines with metrics of the outputs of ``second``; those of ``first`` are the reference.
+    """Run both models on ``samples``; yield the lines that circle-eval-diff prints.
 
-    ``samples``: pairs of inputs of the first and of the second model, in graph order.  ``metrics``: names of
-    METRICS; they need equal dtypes.  ``record``: see ``Record``.  Raise ModelError if the numbers, dtypes or
-    shapes of the outputs differ, and the errors of ``Interpreter.run``.
+    The outputs of ``first`` are the reference.
+    ``samples``: pairs (inputs of the first model, inputs of the second model), arrays in the order of the
+    graph's inputs.
+    ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
+    Raise ModelError if the models have different numbers or shapes of outputs, or, with metrics, different
+    dtypes; and the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):
@@ -132,7 +139,10 @@ def compare_outputs(
 
 
 def _check_shapes(first: Model, second: Model, left: Sequence[Array], right: Sequence[Array]) -> None:
-    """Raise ModelError if an output of ``first``, in ``left``, has another shape than that in ``right``."""
+    """Raise ModelError if an output in ``left`` has another shape than that in ``right``.
+
+    ``left``, ``right``: the outputs of ``first`` and ``second``.
+    """
     outputs = zip(first.main.outputs, second.main.outputs, left, right, strict=True)
     for value, other, a, b in outputs:
         if a.shape != b.shape:

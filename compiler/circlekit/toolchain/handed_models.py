@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand models from one step to a later one in memory, so that the file of the first is not read again."""
+"""Keep models in memory between steps: a later step need not read a file that an earlier step wrote."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Collection, Sequence
 from circlekit.ir.graph import Model
 
 Stamp = tuple[int, int, int, int]
-"""Device, inode, size and time of change of a file."""
+"""(device, inode, size, time of the last change) of a file."""
 
 
 class HandedModels:
     """Models in memory, by the real path of the file to which each was written.
 
-    A model is kept until the last step that reads its file, and is used only while the file is unchanged.
+    A model is kept until the last step that reads its file.  It is used only if the file has not changed.
     """
 
     def __init__(self) -> None:
@@ -23,19 +23,19 @@ class HandedModels:
         self._models: dict[str, tuple[Model, Stamp | None]] = {}
 
     def begin_step(self, later: Sequence[str]) -> None:
-        """Begin a step; ``later``: the paths that the steps after it read."""
+        """Begin a step; ``later``: the paths of the models that the steps after it read."""
         self._later = {_real(path) for path in later}
 
     def put(self, model: Model, path: str) -> None:
-        """Keep ``model``, which has just been written to ``path`` as circle, if a later step reads it."""
+        """Keep ``model``, which was just written to ``path`` as circle, if a later step reads ``path``."""
         if _real(path) in self._later:
-            from circlekit.io.write.saved_format import assume_format  # slow, and most drivers need no model
+            from circlekit.io.write.saved_format import assume_format  # slow; most drivers need no model
 
             assume_format(model, "circle")
             self._models[_real(path)] = (model, _stamp(path))
 
     def take(self, path: str) -> Model | None:
-        """Return the model that was written to ``path``, or None if it has to be read from the file.
+        """Return the model that was written to ``path``; None if it must be read from the file.
 
         The caller may change the model.
         """
@@ -51,12 +51,12 @@ class HandedModels:
 
 
 def _real(path: str) -> str:
-    """Return the absolute path without symbolic links and ``~``."""
+    """Return the absolute path of ``path``, without symbolic links and ``~``."""
     return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # Path("x/") loses the slash
 
 
 def _stamp(path: str) -> Stamp | None:
-    """Return the stamp of the file at ``path``, which changes with its content; None if there is no file."""
+    """Return the stamp of the file ``path``, which differs after a change; None if there is no file."""
     try:
         status = os.stat(_real(path))  # noqa: PTH116  # as above
     except OSError:

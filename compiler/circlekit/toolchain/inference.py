@@ -17,16 +17,18 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 
 Run = Callable[[Sequence[Array]], list[Array]]
-"""Runs a model on arrays in the order of its inputs; returns the outputs."""
+"""A function that runs a model on arrays in the order of its inputs, and returns its outputs."""
 
 
 def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
-    """Run the program RUNTIME-infer with the arguments ``words``; return the lines to print.
+    """Do the work of the program RUNTIME-infer; return the lines to print, one for each output.
 
-    The arguments are MODEL [--inputs DATA] [--output FILE.npz]; without data there is one seeded random
-    sample.  The file has the arrays ``SAMPLE/NAME``, with samples counted from 0.  ``runtime``: a name of
-    RUNTIMES.  ``load``: returns the model in a file.  Raise UnsupportedError if the runtime is not installed,
-    and the errors of loading, of samples and of the runtime.
+    ``runtime``: a key of RUNTIMES.
+    ``words``: the arguments MODEL [--inputs DATA] [--output FILE.npz].  Without DATA there is one seeded
+    random sample.  FILE.npz gets the outputs with the names ``SAMPLE/NAME``, samples counted from 0.
+    ``load``: returns the model in a file.
+    Raise UnsupportedError if the runtime is not installed, and the errors of loading, of samples and of the
+    runtime.
     """
     from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
     from circlekit.quant.calibration.samples import checked_samples  # as above
@@ -49,7 +51,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
 
 def _line(name: str, array: Array) -> str:
-    """Return a line about one output; strings and empty arrays count as a single 0."""
+    """Return a line with type, range and mean of one output; strings and empty arrays count as one 0."""
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(1)
     ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
     return f"{name}  {array.dtype}{list(array.shape)}  {ends}"
@@ -66,7 +68,7 @@ def _circlekit(model: Model) -> Run:
 
 
 def _litert(model: Model) -> Run:
-    """Return a function that runs ``model`` with LiteRT; inputs get the shapes of each sample."""
+    """Return a function that runs ``model`` with LiteRT; inputs are resized to the shapes of each sample."""
     try:
         from ai_edge_litert.interpreter import Interpreter  # an optional package
     except ModuleNotFoundError:
@@ -80,6 +82,7 @@ def _litert(model: Model) -> Run:
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
 
     def run(sample: Sequence[Array]) -> list[Array]:
+        """Return the outputs for ``sample``."""
         for item, array in zip(inputs, sample, strict=True):
             interpreter.resize_tensor_input(item["index"], array.shape)
         interpreter.allocate_tensors()
@@ -104,11 +107,12 @@ def _onert(model: Model) -> Run:
         file = Path(folder) / "model.circle"
         save(model, file)
         session = open_session(str(file), "cpu")
-    # not session.infer, which fails on inputs of rank 0
+    # session.infer would do this and the next steps, but fails on inputs of rank 0
     session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
     session.session.prepare()
 
     def run(sample: Sequence[Array]) -> list[Array]:
+        """Return the outputs for ``sample``."""
         session.set_inputs(len(sample), list(sample))
         session.session.run()
         session._set_outputs(session.session.output_size())
@@ -122,4 +126,4 @@ RUNTIMES: dict[str, Callable[[Model], Run]] = {
     "litert": _litert,
     "onert": _onert,
 }
-"""For each runtime a function that prepares a model to be run."""
+"""By name of a runtime, a function that prepares a model and returns a function that runs it."""

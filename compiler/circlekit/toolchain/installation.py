@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files around the commands: optimization groups, targets, and the programs of backends.
+"""Find the files around the commands: optimization groups, targets, and the programs of backends.
 
 As in an installation of ONE, the folders ``optimization``, ``target`` and ``backends`` are beside the folder
 ``bin`` with the commands.  Programs of backends are also found on the PATH, and as entry points in the group
-``circlekit.backends``: a function that takes the list of arguments and returns the exit code, or None for 0.
+``circlekit.backends``.  Such an entry point is a function that gets the list of arguments and returns the
+exit code, or None for 0.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ class Installation:
 
     @property
     def root(self) -> Path:
-        """The folder in which ``bin`` is."""
+        """The folder that contains ``bin``."""
         return self.bin.parent
 
     # -- programs --------------------------------------------------------------------------------
 
     def programs(self, pattern: str) -> dict[str, Path]:
-        """Return the executable files in ``bin`` and below ``backends``, by name.
+        """Return the executable files in ``bin``, and in ``backends`` and its subfolders, by name.
 
-        ``pattern``: which names, such as ``*-compile``.  Of two files with one name, that in ``bin`` counts.
+        ``pattern``: which names are wanted, such as ``*-compile``.  A file in ``bin`` comes before a file of
+        the same name in ``backends``.
         """
         found: dict[str, Path] = {}
         for path in (*sorted(self.bin.glob(pattern)), *sorted(self.root.glob(f"backends/**/{pattern}"))):
@@ -50,8 +52,8 @@ class Installation:
     def find_program(self, name: str) -> Path | Callable[[list[str]], int | None]:
         """Return the program ``name`` of a backend: a file, or the function of an entry point.
 
-        Files in ``bin`` and below ``backends`` come before the PATH, and that before entry points.  Raise
-        DriverError if there is none.
+        It is searched in ``bin`` and ``backends``, then on the PATH, then among the entry points.  Raise
+        DriverError if it is not found.
         """
         beside = self.programs(name).get(name) or shutil.which(name)
         if beside:
@@ -66,22 +68,22 @@ class Installation:
         )
 
     def backends(self, suffix: str) -> list[str]:
-        """Return the names of programs and entry points that end in ``suffix``, for help pages."""
+        """Return the names of programs and entry points that end with ``suffix``, for help pages."""
         points = [p.name for p in metadata.entry_points(group=ENTRY_POINTS) if p.name.endswith(suffix)]
         return sorted({*self.programs(f"*{suffix}"), *points})
 
     @property
     def venv_python(self) -> Path | None:
-        """The Python of the virtual environment in ``bin/venv``, where ONE has it; None if there is none."""
+        """The Python of the virtual environment ``bin/venv``, as in ONE; None if there is none."""
         path = self.bin / "venv/bin/python"
         return path if path.exists() else None
 
     # -- groups and targets ----------------------------------------------------------------------
 
     def groups(self) -> dict[str, str]:
-        """Return the texts of the optimization groups by name (``O1``).
+        """Return {name of an optimization group, such as ``O1``: text of its file}.
 
-        A file of the installation replaces the built-in group of its name.
+        A file of the installation replaces the built-in group with the same name.
         """
         own = resources.files("circlekit.toolchain") / "optimization"
         built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
@@ -89,9 +91,9 @@ class Installation:
         return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
 
     def group(self, name: str) -> dict[str, str]:
-        """Return the text of each key of an optimization group.
+        """Return {key: text} of the optimization group ``name``.
 
-        Raise DriverError if there is no such group, or if it has other sections than [one-optimize].
+        Raise DriverError if there is no such group, or if it has not just the section [one-optimize].
         """
         groups = self.groups()
         if name not in groups:
@@ -113,7 +115,10 @@ class Installation:
         return [path.stem for path in self._siblings("target", "*.ini")]
 
     def backend_of(self, target: str) -> str:
-        """Return the backend in the file of ``target``; raise DriverError if the file is missing or wrong."""
+        """Return the backend that the file of ``target`` names.
+
+        Raise DriverError if the file is missing or wrong.
+        """
         path = self.root / "target" / f"{target}.ini"
         if not path.is_file():
             known = ", ".join(self.targets()) or "none"
@@ -130,17 +135,17 @@ class Installation:
         return keys["BACKEND"]
 
     def schema_file(self, backend: str, command: str) -> Path | None:
-        """Return the file that describes the options of a backend's program, or None (``command_schema``)."""
+        """Return the schema file for ``command`` of ``backend``, see ``command_schema``; None without one."""
         path = self.root / "backends/command" / backend / f"{command}.py"
         return path if path.is_file() else None
 
     def _siblings(self, folder: str, pattern: str) -> Iterator[Path]:
-        """Yield the readable files that match ``pattern`` in a folder beside ``bin``."""
+        """Yield the readable files that match ``pattern`` in ``folder``, which is beside ``bin``."""
         for path in sorted((self.root / folder).glob(pattern)):
             if " " not in path.name and path.is_file() and os.access(path, os.R_OK):
                 yield path
 
 
 def find_installation() -> Installation:
-    """Return the installation of the running command; symbolic links to the command are followed."""
+    """Return the installation to which the running command belongs; symbolic links are followed."""
     return Installation(Path(sys.argv[0]).resolve().parent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ONE's circle-mpqsolver prints before it searches, and the files with its steps."""
+"""Make the lines that ONE's circle-mpqsolver prints before its search, and the files about the search."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TITLES = {
     "granularity": "granularity", "input dtype": "input_dtype", "output dtype": "output_dtype",
     "TF_style_maxpool": "TF_style_maxpool", "save_min_max": "save_min_max",
 }  # fmt: skip
-"""The options of circle-mpqsolver that are printed, by the title of the line."""
+"""{title of a line: the option of circle-mpqsolver that it shows}."""
 
 ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
-"""The names of the bisections: with int16 at the inputs, at the outputs, where the errors are larger."""
+"""By ``is_int16_front`` of ``Solver.bisect``, the names of the bisections."""
 
 
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
-    """Return the lines about ``options``, by name; those that are absent are empty."""
+    """Return the lines about ``options``, values by name; the value of an absent option is empty."""
     lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
     lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
     method = "bisection" if is_bisection else "patterns"
@@ -39,7 +39,7 @@ def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
 
 
 def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
-    """Return the lines about a bisection; the parameters are those of ``Solver.bisect``."""
+    """Return the lines about a bisection; the arguments are those of ``Solver.bisect``."""
     return [
         f"algorithm: bisection ({ALGORITHMS[is_int16_front]})",
         "qerror metric: MAE",
@@ -49,9 +49,9 @@ def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
 
 @dataclass
 class SearchFiles:
-    """Writes the steps of a search into a folder, in ONE's files.
+    """Writes ONE's files about the steps of a search into ``folder``; a SearchObserver.
 
-    ``model_path``: the file of the float model.  ``errors``: the lines of the file with the errors.
+    ``model_path``: the path of the float model.  ``errors``: the lines of the file with the errors so far.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class SearchFiles:
     errors: list[str] = field(default_factory=list)
 
     def begin(self, uint8: float, int16: float) -> None:
-        """Write the errors of the model all in uint8 and all in int16."""
+        """Write the error of the model with all operators in uint8, and with all in int16."""
         self._add_error("Q8", uint8)
         self._add_error("Q16", int16)
 
@@ -70,22 +70,22 @@ class SearchFiles:
         self._add_error(str(number), error)
 
     def end(self, found: Configuration, error: float | None = None) -> None:
-        """Write the configuration that was found, and its error, unless that is unknown."""
+        """Write the chosen configuration and its error; None: the error was not measured."""
         self._write("FinalConfiguration", found)
         if error is not None:
             self._add_error("FINAL", error)
 
     def _write(self, stem: str, configuration: Configuration) -> None:
-        """Write ``configuration`` to the file ``stem.mpq.json``."""
+        """Write ``configuration`` to the file STEM.mpq.json."""
         self._write_text(f"{stem}.mpq.json", json.dumps(configuration.document(self.model_path), indent=2))
 
     def _add_error(self, tag: str, error: float) -> None:
-        """Append a line to the file with the errors."""
+        """Add a line for ``error`` to the file with the errors."""
         self.errors.append(f"{tag} {error:g}\n")
         self._write_text("errors.mpq.txt", "".join(self.errors))
 
     def _write_text(self, name: str, text: str) -> None:
-        """Write the file ``name``; make the folder."""
+        """Write the file ``name``; make the folder if there is none."""
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:

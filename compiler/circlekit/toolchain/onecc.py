@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onecc: run the drivers that a configuration file or a workflow names, in one process."""
+"""onecc: run the drivers that a configuration file or a workflow file names, in one process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, read_workflow
 
 IMPORTS = "one-import-"
-"""The begin of the names of all import drivers."""
+"""The beginning of the names of all import drivers."""
 
 ORDER = (
     "one-optimize", "one-quantize", "one-pack", "one-codegen", "one-profile", "one-partition", "one-infer",
 )  # fmt: skip
-"""The order in which the drivers of a configuration file run; import drivers come first."""
+"""The order in which the drivers of a configuration file run, after import drivers."""
 
 SUBCOMMANDS = {
     "compile to circle model": {
@@ -40,14 +40,14 @@ SUBCOMMANDS = {
         "init": "Generate an initial configuration file",
     },
 }
-"""The commands that may follow ``onecc``, and their descriptions, by the headings of the help page."""
+"""{heading in the help page: {command that may follow ``onecc``: its description}}."""
 
 WITH_BACKEND = ("one-codegen", "one-profile")
-"""Drivers that take -b and -T of onecc."""
+"""The drivers that get the options -b and -T of onecc."""
 
 
 def onecc(argv: Sequence[str] | None = None) -> int:
-    """Run onecc with the arguments ``argv``, by default those of the process; return the exit code."""
+    """Run onecc with the arguments ``argv``, None for those of the process; return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     session = Session()
     if words and any(words[0] in commands for commands in SUBCOMMANDS.values()):
@@ -61,7 +61,7 @@ def onecc(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(session: Session) -> argparse.ArgumentParser:
-    """Return the parser of onecc's own flags; its help lists commands, groups and targets."""
+    """Return the parser of onecc's own flags; its help page lists commands, groups and targets."""
     groups = ", ".join(f"-{name}" for name in session.installation.groups())
     targets = ", ".join(session.installation.targets())
     commands = "\n\n".join(
@@ -93,7 +93,7 @@ def _parser(session: Session) -> argparse.ArgumentParser:
 
 
 def _main(words: list[str], session: Session) -> None:
-    """Run the steps of the configuration file or the workflow that the command line names."""
+    """Run the steps of the configuration file or workflow file that the command line ``words`` names."""
     arguments = _parser(session).parse_args(words)
     if arguments.version:
         print(version_text("onecc"))
@@ -111,7 +111,7 @@ def _main(words: list[str], session: Session) -> None:
 
 
 def _check(arguments: argparse.Namespace, session: Session) -> None:
-    """Raise UsageFault, worded as ONE does, for options that do not fit together."""
+    """Raise UsageFault, in ONE's words, for options that do not fit together."""
     if arguments.O:
         if " " in arguments.O:
             raise UsageFault("Not allowed to have space in the optimization name")
@@ -132,9 +132,10 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
 
 @dataclass(frozen=True)
 class Ready:
-    """A step with checked options.
+    """A step with checked options, ready to run.
 
-    ``run``: runs it, prints its errors, and returns its exit code.  ``reads``: the paths of its models.
+    ``run``: runs the step, prints its errors, and returns its exit code.
+    ``reads``: the paths of the models that it reads.
     """
 
     run: Callable[[], int]
@@ -143,9 +144,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Choice:
-    """The choices of onecc's command line, which win over those of a configuration.
+    """The choices on onecc's command line, which come before those of a configuration file.
 
-    ``group``: an optimization group, without its O.
+    ``group``: the name of an optimization group without its O.
     """
 
     group: str | None = None
@@ -154,9 +155,9 @@ class Choice:
 
 
 def workflow_steps(path: str, session: Session) -> list[Ready]:
-    """Return the steps of the workflow file ``path`` in the order to run them, all checked.
+    """Return the steps of the workflow file ``path`` in the order to run them; all are checked.
 
-    Raise DriverError for a wrong file, and StepFailed for wrong options of a step.
+    Raise DriverError for a wrong file, StepFailed for wrong options of a step.
     """
     steps: list[Ready] = []
     for step in read_workflow(path, session.report):
@@ -168,7 +169,7 @@ def workflow_steps(path: str, session: Session) -> list[Ready]:
 
 
 def run_steps(steps: Sequence[Ready], session: Session) -> None:
-    """Run steps one after the other; raise StepFailed at the first that fails."""
+    """Run ``steps`` one after the other; raise StepFailed if one fails, and run no later ones."""
     for number, step in enumerate(steps, 1):
         session.models.begin_step([path for later in steps[number:] for path in later.reads])
         code = step.run()
@@ -177,9 +178,9 @@ def run_steps(steps: Sequence[Ready], session: Session) -> None:
 
 
 def configured_steps(configuration: Configuration, session: Session, choice: Choice) -> list[Ready]:
-    """Return the steps of a configuration file in the order to run them; all of its sections are checked.
+    """Return the steps of a configuration file in the order to run them; all are checked.
 
-    Raise DriverError for a wrong file, and StepFailed for wrong options of a step.
+    Raise DriverError for a wrong file, StepFailed for wrong options of a step.
     """
     if ONECC not in configuration.sections:
         path = configuration.path
@@ -204,7 +205,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
     """Return the drivers that [onecc] switches on, in the order to run them.
 
-    Raise DriverError for another section, or another key of [onecc], than drivers.
+    Raise DriverError for a section or a key of [onecc] that is no driver.
     """
     known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}
     sections = configuration.sections
@@ -232,9 +233,9 @@ INCLUDE = "include"
 
 
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
-    """Return the optimization groups without their O, separated by spaces; a later group wins.
+    """Return the optimization groups to use, without their O and separated by spaces.
 
-    Raise DriverError for a name that does not begin with O, or that is unknown.
+    If two groups have the same key, the later group counts.  Raise DriverError for an unknown name.
     """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
     with naming(configuration.path, f"{configuration.path}: [{ONECC}] {INCLUDE}"):
@@ -246,10 +247,10 @@ def _groups(configuration: Configuration, choice: Choice, session: Session) -> s
 
 
 def _ready(name: str, words: list[str], session: Session, path: str, where: str) -> Ready:
-    """Return the step that runs the driver ``name`` with the command line ``words``, which is checked now.
+    """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
-    Errors are printed, and raised as StepFailed.  ``path``: the file that asks for the step.
-    ``where``: the place in it, for errors.
+    ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
+    An error is printed and raised as StepFailed.
     """
     own = session.installation.programs(name) if name not in all_drivers() else {}
     if own:  # an import driver of the user
@@ -258,6 +259,7 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
     found: list[Invocation] = []
 
     def resolve() -> None:
+        """Put the call of the driver into ``found``."""
         with naming(path, where):
             found.append(driver.resolve(words, session))
             driver.prepare(found[0], session)
@@ -272,7 +274,7 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
 
 
 def _step(step: Step, session: Session) -> Ready:
-    """Return the step that runs the driver of ``step``."""
+    """Return the step that runs the driver of ``step``, a step of a workflow file; errors: see ``_ready``."""
     driver = all_drivers().get(step.tool)
     if driver is None:
         near = did_you_mean(step.tool, list(all_drivers()))
@@ -281,9 +283,10 @@ def _step(step: Step, session: Session) -> Ready:
 
 
 def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
-    """Return the command line for the keys of a step; the words of the key ``command`` stand after ``--``.
+    """Return the words of a command line of ``driver`` for the ``keys`` of a step in a workflow file.
 
-    Raise DriverError, with the place ``where`` of the step, for an unknown key or a value that is not valid.
+    The words of the key ``command`` stand after ``--``.  ``where``: the place of the step, for errors.
+    Raise DriverError for an unknown key or a wrong value.
     """
     options = {option.key: option for option in driver.options}
     words: list[str] = []

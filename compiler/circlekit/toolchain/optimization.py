@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one-optimize does: run the passes that flags, keys of the configuration and groups switch on."""
+"""The work of one-optimize: run the passes that flags, keys of a configuration file and groups switch on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from circlekit.toolchain.session import Session
 def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
-    Pipelines run first, then passes in the order of ``in_order``.  Passes that are switched off do not run
-    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.  If the model cannot
-    be read, optimized or written, print the error and raise StepFailed.
+    Pipelines run first, then passes in the order of ``in_order``.  A pass that is switched off does not run
+    as part of a pipeline either.  As in ONE, settings of passes that do not run have no effect.  If the model
+    cannot be read, optimized or written, print the error and raise StepFailed.
     """
     values = invocation.values
     passes = all_passes()
@@ -48,10 +48,10 @@ def optimize(invocation: Invocation, session: Session) -> None:
 
 
 VERBOSE = ("--verbose",)
-"""The flag of circle2circle for the log."""
+"""The flag of circle2circle that makes it print the log of passes."""
 
 
 def _flags(invocation: Invocation) -> list[str]:
-    """Return the flags that circle2circle would get, for the log: all but paths and group."""
+    """Return the flags of circle2circle for this call, without paths and groups, for the log."""
     names = {option.key for option in invocation.driver.options} - {"input_path", "output_path", "O"}
     return invocation.flags(*sorted(names))

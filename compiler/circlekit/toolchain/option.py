@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of drivers.  One description of an option serves flags, help, configuration files and log lines."""
+"""Options of drivers, and their errors.  One description serves flags, help, configuration files and logs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import Any
 from circlekit.errors import CirclekitError
 
 Values = dict[str, Any]
-"""The values of a driver's options, by key: a text, a bool for a switch, a list for a repeated option."""
+"""{key of an option: its value}: a text, a bool for a switch, a list of texts for a repeated option."""
 
 
 class Kind(Enum):
-    """What an option takes: a text, nothing, or one or more texts each time that it is given."""
+    """What follows the flag of an option.
+
+    TEXT: one text.  SWITCH: nothing.  REPEATED: one or more texts; the flag may be given several times.
+    """
 
     TEXT = auto()
     SWITCH = auto()
@@ -26,13 +29,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a driver: the key ``name`` in configuration files, the flag ``--name`` in commands.
+    """An option of a driver: the key ``name`` in configuration files, the flag ``--name`` on command lines.
 
-    ``short``: the short flag, with its dash.  ``default``: the value if the option is not given.  ``parse``:
-    raises ValueError for a text that is not accepted.  ``choices``: the accepted texts, () for all.
-    ``constants``: flags ``--VALUE`` that set the option to VALUE, {value: help}; then the help shows only
-    these flags.  ``exclusive``: of the options with the same name here, at most one may be given.
-    ``is_shown``: whether the help lists the option.
+    ``help``: its text on the help page.  ``short``: the short flag with its dash, such as ``-i``.
+    ``default``: the value if the option is not given; None: there is no value then.
+    ``required``: whether it must be given.
+    ``parse``: raises ValueError for a text that is not accepted.
+    ``choices``: the accepted texts; (): all.
+    ``constants``: {value: help} of additional flags ``--VALUE`` that set the option to VALUE.  With them, the
+    help page shows only these flags.
+    ``exclusive``: the name of a group of options of which at most one may be given.
+    ``is_shown``: whether the help page lists the option.
     """
 
     name: str
@@ -49,7 +56,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """The key of the value; in a configuration file ``-`` and ``_`` are the same."""
+        """The key of the option in ``Values``: its name with ``_`` for ``-``."""
         return self.name.replace("-", "_")
 
     @property
@@ -58,7 +65,7 @@ class Option:
         return [*([self.short] if self.short else []), f"--{self.name}"]
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Add the option to ``parser``; if it is not given, the parsed arguments do not have it."""
+        """Add the option to ``parser``; parsed arguments do not have it if it was not given."""
         text = self.help.replace("%", "%%") if self.is_shown else argparse.SUPPRESS
         for value, help in self.constants.items():
             parser.add_argument(
@@ -79,9 +86,9 @@ class Option:
         parser.add_argument(*self.flags, **keywords)
 
     def read(self, text: str) -> Any:
-        """Return the value of the option for ``text`` in a configuration file; None for an empty text.
+        """Return the value for ``text``, which is from a configuration file; None for an empty text.
 
-        Raise ValueError for a text that the option does not accept.
+        Raise ValueError for a text that is not accepted.
         """
         if not text:
             return None
@@ -95,7 +102,7 @@ class Option:
         return [text] if self.kind is Kind.REPEATED else text
 
     def words(self, value: Any) -> list[str]:
-        """Return the words that give the option ``value`` on a command line; none for None and False."""
+        """Return the words of a command line that set the option to ``value``; [] for None and False."""
         if value is None or value is False:
             return []
         if self.kind is Kind.SWITCH:
@@ -110,7 +117,7 @@ SWITCH_WORDS = {
     **dict.fromkeys(("true", "1", "y", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "n", "no", "off"), False),
 }
-"""The texts that set a switch in a configuration file, in lower case."""
+"""{text in a configuration file, in lower case: value of the switch}."""
 
 INPUT_PATH = Option("input_path", "full filepath of the input file", "-i", required=True)
 OUTPUT_PATH = Option("output_path", "full filepath of the output file", "-o", required=True)
@@ -118,10 +125,10 @@ SAVE_INTERMEDIATE = Option("save_intermediate", "Save intermediate files to outp
 
 
 def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
-    """Return the values of ``options`` from several mappings by key.
+    """Return the values of ``options``, joined from several ``levels`` {key: value}.
 
-    The first of ``levels`` that has an option decides, then its default; an option without any is absent.
-    The values of a repeated option in all levels are joined.
+    The first level that has a value for an option counts; if none has, the default counts; without a default
+    the option is absent.  For a repeated option, the values of all levels are joined.
     """
     values: Values = {}
     for option in options:
@@ -140,7 +147,8 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the name of the Python exception with which ONE's driver ends; it begins the printed line.
+    ``kind``: the name of the Python exception with which ONE's driver ends, or "".  The printed line begins
+    with it.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -149,11 +157,11 @@ class DriverError(CirclekitError):
 
 
 class UsageFault(CirclekitError):
-    """Wrong or missing options of a driver."""
+    """A driver was called with wrong options, or without required ones."""
 
 
 def one_line(error: CirclekitError) -> str:
-    """Return the message of ``error`` and its places, without the lines of the model around them."""
+    """Return the message of ``error`` and its places in one line, without the text of the model."""
     lines = [line.strip() for text in error.where for line in text.splitlines()[:1]]
     places = ", ".join(line for line in lines if line.startswith(("at ", "in ", "for ")))
     return error.message.splitlines()[0] + (f" ({places})" if places else "")
@@ -161,7 +169,7 @@ def one_line(error: CirclekitError) -> str:
 
 @contextmanager
 def naming(path: str, where: str) -> Iterator[None]:
-    """Add ``where`` to errors of the block that do not name the file ``path``, in which it is."""
+    """Append ``where``, a place in the file ``path``, to errors of the block that do not name this file."""
     try:
         yield
     except (UsageFault, DriverError) as fault:
@@ -171,7 +179,7 @@ def naming(path: str, where: str) -> Iterator[None]:
 
 
 class StepFailed(CirclekitError):
-    """A program that a driver ran has failed; its error is already printed.  ``code``: its exit code."""
+    """A program that a driver ran has failed.  Its error was printed already.  ``code``: its exit code."""
 
     def __init__(self, program: str, code: int) -> None:
         super().__init__(f"{program} failed with exit code {code}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of passes that ONE's circle2circle prints with ``--verbose`` and for the variable LUCI_LOG."""
+"""The log of passes that ONE's circle2circle prints with ``--verbose`` or if the variable LUCI_LOG is set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RULE = "-" * 62
 
 
 def log_lines(report: Report) -> Iterator[str]:
-    """Yield the lines about each pass that ran, in order, and notes; passes have the names of ONE."""
+    """Yield the lines about each pass that ran, in order, with ONE's names of passes; then the notes."""
     for record in report.passes:
         name = "".join(word.capitalize() for word in record.name.split("_")) + "Pass"
         changed = "Y" if record.changes else "N"

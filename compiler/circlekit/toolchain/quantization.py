@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-quantize: the steps of ONE's programs, on one model in memory."""
+"""The work of one-quantize.  It does the steps of several programs of ONE, on one model in memory."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from circlekit.toolchain.session import Session
 
 
 def quantize(invocation: Invocation, session: Session) -> None:
-    """Run one-quantize: quantize, or do one of its other modes.
+    """Run one-quantize in the mode that the options choose.
 
-    Raise StepFailed if one of the programs would fail; the error is printed then.
+    If a step fails, print the error as ONE's program does and raise StepFailed.
     """
     values = invocation.values
     if values.get("ampq"):
@@ -52,7 +52,7 @@ def quantize(invocation: Invocation, session: Session) -> None:
 
 
 def _quantize(invocation: Invocation, session: Session) -> None:
-    """Round the weights, record ranges, quantize; evaluate if ``evaluate_result`` is set."""
+    """Round the weights, record ranges, quantize; with ``evaluate_result``, compare with the float model."""
     values = invocation.values
     source, target = str(values["input_path"]), str(values["output_path"])
     words = [_source_dtype(values), _dtype(values), _granularity(values)]
@@ -89,13 +89,13 @@ def _quantize(invocation: Invocation, session: Session) -> None:
 
 
 QUANTIZER, PREFIX = "circle-quantizer", "circle_quantizer"
-"""The program of ONE that most steps stand for, and what its driver prints before the errors of it."""
+"""The program of ONE that does most steps, and the prefix with which one-quantize prints its errors."""
 
 
 def _record(invocation: Invocation, session: Session, model: Model | None, source: str, target: str) -> Model:
     """Record the ranges of the tensors of ``model`` as record-minmax does; return the model.
 
-    ``model``: None to read the file ``source``.  ``target``: the intermediate file with the ranges.
+    ``model``: None: read it from the file ``source``.  ``target``: the intermediate file for the result.
     """
     values = invocation.values
     words = invocation.flags(
@@ -126,7 +126,7 @@ def _keep(values: Values, session: Session, model: Model, path: str) -> None:
 
 
 def _settings(values: Values) -> Settings:
-    """Return the settings of ONE's quantizer for the options; raise UnsupportedError for wrong words."""
+    """Return the settings of ONE's quantizer for the options; raise UnsupportedError for wrong values."""
     check_source(_source_dtype(values), "float32")
     ports = {side: values.get(f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(str(text), side) for side, text in ports.items()}
@@ -141,19 +141,22 @@ def _settings(values: Values) -> Settings:
 
 
 def _source_dtype(values: Values) -> str:
+    """Return ONE's name of the dtype of the model to quantize."""
     return str(values.get("input_model_dtype") or values.get("input_dtype") or "float32")
 
 
 def _dtype(values: Values) -> str:
+    """Return ONE's name of the dtype of the quantized model."""
     return str(values.get("quantized_dtype") or _default(values, "default_quantization_dtype") or "uint8")
 
 
 def _granularity(values: Values) -> str:
+    """Return ONE's word for the granularity of weights."""
     return str(values.get("granularity") or _default(values, "default_granularity") or "layer")
 
 
 def _default(values: Values, key: str) -> object:
-    """Return the default ``key`` in the file of ``quant_config``; None if it has none or cannot be read."""
+    """Return the value of ``key`` in the file ``quant_config``; None if it is missing or cannot be read."""
     try:
         document = json.loads(Path(str(values["quant_config"])).read_text())
     except (KeyError, OSError, ValueError):
@@ -165,7 +168,7 @@ def _default(values: Values, key: str) -> object:
 
 
 def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
-    """Print metrics of the quantized model; ``fake_path``: the intermediate file of its float form."""
+    """Print metrics of the quantized model; ``fake_path``: the file for its fake quantized form."""
     values = invocation.values
     source, quantized, data = str(values["input_path"]), str(values["output_path"]), values.get("test_data")
     with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path], prefix=PREFIX):
@@ -188,7 +191,7 @@ def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
 
 
 def _change(values: Values, session: Session) -> None:
-    """Run the mode of CHANGES that changes a quantized model."""
+    """Run the first mode of CHANGES that is set: change a quantized model."""
     source, target = str(values["input_path"]), str(values["output_path"])
     mode = next(mode for mode in CHANGES if values.get(mode))
     tuples = list(zip(*(values[name] for name in GROUPS.get(mode, ())), strict=True))
@@ -213,7 +216,7 @@ def _change(values: Values, session: Session) -> None:
 
 
 def _mix(invocation: Invocation, session: Session) -> None:
-    """Quantize to uint8, and to int16 where that is needed, as circle-mpqsolver does."""
+    """Quantize to uint8, with int16 for some operators, as circle-mpqsolver does."""
     values = invocation.values
     source, target = str(values["input_path"]), str(values["output_path"])
     with session.intermediate(values) as folder:
@@ -238,14 +241,14 @@ def _mix(invocation: Invocation, session: Session) -> None:
 
 
 SIDES = {"i16_front": True, "i16_back": False, "auto": None}
-"""Values of ``bisection_type``: whether int16 is at the inputs; None: where the errors are larger."""
+"""{value of ``bisection_type``: argument ``is_int16_front`` of ``Solver.bisect``}."""
 
 
 def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
-    """Return the mixed precision that the option ``ampq_algorithm`` finds for the model of ``solver``.
+    """Return the mixed precision that the algorithm of option ``ampq_algorithm`` finds.
 
-    ``folder``: for the files of ``save_intermediate``.  Raise UnsupportedError for wrong options, and the
-    errors of ``Solver.bisect``.
+    ``folder``: where the files of ``save_intermediate`` are written.  Raise UnsupportedError for wrong
+    options, and the errors of ``Solver.bisect``.
     """
     stem = str(folder / Path(str(values["input_path"])).stem)
     files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
@@ -261,7 +264,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
     errors = _visq_errors(values, solver.model, session, stem) if side is None else None
     ratio = float(values.get("ampq_qerror_ratio", 0.5))
     if not 0 <= ratio <= 1:
-        raise UnsupportedError("quantization ratio must be in [0, 1]")
+        raise UnsupportedError(f"quantization ratio must be in [0, 1], got {ratio:g}")
     session.say("\n".join(bisection_heading(side, ratio)))
     form = str(values.get("input_data_format", "h5"))
     samples = samples_of(solver.model, values.get("input_data"), form)
@@ -269,9 +272,9 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return the error of each tensor: from the file ``ampq_bisection_visq``, or of the model in uint8.
+    """Return the error of each tensor in uint8, by name: from the file ``ampq_bisection_visq``, or measured.
 
-    ``recorded``: the float model with recorded ranges.  ``stem``: the begin of the paths of intermediate
+    ``recorded``: the float model with recorded ranges.  ``stem``: the beginning of the paths of intermediate
     files.
     """
     if "ampq_bisection_visq" in values:

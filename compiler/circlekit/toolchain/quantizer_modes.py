@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes of one-quantize, their options, and the metrics of its evaluation."""
+"""The modes of one-quantize, their options, and the metrics of its evaluation.
+
+This module imports nothing, so that ``one-quantize --help`` is fast.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ GROUPS = {
     "force_quantparam": ("tensor_name", "scale", "zero_point"),
     "copy_quantparam": ("src_tensor_name", "dst_tensor_name"),
 }
-"""Modes of one-quantize with repeated options: the n-th values of these options belong together."""
+"""{mode: its repeated options}; the n-th values of these options belong together."""
 
 CHANGES = ("force_quantparam", "copy_quantparam", "fake_quantize", "requantize")
-"""Modes that change a quantized model; the first that is given wins."""
+"""The modes that change a quantized model; if several are set, the first runs."""
 
 METRICS = ("mae", "mape", "mpeir", "top1_match", "top5_match", "mse")
-"""The metrics that ``evaluate_result`` can print: those of ``evaluation``, which imports the interpreter."""
+"""The metrics that ``evaluate_result`` can print: the keys of ``evaluation.METRICS``."""

@@ -21,15 +21,18 @@ from circlekit.toolchain.installation import Installation, find_installation
 from circlekit.toolchain.option import DriverError, StepFailed, one_line
 
 LOAD_FAILED, FAILED = 1, 255
-"""ONE's exit codes of a program whose model cannot be read, and of one that fails otherwise."""
+"""ONE's exit codes of a program that cannot read its model, and of a program that fails otherwise."""
 
 
 @dataclass
 class Session:
     """The state that all steps of a run share.
 
-    ``environment``: the variables for other programs.  ``verbose``: whether programs and drivers print more.
-    ``log``: the log file of the current step while it is open.  ``models``: models in memory for later steps.
+    ``installation``: the files around the commands.
+    ``environment``: the environment variables for other programs.
+    ``verbose``: whether programs and drivers print more.
+    ``log``: the log file of the current step, None if there is none.
+    ``models``: the models that are kept in memory for later steps.
     """
 
     installation: Installation = field(default_factory=find_installation)
@@ -41,9 +44,9 @@ class Session:
     # -- models ----------------------------------------------------------------------------------
 
     def load(self, path: str) -> Model:
-        """Return the model in ``path``, from memory if an earlier step wrote it.
+        """Return the model in the file ``path``, from memory if an earlier step wrote the file.
 
-        Raise FileError or FormatError, with ONE's words, if it cannot be read.
+        Raise FileError or FormatError, in ONE's words, if it cannot be read.
         """
         handed = self.models.take(path)
         if handed is not None:
@@ -62,7 +65,7 @@ class Session:
     def save(self, model: Model, path: str, words: str = "Failed to export") -> None:
         """Write ``model`` to ``path`` as circle, whatever the extension is.
 
-        ``words``: the begin of the FileError for a file that cannot be written, as in ONE.
+        ``words``: ONE's words with which the FileError begins if the file cannot be written.
         """
         from circlekit.api.models import check_target  # as in ``load``
         from circlekit.io.write.save import save  # as in ``load``
@@ -81,9 +84,9 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Copy what the block and its programs print to the file ``output``.log.
+        """Copy the output of the block and of its programs to the file OUTPUT.log.
 
-        Raise DriverError if that cannot be written.
+        Raise DriverError if the file cannot be written.
         """
         path = f"{os.path.realpath(os.path.expanduser(output))}.log"  # noqa: PTH111  # Path("x/") loses the slash
         try:
@@ -101,12 +104,13 @@ class Session:
     def program(
         self, name: str, words: Sequence[str], unread: int = LOAD_FAILED, prefix: str = ""
     ) -> Iterator[None]:
-        """Run the block in place of ONE's program ``name``; an error in it becomes StepFailed.
+        """Run the block in place of ONE's program ``name``; if it raises an error, raise StepFailed.
 
-        The error is printed in one line, as that program and its driver print it; the log, and if ``verbose``
-        the standard error, gets the lines of the model around it, too.  ``words``: the arguments of the
-        program, for the log.  ``unread``: the exit code for a model that cannot be read.  ``prefix``: stands
-        before the error, by default ``name``.
+        The error is printed in one line, as that program and its driver print it.  The log also gets the text
+        of the model around the error; if ``verbose``, standard error gets it, too.
+        ``words``: the arguments of the program, for the log.
+        ``unread``: the exit code for a model that cannot be read.
+        ``prefix``: what to print before the error; by default ``name``.
         """
         self.write_log(" ".join([name, *words]) + "\n")
         try:
@@ -122,28 +126,29 @@ class Session:
             raise StepFailed(name, unread if is_unread else FAILED) from None
 
     def write_log(self, text: str) -> None:
-        """Append ``text`` to the log of the step."""
+        """Append ``text`` to the log, if there is one."""
         if self.log is not None:
             self.log.write(text.encode())
             self.log.flush()
 
     def say(self, text: str) -> None:
-        """Print a line to the standard output and the log."""
+        """Print a line to standard output and to the log."""
         self.write_log(f"{text}\n")
         print(text, flush=True)
 
     def report(self, text: str, prefix: str = "") -> None:
-        """Print the lines of ``text`` to the standard error and the log, with ``prefix`` before each."""
+        """Print the lines of ``text`` to standard error and to the log, each with ``prefix`` before it."""
         for line in text.splitlines():
             line = f"{prefix}: {line}" if prefix else line
             self.write_log(f"{line}\n")
             print(line, file=sys.stderr, flush=True)
 
     def run(self, words: Sequence[str], prefix: str = "", *, is_listed: bool = True) -> int:
-        """Run another program, whose output is printed and logged; return its exit code.
+        """Run another program; print and log its output; return its exit code.
 
-        ``words``: its command line.  ``prefix``: stands before each line of its standard error.
-        ``is_listed``: the command line is written to the log.  Raise DriverError if it cannot be started.
+        ``words``: its command line.  ``prefix``: what to print before each line of its standard error.
+        ``is_listed``: whether the command line is written to the log.
+        Raise DriverError if the program cannot be started.
         """
         if is_listed:
             self.write_log(" ".join(words) + "\n")
@@ -190,7 +195,7 @@ class Session:
 
 
 ONE_BEGINNINGS = ("ERROR", "Failed to open file")
-"""Messages that begin so are printed as they are; all others get ``ERROR: `` in front."""
+"""Messages that begin with one of these are printed as they are; all others get ``ERROR: `` before them."""
 
 UNREAD = ("Failed to open file", "ERROR: Invalid input file")
-"""The begins of messages about models that cannot be read."""
+"""How messages about models that cannot be read begin."""

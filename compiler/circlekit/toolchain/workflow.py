@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflow files: JSON that names workflows, each a configuration file or steps, and their order.
+"""Read workflow files: JSON that lists workflows.  A workflow is a configuration file, or a list of steps.
 
 {"workflows": ["A", "B"],
-"A": {"cfg-reference": {"path": "a.cfg"}},
-"B": {"run-after": ["A"], "steps": ["S"],
-"S": {"one-cmd": "one-pack", "commands": {"input_path": "a.circle", "output_path": "a_pkg"}}}}
+ "A": {"cfg-reference": {"path": "a.cfg"}},
+ "B": {"run-after": ["A"], "steps": ["S"],
+       "S": {"one-cmd": "one-pack", "commands": {"input_path": "a.circle", "output_path": "a_pkg"}}}}
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
 TOOL, COMMANDS = "one-cmd", "commands"
-"""Keys of a workflow file."""
+"""These are the keys of a workflow file."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a workflow: a driver, or a configuration file if ``tool`` is empty.
+    """A step of a workflow: it runs a driver or, if ``tool`` is empty, a configuration file.
 
-    ``tool``: the name of the driver.  ``keys``: the texts of its options.  ``configuration``: the path.
-    ``where``: the file, the workflow and the step, for errors.
+    ``tool``: the name of the driver.  ``keys``: the texts of its options, by key.
+    ``configuration``: the path of the configuration file.
+    ``where``: the place of the step (file, workflow, step), for errors.
     """
 
     tool: str = ""
@@ -40,9 +41,9 @@ class Step:
 def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     """Return the steps of a workflow file in the order to run them.
 
-    Workflows that are ready at the same time keep the order in which the file lists them.  ``warn``: called
-    with a warning if ONE would refuse the file.  Raise DriverError, worded as ONE does, if the file is wrong
-    or workflows wait for each other in a cycle.
+    Workflows that could run at the same time keep their order in the file.
+    ``warn``: is called with a warning if ONE would refuse the file.
+    Raise DriverError, in ONE's words, if the file is wrong, or if workflows wait for each other in a cycle.
     """
     document = read_json(path)
     names = _workflows(document, path)
@@ -67,21 +68,23 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
 
 
 def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
-    """Return whether ONE reports a cycle for these workflows, which have none.
+    """Return whether ONE would report a cycle for these workflows, which have none.
 
-    ONE orders workflows by a depth-first search from the first one of the file, reversed.  By mistake all
-    workflows share one list of those that they wait for.  So ONE reports a cycle if any workflow comes after
-    one that waits.
-    ``names``: in the order of the file.  ``waits``: for each name those that it runs after.
+    ONE orders workflows by a depth-first search from the first workflow of the file.  By mistake, all
+    workflows share one list of the workflows for which they wait.  So ONE reports a cycle if a workflow comes
+    after one that waits.
+    ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those after which it
+    runs.
     """
     waiting = [name for name in names if waits[name]]
     return len(waiting) > 1 or any(names[0] not in (name, *waits[name]) for name in waiting)
 
 
 def _workflows(document: Any, path: str) -> list[str]:
-    """Return the names of the workflows in the order of the file; raise DriverError if one is not valid."""
+    """Return the names of the workflows in the order of the file; raise DriverError if one is wrong."""
 
     def fault(message: str) -> DriverError:
+        """Return an error with the path of the file."""
         return DriverError("ValueError", f"{message} ({path})")
 
     if not isinstance(document, dict) or WORKFLOWS not in document:
@@ -104,7 +107,7 @@ def _workflows(document: Any, path: str) -> list[str]:
 
 
 def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
-    """Return the list of names under ``key``, [] if there is none."""
+    """Return the list of names in ``item`` at ``key``, [] if there is none; raise DriverError for others."""
     names = item.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DriverError("ValueError", f'expected a list of names at "{key}", got {names!r} ({where})')
@@ -112,7 +115,7 @@ def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
 
 
 def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
-    """Return the steps of one workflow; ``where``: its place, for messages."""
+    """Return the steps of one workflow; ``where``: its place, for errors.  Raise DriverError."""
     if REFERENCE in workflow:
         path = workflow[REFERENCE].get("path") if isinstance(workflow[REFERENCE], dict) else None
         if not isinstance(path, str):
@@ -122,7 +125,7 @@ def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
 
 
 def _step(step: Any, where: str) -> Step:
-    """Return the step of a JSON object; raise DriverError if it is not valid."""
+    """Return the step in a JSON object; raise DriverError if it is wrong."""
     if not isinstance(step, dict) or TOOL not in step or not isinstance(step.get(COMMANDS), dict):
         raise DriverError("ValueError", f'Each step should have "{TOOL}" and "{COMMANDS}" ({where})')
     keys = {key: text_of(value, f"{where}: {key}") for key, value in step[COMMANDS].items()}

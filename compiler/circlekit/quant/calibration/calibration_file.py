@@ -200,6 +200,10 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
 
 
 def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> ChannelStatistics:
+    """Return the statistics of the channels that ``fields`` describes.
+
+    Raise ValueError unless all its lists have the same length.
+    """
     numbers = {key: _array(fields[key], dtype, arrays) for key, dtype in _CHANNEL_ARRAYS.items()}
     if len({array.size for array in numbers.values()}) != 1:
         sizes = ", ".join(f"{key} {array.size}" for key, array in numbers.items())
@@ -208,6 +212,7 @@ def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Channel
 
 
 def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histogram:
+    """Return the histogram that ``fields`` describes; raise ValueError for a wrong bin width or count."""
     base, _, exponent = str(fields["bin_width"]).partition("**")
     counts = _array(fields["counts"], np.int64, arrays)
     if base != "2" or not -1000 < int(exponent) < 1000 or not counts.size or counts.min() < 0:

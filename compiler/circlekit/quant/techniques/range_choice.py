@@ -34,6 +34,7 @@ def estimators(first: str, bits: int) -> Estimators:
         """Return the default estimator with both ends of its ranges multiplied by ``factor``."""
 
         def estimate(statistics: TensorStatistics) -> Range:
+            """Return the widened range of one tensor."""
             low, high = estimate_range(statistics, first)
             return low * factor, high * factor
 

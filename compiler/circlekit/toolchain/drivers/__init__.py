@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers.  Every module in this folder defines some, and ``all_drivers`` finds them."""
+"""The drivers.  Each module in this folder defines one or more, and ``all_drivers`` finds them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.toolchain.driver import Driver
 
 @cache
 def all_drivers() -> dict[str, Driver]:
-    """Return every driver by name."""
+    """Return {name: driver} of all drivers."""
     modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     found = [item for module in modules for item in vars(module).values() if isinstance(item, Driver)]
     return {driver.name: driver for driver in sorted(found, key=lambda driver: driver.name)}

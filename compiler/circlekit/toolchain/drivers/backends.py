@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-codegen and one-profile: run programs of backends, for a backend or for one of its targets."""
+"""one-codegen and one-profile: run programs of a backend, for the backend or for one of its targets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = (
 def run_program(session: Session, name: str, words: list[str]) -> None:
     """Run the program ``name`` of a backend with the arguments ``words``.
 
-    Raise StepFailed if it fails, DriverError if there is none.
+    Raise StepFailed if it fails, DriverError if it is not found.
     """
     program = session.installation.find_program(name)
     if isinstance(program, Path):
@@ -33,19 +33,19 @@ def run_program(session: Session, name: str, words: list[str]) -> None:
 
 
 def _run(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Run the programs of ``plan``."""
+    """Run the programs that ``plan`` returns."""
     for name, words in plan(suffix, invocation, session):
         run_program(session, name, words)
 
 
 def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Raise the errors that ``_run`` raises before it runs a program."""
+    """Raise the errors that ``_run`` would raise before it runs a program."""
     for name, _ in plan(suffix, invocation, session, is_dry=True):
         session.installation.find_program(name)
 
 
 def _own_section(invocation: Invocation) -> dict[str, str]:
-    """Return the driver's section of the configuration file; empty without a file."""
+    """Return the driver's section of the configuration file; {} without such a file."""
     configuration = invocation.configuration
     return {} if configuration is None else configuration.section(invocation.driver.name)
 
@@ -53,14 +53,14 @@ def _own_section(invocation: Invocation) -> dict[str, str]:
 def plan(
     suffix: str, invocation: Invocation, session: Session, *, is_dry: bool = False
 ) -> list[tuple[str, list[str]]]:
-    """Return the programs ``BACKEND-suffix`` to run, and their arguments.
+    """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
 
-    The arguments are the words of the command line, or else the key ``command`` of the section.  If the
-    section lists several ``backends``, each has a key of its own name instead.  With a target, a schema file
-    of its backend, if there is one, says which arguments other keys are; else ``--target NAME`` precedes the
-    arguments.
-    ``is_dry``: print no warning about keys that a schema file does not know.
-    Raise UsageFault, worded as ONE does, if something is missing or does not fit.
+    The arguments are the words of the command line or, without such words, those in the key ``command`` of
+    the section.  If the section lists several ``backends``, the arguments for a backend are in the key with
+    its name.  With a target, ``--target NAME`` comes before the arguments.  But if the backend of the target
+    has a schema file and there is no ``command``, the other keys become the arguments.
+    ``is_dry``: print no warning about keys that the schema file does not know.
+    Raise UsageFault, in ONE's words, if something is missing or does not fit.
     """
     if {"backend", "target"} <= invocation.command.keys():
         raise UsageFault("'backend' option and 'target' option cannot be used simultaneously.")
@@ -91,7 +91,10 @@ def plan(
 
 
 def _target(invocation: Invocation) -> str | None:
-    """Return the target: from the command line, else from the section [backend] unless a backend is given."""
+    """Return the target on the command line; without a backend there, the one in the section [backend].
+
+    Return None if there is none.
+    """
     given = invocation.command.get("target")
     if given is None and invocation.configuration is not None and not invocation.command.get("backend"):
         given = invocation.configuration.target
@@ -101,7 +104,7 @@ def _target(invocation: Invocation) -> str | None:
 def _check_backends(section: dict[str, str], named: list[str], backend: object) -> None:
     """Raise UsageFault if the keys of a section do not fit together.
 
-    ``named``: the backends that its key ``backends`` lists.  ``backend``: that of the command line, or None.
+    ``named``: the backends in its key ``backends``.  ``backend``: that on the command line, None without.
     """
     if section.get("backend") and named:
         raise UsageFault("'backend' option and 'backends' option cannot be used simultaneously.")
@@ -126,9 +129,9 @@ def _command(section: dict[str, str], configuration: Configuration) -> list[str]
 def _by_schema(
     schema: Path, target: str, section: dict[str, str], session: Session | None
 ) -> tuple[str, list[str]]:
-    """Return the program that a schema file describes, and its arguments for the keys of a section.
+    """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    ``session``: prints a warning about keys that the file does not know; None: no warning.
+    ``session``: if not None, print a warning about keys that the schema file does not know.
     """
     parser = load_schema(schema, target)
     words, unknown = parser.words(section)
@@ -143,6 +146,7 @@ def _driver(name: str, description: str, suffix: str) -> Driver:
     """Return a driver that runs the programs ``BACKEND-suffix``."""
 
     def details(session: Session) -> str:
+        """Return a line that lists the programs."""
         found = ", ".join(session.installation.backends(f"-{suffix}"))
         return f"available backend drivers: {found}" if found else "There is no available backend driver."
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-create-quant-dataset and rawdata2hdf5: write files of samples into one HDF5 file."""
+"""one-create-quant-dataset and rawdata2hdf5: copy files with samples into one HDF5 file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ DATA_LIST = Option(
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Write the HDF5 file and print how many samples it has."""
     values = invocation.values
     form = str(values.get("input_data_format", "rawdata"))
     count = write_dataset(str(values["data_list"]), str(values["output_path"]), form)
@@ -29,17 +30,17 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def write_dataset(data_list: str, output: str, form: str) -> int:
-    """Write the files that ``data_list`` names into the HDF5 file ``output``; return the number of samples.
+    """Write the files in the list ``data_list`` into the HDF5 file ``output``; return the number of samples.
 
-    ``form``: "rawdata" for raw files, "numpy" for npy files.  The layout is that of ONE: the group ``value``
-    has a group for each sample, with a dataset for each input, both numbered from 0.  Raw samples are uint8
-    vectors, and ``value`` has the attribute ``rawData``.  Raise DriverError if a file cannot be read or
-    written.
+    ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
+    The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds an input of a sample; both have numbers
+    from 0 on.  Raw data are uint8 vectors; the group ``value`` then has the attribute ``rawData``.
+    Raise DriverError if a file cannot be read or written.
     """
     import h5py  # slow to import
     import numpy as np  # as above
 
-    if Path(output).exists() and not Path(output).is_file():  # a device would be replaced by a file
+    if Path(output).exists() and not Path(output).is_file():  # ``os.replace`` would replace a device
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
     arrays = [[_array(path, form) for path in paths] for paths in samples]
@@ -62,7 +63,7 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
 
 
 def _listed(path: str) -> Iterator[list[str]]:
-    """Yield the paths in each line of a list; raise DriverError, in ONE's words, if a file is missing."""
+    """Yield the paths in each line of a list; raise DriverError, in ONE's words, for missing files."""
     if not Path(path).is_file():
         raise DriverError("FileNotFoundError", f"No such file. {path}")
     try:
@@ -79,7 +80,10 @@ def _listed(path: str) -> Iterator[list[str]]:
 
 
 def _array(path: str, form: str) -> object:
-    """Return the array in an npy file, or the bytes of a raw file; raise DriverError if it is no npy file."""
+    """Return the array in an npy file, or the bytes of a raw file as uint8; ``form``: see ``write_dataset``.
+
+    Raise DriverError if an npy file cannot be read.
+    """
     import numpy as np  # slow to import
 
     if form == "rawdata":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-import, one-import-tf, -tflite, -bcq, -onnx, -pytorch: convert models of other frameworks to circle."""
+"""one-import, one-import-tf, -bcq, -tflite, -onnx, -pytorch: convert models of other kinds to circle."""
 
 from __future__ import annotations
 
@@ -50,15 +50,20 @@ MODEL_FORMAT = Option(
 
 
 def _run_tf(invocation: Invocation, session: Session) -> None:
+    """Run one-import-tf."""
     _import_tensorflow(invocation, session, is_bcq=False)
 
 
 def _run_bcq(invocation: Invocation, session: Session) -> None:
+    """Run one-import-bcq."""
     _import_tensorflow(invocation, session, is_bcq=True)
 
 
 def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool) -> None:
-    """Convert a TensorFlow model to TFLite and that to circle; ``is_bcq``: with binary-coded weights."""
+    """Convert a TensorFlow model to TFLite, and the TFLite model to circle.
+
+    ``is_bcq``: keep the metadata of binary-coded weights.
+    """
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     kind = str(values.get("model_format", "graph_def"))
@@ -73,7 +78,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
 
 
 def _write_circle(session: Session, source: str, target: str) -> None:
-    """Write the TFLite model in ``source`` to ``target`` as circle."""
+    """Write the TFLite model in the file ``source`` to ``target`` as circle."""
     with session.program("tflite2circle", [source, target], unread=255):
         session.save(session.load(source), target, "Failed to write circle")
 
@@ -93,10 +98,11 @@ one_import_bcq = Driver(
 
 
 _OF_TENSORFLOW = [Option(name, is_shown=False) for name in ("input_arrays", "input_shapes", "output_arrays")]
-"""Keys of configurations for one-import-tf, which have no effect here, as in ONE."""
+"""Options of one-import-tf that configuration files may also have here; as in ONE, they have no effect."""
 
 
 def _run_tflite(invocation: Invocation, session: Session) -> None:
+    """Run one-import-tflite."""
     _write_circle(session, str(invocation.values["input_path"]), str(invocation.values["output_path"]))
 
 
@@ -107,6 +113,7 @@ one_import_tflite = Driver(
 
 
 def _run_pytorch(invocation: Invocation, session: Session) -> None:
+    """Run one-import-pytorch: convert with tico, in a process of its own."""
     source, target = (str(invocation.values[key]) for key in ("input_path", "output_path"))
     with session.intermediate({}) as folder:
         path = str(folder / "model.circle")
@@ -124,7 +131,10 @@ one_import_pytorch = Driver(
 # -- ONNX ----------------------------------------------------------------------------------------
 
 EXTENSION = "one-import-onnx-ext"
-"""A user's program beside the commands: it converts what onnx2tf cannot, or everything with ``force_ext``."""
+"""A program that users may put beside the commands.
+
+It converts models that onnx2tf cannot convert; with ``force_ext``, all models.
+"""
 
 _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
@@ -135,6 +145,7 @@ _ONNX_SWITCHES = {
 
 
 def _onnx_options() -> list[Option]:
+    """Return the options of one-import-onnx."""
     switches = [Option(name, text, kind=Kind.SWITCH) for name, text in _ONNX_SWITCHES.items()]
     return [
         INPUT_PATH, OUTPUT_PATH, *switches,
@@ -145,7 +156,7 @@ def _onnx_options() -> list[Option]:
 
 
 def _run_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf; if that fails, or if options or variables force it, with the user's extension."""
+    """Convert with onnx2tf, or with EXTENSION if onnx2tf fails or if options or variables demand it."""
     values = invocation.values
     extension = session.installation.bin / EXTENSION
     has_extension = extension.is_file()
@@ -166,12 +177,12 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
 
 
 def _is_set(session: Session, name: str) -> bool:
-    """Return whether ONE's variable ``name`` for the extension is switched on."""
+    """Return whether the environment variable ONE_IMPORT_ONNX_EXT_NAME is switched on."""
     return session.environment.get(f"ONE_IMPORT_ONNX_EXT_{name}") in ("1", "Y")
 
 
 def _convert_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf, compare the values, and restore the interface of the ONNX model."""
+    """Convert with onnx2tf, and give the model the interface of the ONNX model after comparing values."""
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     unroll = bool(values.get("unroll_rnn") or values.get("unroll_lstm"))
@@ -197,7 +208,10 @@ one_import_onnx = Driver(
 
 
 def onnx2circle(argv: Sequence[str] | None = None) -> int:
-    """Run ONE's program onnx2circle with the arguments ``argv``; return the exit code."""
+    """Run ONE's program onnx2circle; ``argv``: its arguments, None for those of the process.
+
+    Return the exit code.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
     is_help = bool({"-h", "--help"} & {*words})
@@ -220,16 +234,19 @@ KINDS = {
     driver.name.removeprefix("one-import-"): driver
     for driver in (one_import_bcq, one_import_onnx, one_import_pytorch, one_import_tf, one_import_tflite)
 }
-"""The import drivers, by the end of their names."""
+"""The import drivers by the end of their names: ``tf`` for one-import-tf."""
 
 
 def one_import(argv: Sequence[str] | None = None) -> int:
-    """Run ``one-import KIND ...`` with the arguments ``argv``; return the exit code."""
+    """Run ``one-import KIND ...``; ``argv``: its arguments, None for those of the process.
+
+    Return the exit code.
+    """
     return run_import(list(sys.argv[1:] if argv is None else argv), Session())
 
 
 def run_import(words: list[str], session: Session) -> int:
-    """Run the import driver whose KIND is in ``words``, with the other words; return the exit code."""
+    """Run the import driver whose KIND is among ``words`` with the other words; return the exit code."""
     kinds = ", ".join(KINDS)
     usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
     kind = next((word for word in words if word in KINDS), None)

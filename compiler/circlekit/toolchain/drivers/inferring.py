@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-infer: run a model with the program of a backend, or with a runtime that is installed."""
+"""one-infer: run a model with the program of a backend, or with an installed runtime."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ def _program(values: Values) -> str:
 
 
 def _check(values: Values) -> None:
+    """Raise UsageFault unless the options name a program."""
     if "driver" not in values and "backend" not in values:
         raise UsageFault("the following arguments are required: -d/--driver")
 
 
 def _words(invocation: Invocation) -> list[str]:
-    """Return the arguments of the program: from the command line and the key ``command``."""
+    """Return the arguments of the program: those on the command line, then those in the key ``command``."""
     return [*invocation.backend_words, *str(invocation.values.get("command", "")).split()]
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Run the program, and after it the script of ``post-process``, if there is one."""
     values = invocation.values
     program = _program(values)
     words = _words(invocation)
@@ -45,9 +47,9 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
-    """Return the function that does the work of ``RUNTIME-infer``, or None.
+    """Return a function that does the work of ``program`` if that is RUNTIME-infer, else None.
 
-    None for another program, or if a program of this name is installed beside the commands.
+    Return None, too, if a program with this name is installed beside the commands.
     """
     runtime = program.removesuffix("-infer")
     if runtime not in RUNTIMES or program == runtime or session.installation.programs(program):
@@ -56,6 +58,7 @@ def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]
 
 
 def _prepare(invocation: Invocation, session: Session) -> None:
+    """Raise DriverError if the program is not found."""
     program = _program(invocation.values)
     if _built_in(program, session) is None and not Path(program).is_file():
         session.installation.find_program(program)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-init writes a first configuration file for a model and a backend; one-version prints versions."""
+"""one-init writes an initial configuration file for a model and a backend; one-version prints versions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ TYPES = ("onnx", "tflite")
 
 LAYOUT = "convert_nchw_to_nhwc"
 LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
+"""The options that one-init copies into the section of one-optimize."""
 
 
 def _check(values: Values) -> None:
+    """Raise UsageFault, in ONE's words, for wrong options."""
     if "model_type" in values and values["model_type"] not in TYPES:
         raise UsageFault('Allowed value for --model_type: "onnx" or "tflite"')
     if any(values.get(name) for name in LAYOUT_SWITCHES[1:]) and not values.get(LAYOUT):
@@ -30,14 +32,15 @@ def _check(values: Values) -> None:
 
 
 def _model_type(values: Values) -> str:
+    """Return the kind of the model: the option, or else the extension of its file."""
     return str(values.get("model_type") or Path(str(values["input_path"])).suffix[1:])
 
 
 def configuration_text(values: Values) -> str:
-    """Return the text of a configuration file that imports, optimizes and quantizes the model.
+    """Return the text of a configuration file with steps that import, optimize and quantize the model.
 
-    With a backend it also compiles the model.  Each step reads the file that the step before it writes; all
-    files are beside the model.
+    With a backend, the last step compiles the model.  Each step reads the file that the previous step writes.
+    All files are in the folder of the model.
     """
     source = Path(str(values["input_path"]))
     importer = f"one-import-{_model_type(values)}"
@@ -60,10 +63,11 @@ def configuration_text(values: Values) -> str:
 
 
 ENDS = (".circle", ".opt.circle", ".q.circle")
-"""What import, optimization and quantization append to the model's name for the files that they write."""
+"""The ends of the names of the files that import, optimization and quantization write."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Write the configuration file, and run the program BACKEND-init if there is a backend."""
     values = invocation.values
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
@@ -96,7 +100,10 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit; with names of commands, the output of their ``--version``."""
+    """Print the version of circlekit, or with names of commands the output of ``--version`` for them.
+
+    ``argv``: the names, None for the arguments of the process.  Return the exit code 0.
+    """
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")
     print(text if names else text.splitlines()[0].split()[-1], end="\n" if names else "")

@@ -19,12 +19,12 @@ from circlekit.toolchain.session import Session
 
 PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.SWITCH)
 GROUP = Option("O", short="-O", is_shown=False)
-"""Optimization groups, separated by spaces and without their O; only onecc sets it."""
+"""The optimization groups, without their O and separated by spaces.  Only onecc sets this option."""
 
 
 def _declare() -> Sequence[Option]:
-    """Return an option for each pass, each pipeline and each setting of a pass."""
-    from circlekit.passes.engine.describe import summary  # slow: it imports all passes
+    """Return the options: one for each pass, each pipeline and each setting of a pass, and a few more."""
+    from circlekit.passes.engine.describe import summary  # slow, because it imports all passes
     from circlekit.passes.engine.registry import all_passes  # as above
     from circlekit.passes.pipelines import PIPELINES, in_order  # as above
 
@@ -45,9 +45,9 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return the values of the keys in the optimization groups that ``values`` name, a later group wins.
+    """Return the values in the optimization groups that the option O in ``values`` names.
 
-    Raise DriverError for an unknown group or key.
+    If two groups have the same key, the later group counts.  Raise DriverError for an unknown group or key.
     """
     group = values.get("O")
     if not group:
@@ -67,6 +67,7 @@ def _group(values: Values, session: Session) -> Mapping[str, Any]:
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Run one-optimize."""
     from circlekit.toolchain.optimization import optimize  # imports the passes, which --version does not need
 
     optimize(invocation, session)

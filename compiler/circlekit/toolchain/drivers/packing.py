@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-pack and model2nnpkg: write packages for ONE's runtime.
+"""one-pack and model2nnpkg: write packages (nnpackage) for ONE's runtime.
 
-Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and ``metadata/MANIFEST``,
-a JSON object.  It has the version of the format, and the names, types and configurations of the models.  For
-several models, ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how they are connected; a port is
-"MODEL:GRAPH:INDEX".
+Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and the JSON file
+``metadata/MANIFEST``.  That has the version of the format, and the names, types and configurations of the
+models.  For several models, ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how the models are
+connected.  In these a port, an input or output of a model, is written ``MODEL:GRAPH:INDEX``.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kin
 from circlekit.toolchain.session import Session
 
 FORMAT_VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
+"""The fields of the manifest with the version of the format."""
 
 
 def pack(
     models: Sequence[Path], folder: Path, name: str, configs: Sequence[Path] = (), links: Sequence[Path] = ()
 ) -> Path:
-    """Write a package with ``models`` into ``folder``/``name`` and return its path.
+    """Write the package FOLDER/NAME with ``models``; return its path.
 
-    ``configs``: a configuration file for each model, or none.  ``links``: a JSON file for each model about
-    its inputs and outputs in the original model (see ``connections``), or none.
-    Raise DriverError, worded as ONE does: for wrong or missing files before anything is written, or if the
-    package cannot be written.
+    ``configs``: a configuration file for each model, or nothing.
+    ``links``: for each model a JSON file that says how it is connected (see ``connections``), or nothing.
+    Raise DriverError, in ONE's words, if files are wrong or missing; nothing is written then.  Raise it, too,
+    if the package cannot be written.
     """
     if configs and len(configs) != len(models):
         raise DriverError(
@@ -65,7 +66,7 @@ def pack(
 
 
 def _link(path: Path) -> Mapping[str, Any]:
-    """Return the JSON object in ``path``; raise DriverError if it has not the fields for ``connections``."""
+    """Return the JSON object in ``path``; raise DriverError if it lacks the fields for ``connections``."""
     try:
         link: Mapping[str, Any] = json.loads(path.read_text())
         for side in ("inputs", "outputs"):
@@ -76,11 +77,12 @@ def _link(path: Path) -> Mapping[str, Any]:
 
 
 def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fields of the manifest that say how the parts of a model are connected.
+    """Return the fields of the manifest that say how the parts of a divided model are connected.
 
-    ``links``: a JSON object for each part.  Its ``org-model-io`` has, for each input and output of the
-    original model, the index of that tensor in the part, or -1 (``new-indices``).  Its ``new-model-io`` has,
-    for each input and output of the part, this index, and the index in the original (``org-indices``).
+    ``links``: a JSON object for each part.  A tensor has an index in the part and one in the original model.
+    ``org-model-io`` has, for each input and output of the original model, the index in the part
+    (``new-indices``), -1 if the part does not have the tensor.  ``new-model-io`` has, for each input and
+    output of the part, both indices (``new-indices``, ``org-indices``).
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):
@@ -103,13 +105,14 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Run one-pack: write a package with one model."""
     source, folder = (Path(str(invocation.values[key])).expanduser() for key in ("input_path", "output_path"))
     session.write_log(f"model2nnpkg -o {folder} -m {source}\n")
     _pack(session, [source], folder, source.stem)
 
 
 def _pack(session: Session, models: Sequence[Path], folder: Path, name: str, **more: Sequence[Path]) -> None:
-    """Call ``pack``, with messages as model2nnpkg prints them; raise StepFailed if it fails."""
+    """Call ``pack`` and print the messages of model2nnpkg; raise StepFailed if it fails."""
     try:
         session.say(f"model2nnpkg: Generating nnpkg {name} in {folder}")
         pack(models, folder, name, **more)
@@ -125,6 +128,7 @@ one_pack = Driver(
 
 
 def _run_model2nnpkg(invocation: Invocation, session: Session) -> None:
+    """Run model2nnpkg: write a package with one or more models."""
     values = invocation.values
     paths = {key: [Path(path) for path in values.get(key, [])] for key in ("models", "config", "io_info")}
     name = str(values.get("nnpkg_name") or paths["models"][0].stem)

@@ -11,6 +11,7 @@ from circlekit.toolchain.session import Session
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Divide the model and write the parts."""
     values = invocation.values
     words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
     with session.program("circle-partitioner", words):
@@ -26,7 +27,7 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _reads(invocation: Invocation) -> list[str]:
-    """Return the path of the model."""
+    """Return [path of the model]."""
     folder = Path(str(invocation.values.get("work_path", "")))
     return [str(folder / str(invocation.values["input_file"]))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-quantize: post-training quantization by ONE's rules, and its other modes."""
+"""The driver one-quantize: post-training quantization by ONE's rules, and other modes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from circlekit.toolchain.session import Session
 
 
 def _number(kind: Callable[[str], object], message: str) -> Callable[[str], object]:
-    """Return a check that raises UsageFault with ``message`` for a text that ``kind`` refuses."""
+    """Return a function that converts a text by ``kind``, or raises UsageFault with ``message``."""
 
     def parse(text: str) -> object:
+        """Return the value of ``text``."""
         try:
             return kind(text)
         except ValueError:
@@ -33,6 +34,7 @@ def _number(kind: Callable[[str], object], message: str) -> Callable[[str], obje
 
 
 def _declare() -> list[Option]:
+    """Return the options of one-quantize."""
     switch = Kind.SWITCH
     return [
         INPUT_PATH,
@@ -110,10 +112,11 @@ ESTIMATORS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {
     "percentile": {"min_percentile": (float, "float"), "max_percentile": (float, "float")},
     "moving_average": {"moving_avg_batch": (int, "integer"), "moving_avg_const": (float, "float")},
 }
-"""For each value of ``mode`` the options that it reads, with a parser and a word for the type of each."""
+"""{value of ``mode``: {option that it uses: (function that parses its value, name of its type)}}."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:
+    """Run one-quantize."""
     from circlekit.toolchain.quantization import quantize  # imports the passes, which --help does not need
 
     quantize(invocation, session)

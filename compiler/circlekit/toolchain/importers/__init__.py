@@ -13,14 +13,14 @@ from circlekit.toolchain.option import StepFailed
 from circlekit.toolchain.session import Session
 
 MISSING = 3
-"""Exit code of a script whose converter is not installed."""
+"""The exit code of a script whose converter is not installed."""
 
 
 @dataclass(frozen=True)
 class Importer:
-    """A converter of another framework.
+    """A converter for models of another framework.
 
-    ``script``: the file in this folder that calls it.  ``package``: the Python package that it is.
+    ``script``: the file in this folder that calls the converter.  ``package``: its Python package.
     ``extra``: the extra of circlekit that installs it.
     """
 
@@ -31,8 +31,8 @@ class Importer:
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
         """Run the script with the arguments ``words``; raise StepFailed if it fails.
 
-        It runs in this Python if the package is installed here, else in ONE's virtual environment
-        (``venv_python``).  ``program``, ``shown``: the command line of ONE's program, for the log.
+        The script runs in this Python if the package is installed here, otherwise in that of
+        ``Installation.venv_python``.  ``program``, ``shown``: ONE's program and its arguments, for the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)

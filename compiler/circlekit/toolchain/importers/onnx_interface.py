@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a model of onnx2tf the inputs and outputs of the ONNX model, and check its values."""
+"""Give a model that onnx2tf made the inputs and outputs of the ONNX model, and check its values."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 
 TOLERANCE = 1e-3
-"""Allowed difference, relative to the largest magnitude of an output: kernels sum in different orders."""
+"""The allowed difference, relative to the largest magnitude of an output; kernels sum in different orders."""
 
 MAX_RANK = 6
-"""All orders of axes are tried for outputs up to this rank."""
+"""For outputs up to this rank, all permutations of axes are tried."""
 
 
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     """Give the inputs and outputs of ``model`` the order, names and layout of the ONNX model, in place.
 
-    ``record``: names and arrays of the ONNX model, as ``onnx_model.py`` writes them.  An output of ``model``
-    is found by its values, and transposed if its axes are permuted.  Raise EquivalenceError if no output has
-    the values of an output of the ONNX model, ModelError if the inputs do not correspond.
+    ``record``: names and arrays of the ONNX model, as ``onnx_model.py`` writes them.
+    The output of ``model`` for an output of the ONNX model is found by its values; if its axes are permuted,
+    a TRANSPOSE is appended.  Raise EquivalenceError if no output has the values, ModelError if the inputs do
+    not correspond.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
@@ -54,16 +55,17 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
 
 
 def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Array]) -> None:
-    """Name the results of operators after the ONNX nodes with the same values, as onnx2circle does.
+    """Give the results of operators the names of the ONNX nodes with the same values, as onnx2circle does.
 
-    The name of a node that the converter fused with its reader stands before the name of that:
-    ``conv;relu``.  ``record``: as for ``restore_interface``.  ``inputs``: its inputs, in graph order.
+    If the converter fused a node with its reader, the result gets both names: ``conv;relu``.
+    ``record``: see ``restore_interface``.  ``inputs``: the inputs in it, in the order of the model's inputs.
     """
     nodes, prints = [str(name) for name in record["nodes"]], record["fingerprints"]
     readers = {str(operand): index for index, operand in enumerate(record["operands"])}
     found: dict[int, Value] = {}
 
     def match(op: Op, arrays: Sequence[Array]) -> None:
+        """Enter the result of ``op`` in ``found`` if it has the values of a node."""
         if (
             len(arrays) != 1
             or arrays[0].dtype != np.float32
@@ -78,7 +80,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
 
     Interpreter(model).run(list(inputs), observe=match)
     labels = list(nodes)
-    for index, result in enumerate(record["results"]):  # operands come before their readers
+    for index, result in enumerate(record["results"]):  # nodes come before their readers
         reader = readers.get(str(result))
         if index not in found and reader is not None:
             labels[reader] = f"{labels[index]};{nodes[reader]}"
@@ -90,7 +92,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
 
 
 def _fingerprint(array: Array) -> list[float]:
-    """Return numbers by which an array is recognized, the same as ``nodes_of`` of ``onnx_model.py``."""
+    """Return the numbers by which an array is recognized; ``nodes_of`` in ``onnx_model.py`` has the same."""
     mean_square = np.square(array, dtype=np.float64).mean()
     return [array.size, array.mean(dtype=np.float64), mean_square, array.min(), array.max()]
 
@@ -98,7 +100,7 @@ def _fingerprint(array: Array) -> list[float]:
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
     """Return the input of ``model`` for the input ``name`` of the ONNX model.
 
-    It is found by its name, or by the shape of ``array``, its value, or by its ``index``.
+    It is found by its name, or else by the shape of ``array``, the value of the input, or else by ``index``.
     """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})
@@ -112,14 +114,15 @@ def _input(model: Model, name: str, array: Array, index: int) -> Value:
 
 
 def _plain(name: str) -> str:
-    """Return ``name`` as converters change it: lower case, with ``_`` for other characters."""
+    """Return ``name`` as converters change it: in lower case, with ``_`` for special characters."""
     return re.sub(r"\W", "_", name).strip("_").lower()
 
 
 def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, Array]]) -> Value:
-    """Return the output of ``found`` with the values ``expected``, transposed if its axes are permuted.
+    """Return the output with the values ``expected``; append a TRANSPOSE to it if its axes are permuted.
 
-    ``found``: the outputs of ``model`` and their arrays.  Raise EquivalenceError if there is none.
+    ``found``: (output of ``model``, its array).  ``name``: the name of the ONNX output, for the message.
+    Raise EquivalenceError if no output has the values.
     """
     limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)
     nearest = float("inf")
@@ -138,7 +141,7 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
 
 
 def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
-    """Yield the orders of axes, the given one first."""
+    """Return an iterator over the permutations of axes, beginning with that which changes nothing."""
     return itertools.permutations(range(rank)) if rank <= MAX_RANK else iter([tuple(range(rank))])
 
 
@@ -146,7 +149,7 @@ def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
     """Append a TRANSPOSE of ``value`` to the main graph; return its result."""
     graph = model.main
     order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
-    assert value.shape is not None  # its array had as many axes
+    assert value.shape is not None  # ``axes`` has the rank of its array
     shape = tuple(value.shape[axis] for axis in axes)
     result = Value(
         graph.unique_name(f"{value.name}_transposed"), value.dtype, shape, None, value.quantization

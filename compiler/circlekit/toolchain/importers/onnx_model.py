@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an ONNX model as TFLite with onnx2tf, and its values on seeded inputs.
+"""Write an ONNX model as TFLite with onnx2tf, and its values for seeded inputs.
 
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
 
-Runs as a program of its own, in any Python that has onnx2tf.  VALUES: an npz file to write.  It has the
-inputs in0, ... and the outputs out0, ... of the ONNX model, computed by onnxruntime, their names, and the
-nodes, by which values of the TFLite model are named (see ``nodes_of``).  --single_batch: unknown first
-dimensions become 1.  --unroll: a recurrent operator becomes operators for each step.
+This is a program of its own, for any Python that has onnx2tf.  It writes the npz file VALUES with the inputs
+in0, ... and the outputs out0, ... of the ONNX model, computed by onnxruntime, with their names, and with data
+about the nodes (see ``nodes_of``), by which values of the TFLite model get names.
+--single_batch: unknown first dimensions become 1.  --unroll: a recurrent operator becomes one group of
+operators for each step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 MISSING = 3
-"""Exit code without onnx2tf."""
+"""The exit code if onnx2tf is not installed."""
 
 
 def main() -> int:
@@ -56,19 +57,19 @@ def main() -> int:
             np.savez(arguments.values, **record)
             inputs = [item.name for item in graph_inputs(model)]
             convert(onnx2tf, path, f"{folder}/out", inputs, arguments)
-    except SystemExit as error:  # onnx2tf ends the process at an operator that it lacks
+    except SystemExit as error:  # onnx2tf ends the process for an operator that it does not have
         print("onnx2tf: it could not convert the model", file=sys.stderr)
         return int(error.code or 255) if isinstance(error.code, int) else 255
-    except Exception as error:  # whatever the converter raises becomes one line
+    except Exception as error:  # any error of the converter becomes one line
         print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
     return 0
 
 
 def convert(onnx2tf: Any, path: str, folder: str, inputs: list[str], arguments: argparse.Namespace) -> None:
-    """Write the ONNX model ``path`` as TFLite to ``arguments.output``.
+    """Write the ONNX model in the file ``path`` as TFLite to ``arguments.output``.
 
-    ``folder``: for files of onnx2tf.  ``inputs``: the names of the inputs, which keep their shapes.
+    ``folder``: where onnx2tf writes its files.  ``inputs``: the names of the inputs, which keep their shapes.
     """
     onnx2tf.convert(
         input_onnx_file_path=path,
@@ -86,7 +87,7 @@ def convert(onnx2tf: Any, path: str, folder: str, inputs: list[str], arguments: 
 
 
 def graph_inputs(model: Any) -> list[Any]:
-    """Return the inputs of an ONNX model, without constants, which may be among its inputs."""
+    """Return the inputs of an ONNX model without the constants that its list of inputs may have."""
     constants = {item.name for item in model.graph.initializer}
     return [item for item in model.graph.input if item.name not in constants]
 
@@ -100,7 +101,7 @@ def make_batch_single(model: Any) -> None:
 
 
 def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
-    """Return an array for each input of the session ``run``, with 1 for unknown dimensions."""
+    """Return a random array for each input of the session ``run``, by name; unknown dimensions are 1."""
     random = np.random.default_rng(0)
     inputs = {}
     for item in run.get_inputs():
@@ -113,11 +114,11 @@ def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
 
 
 def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
-    """Return arrays about the nodes of ``model`` with one float32 result.
+    """Return arrays about the nodes of ``model`` that have a single float32 result.
 
-    ``nodes``, ``operands``, ``results``: the names of the node, its first operand and its result.
+    ``nodes``, ``operands``, ``results``: the names of each node, its first operand and its result.
     ``fingerprints``, float64[nodes, 5]: number, mean, mean square, minimum and maximum of the elements of the
-    result, which do not depend on their order.
+    result.  They do not depend on the order of elements.
     """
     traced = onnx.ModelProto()
     traced.CopyFrom(model)
@@ -149,7 +150,7 @@ def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]
 
 
 def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
-    """Return inputs, outputs and their names for a run of the ONNX model in ``path`` on seeded inputs."""
+    """Run the ONNX model in the file ``path`` on seeded inputs; return inputs, outputs and their names."""
     run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     inputs = seeded_inputs(np, run)
     outputs = run.run(None, inputs)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an exported PyTorch program (.pt2) as circle; runs as a program of its own, in any Python with tico.
+"""Write an exported PyTorch program (.pt2) as circle.
 
-pytorch_model.py INPUT OUTPUT
+    pytorch_model.py INPUT OUTPUT
+
+This is a program of its own, for any Python that has tico.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import sys
 
 MISSING = 3
-"""Exit code without torch or tico."""
+"""The exit code if torch or tico is not installed."""
 
 
 def main() -> int:
@@ -23,7 +25,7 @@ def main() -> int:
         return MISSING
     try:
         tico.convert_from_exported_program(torch.export.load(source)).save(target)
-    except Exception as error:  # whatever the converter raises becomes one line
+    except Exception as error:  # any error of the converter becomes one line
         print(f"tico: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
     return 0

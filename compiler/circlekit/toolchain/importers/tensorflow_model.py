@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a TensorFlow model as TFLite; runs as a program of its own, in any Python that has tensorflow.
+"""Write a TensorFlow model as TFLite.
 
     tensorflow_model.py KIND INPUT OUTPUT [--input_arrays A,B] [--input_shapes 1,2:3] [--output_arrays C]
         [--bcq] [--keep_batchmatmul]
 
-KIND: graph_def (a file with a GraphDef, binary or text), saved_model, keras_model.  --bcq: add ONE's metadata
-of binary-coded weights to the graph and to its outputs.
+This is a program of its own, for any Python that has tensorflow.
+KIND: graph_def (a file with a GraphDef, binary or text), saved_model or keras_model.
+--bcq: add ONE's metadata of binary-coded weights (BCQ) to the graph and to its outputs.
 """
 
 from __future__ import annotations
@@ -16,21 +17,28 @@ import sys
 from typing import Any
 
 MISSING = 3
-"""Exit code without tensorflow."""
+"""The exit code if tensorflow is not installed."""
 
-# The constants that describe the binary-coded weights NAME are called NAME/bcqinfo_...
+BCQ_MARK = "/bcqinfo_"
+"""Binary-coded weights W have constants with the names W, BCQ_MARK and one of BCQ_NAMES, without spaces."""
+
 BCQ_NAMES = (
     "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
 )  # fmt: skip
-"""What follows BCQ_MARK in their names."""
+"""The ends of the names of these constants."""
 
 BCQ_OPTIONAL = "dequant_weight"
-"""One more, which need not be there."""
+"""The end of the name of one more constant, which may be missing."""
 
-BCQ_MARK = "/bcqinfo_"
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
+"""The name of the constant with ONE's metadata.
+
+It has five numbers: BCQ_START, BCQ_VERSION, the number of outputs, 1 plus the number of constants of each
+weight, BCQ_END.
+"""
+
 BCQ_START, BCQ_VERSION, BCQ_END = -1_999_999_973, 1, 1_999_999_973
-"""ONE's metadata are the numbers: start, version, outputs, constants of each weight plus 1, end."""
+"""See BCQ_METADATA."""
 
 
 def main() -> int:
@@ -53,7 +61,7 @@ def main() -> int:
     try:
         check(arguments)
         content = convert(tf, arguments)
-    except Exception as error:  # whatever the converter raises becomes ONE's line
+    except Exception as error:  # any error becomes one line, as ONE prints it
         name = "generate_bcq_metadata.py" if getattr(error, "is_bcq", False) else "tf2tfliteV2.py"
         print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
@@ -63,7 +71,7 @@ def main() -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raise ValueError for names and shapes that do not fit together."""
+    """Raise ValueError, in ONE's words, for names and shapes that do not fit together."""
     shapes, names = arguments.input_shapes, arguments.input_arrays
     if shapes and not names:
         raise ValueError("--input_shapes must be used with --input_arrays")
@@ -74,7 +82,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def convert(tf: Any, arguments: argparse.Namespace) -> bytes:
-    """Return the bytes of the TFLite model."""
+    """Convert the model that ``arguments`` describe; return the bytes of the TFLite model."""
     if arguments.kind == "saved_model":
         converter = tf.lite.TFLiteConverter.from_saved_model(arguments.input)
     elif arguments.kind == "keras_model":
@@ -91,7 +99,10 @@ def convert(tf: Any, arguments: argparse.Namespace) -> bytes:
 
 
 def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
-    """Return the function that computes the named outputs of a frozen graph from its named inputs."""
+    """Return a TensorFlow function of the GraphDef in ``arguments.input``, from its inputs to its outputs.
+
+    The names and shapes of inputs and the names of outputs are in ``arguments``.
+    """
     inputs, outputs = arguments.input_arrays.split(","), arguments.output_arrays.split(",")
     shapes = arguments.input_shapes.split(":") if arguments.input_shapes else []
     sizes = [[int(size) for size in shape.split(",")] for shape in shapes]
@@ -102,27 +113,29 @@ def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
                 graph_def.ParseFromString(file.read())
             outputs = add_bcq_metadata(tf, graph_def, outputs)
         except Exception as error:
-            error.is_bcq = True  # type: ignore[attr-defined]  # for the name in the message
+            error.is_bcq = True  # type: ignore[attr-defined]  # ``main`` reads it for the message
             raise
     else:
         graph_def = read_graph(tf, arguments.input)
 
     def restore() -> None:
+        """Import the graph."""
         tf.compat.v1.import_graph_def(graph_def, name="")
 
     wrapped = tf.compat.v1.wrap_function(restore, [])
 
     def tensors(names: list[str]) -> list[Any]:
+        """Return the tensors with these names of operators or tensors."""
         return [wrapped.graph.as_graph_element(n if ":" in n else f"{n}:0") for n in names]
 
     function = wrapped.prune(tensors(inputs), tensors(outputs))
-    for tensor, size in zip(function.inputs, sizes):  # noqa: B905  # weights are inputs, too
+    for tensor, size in zip(function.inputs, sizes):  # noqa: B905  # further inputs are weights
         tensor.set_shape(size)
     return function
 
 
 def read_graph(tf: Any, path: str) -> Any:
-    """Return the GraphDef in a file, binary or text."""
+    """Return the GraphDef in the file ``path``, binary or text; raise OSError if it has none."""
     from google.protobuf import text_format  # of the converter
     from google.protobuf.message import DecodeError  # of the converter
 
@@ -141,10 +154,10 @@ def read_graph(tf: Any, path: str) -> Any:
 
 
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
-    """Add the metadata of binary-coded weights to ``graph_def``; return the names of its outputs then.
+    """Add the metadata of binary-coded weights to ``graph_def``; return the names of all its outputs.
 
-    The metadata, the weights and their constants become outputs, so that the converter keeps them.  Nothing
-    changes if the graph has no such weights, or if their constants are not complete.
+    The metadata, the weights and their constants become outputs, so that the converter keeps them.  If there
+    are no such weights, or if their constants are incomplete, return ``outputs`` and change nothing.
     """
     described: dict[str, set[str]] = {}
     for node in graph_def.node:
