@@ -165,6 +165,15 @@ def add_inputs(parser: Parser, purpose: str) -> None:
     )
 
 
+def add_scheduler(parser: Parser) -> None:
+    """Add ``--scheduler``: the address of a Dask cluster, or None without the flag."""
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the Dask cluster at this address (default: local processes)",
+    )
+
+
 def add_model_flags(parser: Parser) -> None:
     """Add ``--input_model`` and ``--output_model``, the flags of ONE's record-minmax and mpqsolver."""
     parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from circlekit.cli.arguments import Parser, output_path, positive_count
+from circlekit.cli.arguments import Parser, add_scheduler, output_path, positive_count
 from circlekit.cli.arguments import count as natural
 from circlekit.cli.command import FAILED as EXIT_FAILED
 from circlekit.cli.command import Command
 from circlekit.cli.model_tasks import DONE, Task, TaskResult, lost_task, run_task
+from circlekit.cli.output.progress_line import results_in_order
 from circlekit.equivalence.fleet import RETRIES, connected, run_jobs
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
@@ -46,11 +47,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, type=output_path, metavar="DIR", help="folder of results"
     )
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on the Dask cluster at this address (default: local processes)",
-    )
+    add_scheduler(parser)
     parser.add_argument(
         "-j",
         dest="jobs",
@@ -70,8 +67,6 @@ def _run(arguments: argparse.Namespace) -> int:
     folder, output = Path(arguments.folder), Path(arguments.output)
     models = _models(folder, output)
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
-    results: dict[int, TaskResult] = {}  # by index of the model, because models end in any order
-    failed = 0
     progress().begin("", len(tasks), "models")
     with connected(arguments.scheduler) as client:
         runs = run_jobs(
@@ -82,22 +77,18 @@ def _run(arguments: argparse.Namespace) -> int:
             processes=arguments.jobs,
             retries=arguments.retries,
         )
-        for index, result in runs:
-            results[index] = result
-            failed += result.status != DONE
-            progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
-    in_order = [results[index] for index in range(len(tasks))]
-    for path, result in zip(models, in_order, strict=True):
+        results = results_in_order(runs, lambda result: result.status != DONE)
+    for path, result in zip(models, results, strict=True):
         result.model = str(path.relative_to(folder))
     if arguments.json is not None:
         document = {
             "schema": JSON_SCHEMA,
             "pipeline": arguments.pipeline,
-            "results": list(map(asdict, in_order)),
+            "results": list(map(asdict, results)),
         }
         write_file(arguments.json, [json.dumps(document, indent=2).encode()])
-    _print(in_order)
-    return EXIT_FAILED if failed else 0
+    _print(results)
+    return EXIT_FAILED if any(result.status != DONE for result in results) else 0
 
 
 def _pipeline(words: str) -> tuple[str, str]:

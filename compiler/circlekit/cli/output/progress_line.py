@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from circlekit.ir.resources.byte_sizes import byte_unit, format_size
-from circlekit.ir.resources.progress import Progress, watched
+from circlekit.ir.resources.progress import Progress, progress, watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
+
+R = TypeVar("R")
 
 DELAY_SECONDS = 0.5
 """The time after which progress is shown; shorter work shows none."""
@@ -130,6 +133,20 @@ class ProgressLine(Progress):
         if len(self._files) > 1:
             return f"{len(self._files)} files were written"
         return f"{Path(self._files[0]).name if self._files else 'no file'} was written"
+
+
+def results_in_order(runs: Iterable[tuple[int, R]], has_failed: Callable[[R], bool]) -> list[R]:
+    """Return the results of ``runs``, sorted by index; report each as progress, and how many have failed.
+
+    ``runs``: an index and a result for each job, in the order in which the jobs end.
+    """
+    results: dict[int, R] = {}
+    failed = 0
+    for index, result in runs:
+        results[index] = result
+        failed += has_failed(result)
+        progress().advance(1, f"{failed or 'none'} failed so far")
+    return [results[index] for index in sorted(results)]
 
 
 def _bar() -> Bar:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_target
-from circlekit.cli.arguments import Parser, positive_count
+from circlekit.cli.arguments import Parser, add_scheduler, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
+from circlekit.cli.output.progress_line import results_in_order
 from circlekit.cli.output.terminal import text_columns
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
@@ -56,11 +57,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
     )
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="run on the Dask cluster at this address (default: local processes)",
-    )
+    add_scheduler(parser)
     parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
     parser.add_switch("--all", help="list the tests that passed too")
@@ -80,25 +77,19 @@ def _run(arguments: argparse.Namespace) -> int:
         for source in arguments.sources
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
-    results: dict[int, Result] = {}  # by index of the case, because cases end in any order
-    failed = 0
     progress().begin("", len(cases), "recipes")
     with connected(arguments.scheduler) as client:
         runs = run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs, client)
-        for index, result in runs:
-            results[index] = result
-            failed += bool(result.failures)
-            progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
-    in_order = [results[index] for index in range(len(cases))]
+        results = results_in_order(runs, lambda result: bool(result.failures))
     if arguments.junit is not None:
         from circlekit.cli.output.junit import junit_xml
 
-        write_file(arguments.junit, [junit_xml(cases, in_order)])
+        write_file(arguments.junit, [junit_xml(cases, results)])
     if arguments.json is not None:
-        results_as_json = [{"status": result.status, **asdict(result)} for result in in_order]
+        results_as_json = [{"status": result.status, **asdict(result)} for result in results]
         document = {"schema": JSON_SCHEMA, "results": results_as_json}
         write_file(arguments.json, [json.dumps(document, indent=2).encode()])
-    return _report(cases, in_order, arguments.all, litert.why_not_compared(not arguments.no_litert))
+    return _report(cases, results, arguments.all, litert.why_not_compared(not arguments.no_litert))
 
 
 # -- report ------------------------------------------------------------------------------------
