@@ -142,6 +142,11 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
         ShapeError,
         "record.h5: record 1: input %x: expected f32[1,2], got f32[2,1]",
     ),
+    "more.h5": (
+        lambda path: hdf5(path, {"0/0": X, "0/1": X}),
+        ShapeError,
+        "record 0: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got 0, 1",
+    ),
     "names.npz": (
         lambda path: np.savez(path, a=X, b=X),
         ShapeError,

@@ -64,15 +64,17 @@ class GraphInputs:
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         for position in (names.get, self.aliases.get, self._number):
             by_index = {position(name.removesuffix(":0")): array for name, array in arrays}
+            if by_index.keys() - {None} > set(range(len(self.inputs))):
+                return None  # a number of no input
             if by_index.keys() >= set(range(len(self.inputs))):
                 return [by_index[index] for index in range(len(self.inputs))]
         takes_any_name = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
         return [array for _, array in arrays] if takes_any_name else None
 
     def _number(self, name: str) -> int | None:
-        """Return the index of an input that a name such as ``in0`` contains; None for another name."""
+        """Return the number that a name such as ``in0`` contains; None for another name."""
         match = _NUMBERED.fullmatch(name)
-        return int(match[1]) if match is not None and int(match[1]) < len(self.inputs) else None
+        return int(match[1]) if match is not None else None
 
     def __str__(self) -> str:
         return ", ".join(f"%{value.name}: {_declared(value)}" for value in self.inputs) or "none"

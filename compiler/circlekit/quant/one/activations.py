@@ -108,7 +108,9 @@ def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Q
 
 def no_range(value: Value) -> ModelError:
     """Return the error for a value without a recorded range."""
-    return ModelError(f"%{value.name}: expected recorded min and max, got none; record-minmax records them")
+    return ModelError(
+        f"%{value.name}: expected recorded min and max, got none; record-minmax records them where samples give finite numbers"
+    )
 
 
 # -- steps, in the order in which they run -----------------------------------------------------

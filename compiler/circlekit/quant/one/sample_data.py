@@ -51,7 +51,7 @@ def _in_words_of_one() -> Iterator[None]:
     except (ShapeError, FileError, FormatError) as error:
         words = "Cannot open file"
         if isinstance(error, ShapeError):
-            is_count = "one for each of" in error.message
+            is_count = any(text in error.message for text in ("one for each of", "arrays for the inputs"))
             words = "Wrong number of inputs" if is_count else "Buffer size does not match"
         raise type(error)(f"{words}: {error.message}", *error.where) from None
 
