@@ -108,9 +108,8 @@ def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Q
 
 def no_range(value: Value) -> ModelError:
     """Return the error for a value without a recorded range."""
-    return ModelError(
-        f"%{value.name}: expected recorded min and max, got none; record-minmax records them where samples give finite numbers"
-    )
+    sentence = "expected recorded min and max, got none; record-minmax records them from finite numbers"
+    return ModelError(f"%{value.name}: {sentence}")
 
 
 # -- steps, in the order in which they run -----------------------------------------------------
