@@ -107,12 +107,15 @@ def test_split_v(dtype: str) -> None:
     text = SPLIT.format(call).replace(
         "{ %a", f"{{ %sizes = const {dtype}[3] [1, 3, -1] %axis = const {dtype}[] 0 %a"
     )
-    check_pass(text, "resolve_customop_splitv", ["SplitV"])
+    operands = check_pass(text, "resolve_customop_splitv", ["SplitV"]).main.ops[0].inputs
+    assert [value and value.dtype.short for value in operands] == ["f32", "i32", "i32"]
+    assert ([value and value.name for value in operands[1:]] == ["sizes", "axis"]) == (dtype == "i32")
 
 
-@pytest.mark.parametrize("operands", ["%x, %n, 0", "%x, [1.0, 3.0, 2.0], 0"])
+@pytest.mark.parametrize("operands", ["%x, %n, 0", "%x, [1.0, 3.0, 2.0], 0", "%x, %k, 0"])
 def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     text = SPLIT.format(custom("SplitV", operands))
+    text = text.replace("{ %a", "{ %k = const i64[3] [1, 3, 4294967298] %a")
     check_refusal(
         text, "resolve_customop_splitv", "expected sizes and axis to be integer constants that fit int32"
     )
