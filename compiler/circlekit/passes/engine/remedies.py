@@ -31,14 +31,14 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
     """
     remedies: dict[tuple[str, str], str] = {}
     for text, changed in _candidates(model, target) if findings else ():
-        gone = _gone(findings, find_unsupported(changed, target))
+        gone = resolved_places(findings, find_unsupported(changed, target))
         remedies = {**dict.fromkeys(gone, text), **remedies}
         if len(remedies) == len(findings):
             break
     return [replace(f, remedy=remedies.get(f.place, f.remedy)) for f in findings]
 
 
-def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
+def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
     A place may be missing only because the result of the operator has another name now.  So the findings of
