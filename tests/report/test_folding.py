@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 import circlekit
 from circlekit.ir.graph import Graph
-from circlekit.report.folding import MAX_CHILDREN, crossing_values, fold, scope_of
+from circlekit.report.folding import MAX_CHILDREN, Group, crossing_values, fold, scope_of
 
 
 def chain(length: int) -> Graph:
@@ -21,6 +25,48 @@ def test_a_graph_that_fits_one_drawing_has_single_operators() -> None:
     assert len(larger.children) <= MAX_CHILDREN
     assert any(not isinstance(child, int) for child in larger.children)
     assert (larger.first, larger.stop) == (0, MAX_CHILDREN + 1)
+
+
+KINDS = ["Abs", "Neg", "Exp", "Square", "Tanh", "Logistic", "Relu", "Relu6", "Sqrt", "Rsqrt", "Sin", "Cos"]
+KINDS += ["Ceil", "Floor", "Round", "Log"]
+
+
+def graph_of(kinds: list[str], prefix: str = "") -> Graph:
+    names = ["%x", *(f'%"{prefix}v{i}"' for i in range(len(kinds)))]
+    lines = "".join(f"{names[i + 1]} = {kind}({names[i]})\n" for i, kind in enumerate(kinds))
+    return circlekit.parse(f"graph main(%x: f32[4]) -> {names[-1]} {{\n{lines}}}").main
+
+
+@pytest.mark.parametrize(("before", "after", "is_found"), [(3, 4, True), (20, 12, True), (20, 13, False)])
+def test_repeated_blocks_are_groups_if_they_cover_half(before: int, after: int, is_found: bool) -> None:
+    """Eight times the same four operators; the others do not repeat."""
+    draw = random.Random(5)
+    others = [draw.choice(KINDS[4:]) for _ in range(before + after)]
+    kinds = [*others[:before], *KINDS[:4] * 8, *others[before:]]
+    groups = [child for child in fold(graph_of(kinds)).children if isinstance(child, Group)]
+    blocks = [group for group in groups if group.label.startswith("block ")]
+    expected = [(f"block {i + 1}", before + 4 * i, before + 4 * (i + 1)) for i in range(8)] * is_found
+    assert [(group.label, group.first, group.stop) for group in blocks] == expected
+    if is_found:
+        assert [(g.label, g.first, g.stop) for g in groups if g not in blocks] == [
+            ("before the blocks", 0, before), ("after the blocks", before + 32, len(kinds))
+        ]  # fmt: skip
+
+
+def test_scopes_are_groups_with_their_names() -> None:
+    draw = random.Random(6)
+    lines, last = "", "%x"
+    for index in range(60):
+        name = f'%"net/{"abc"[index // 20]}/v{index}"'
+        lines, last = lines + f"{name} = {draw.choice(KINDS)}({last})\n", name
+    group = fold(circlekit.parse(f"graph main(%x: f32[4]) -> {last} {{\n{lines}}}").main)
+    parts = [child for child in group.children if isinstance(child, Group)]
+    assert [(part.label, part.first, part.stop) for part in parts] == [
+        ("a", 0, 20),
+        ("b", 20, 40),
+        ("c", 40, 60),
+    ]
+    assert parts[0].children == tuple(range(20))
 
 
 def test_values_that_cross_a_cut() -> None:

@@ -59,7 +59,7 @@ class _GraphChecker:
         constants = {name: value for name, value in self.values.items() if value.is_const}
         _require_known("constant", self.plan.constants, constants)
         for name, form in self.plan.tensors.items():
-            _require_form(form, self.values[name], f"%{name}", per_tensor=True)
+            _require_form(form, self.values[name], f"%{name}")
         for name, array in self.plan.constants.items():
             if array.shape != constants[name].static_shape:
                 shapes = format_shape(constants[name].shape), format_shape(array.shape)
@@ -89,7 +89,7 @@ class _GraphChecker:
                 )
             if form.dtype is not dtype:
                 raise ModelError(f"{where}: expected {dtype and dtype.short}, got {form.dtype.short}")
-            _require_form(form, value, where, per_tensor=not value.is_const)
+            _require_form(form, value, where)
             self._require_integers(value, form, where)
         if scheme.arithmetic is Arithmetic.INTEGERS:
             self._require_rule(op, plan, rule)
@@ -247,14 +247,14 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
             )
 
 
-def _require_form(form: TensorForm, value: Value, where: str, per_tensor: bool) -> None:
+def _require_form(form: TensorForm, value: Value, where: str) -> None:
     """Raise ModelError unless scales and zero points fit the dtype of ``form`` and the shape of ``value``.
 
-    ``where``: the place for the message.  ``per_tensor``: there must be exactly one scale.
+    Only constants have several scales.  ``where``: the place for the message.
     """
     if form.dtype.is_float:
         return
-    shape = value.static_shape if value.is_const else (1,)
+    shape = value.static_shape if value.is_const else ()
     count = len(form.scale)
     if form.block and (not shape or form.block < 1 or shape[-1] % form.block):
         raise ModelError(
@@ -263,7 +263,7 @@ def _require_form(form: TensorForm, value: Value, where: str, per_tensor: bool) 
     if form.block:
         wanted = value.numel // form.block
     else:
-        wanted = shape[form.axis] if count > 1 and not per_tensor and 0 <= form.axis < len(shape) else 1
+        wanted = shape[form.axis] if count > 1 and 0 <= form.axis < len(shape) else 1
     if count != wanted:
         raise ModelError(f"{where}: expected {wanted} scales, got {count}")
     scales = form.scales
