@@ -417,3 +417,28 @@ def test_the_largest_float_in_the_samples_overflows_nowhere() -> None:
     np.testing.assert_allclose(
         circlekit.run(model, samples()[0])[0], np.maximum(samples()[0][0][0], 0), atol=0.02
     )
+
+
+@pytest.mark.parametrize("code", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_kernels_that_take_integers_as_numbers_are_said_to(code: str) -> None:
+    kind = {"FLOOR_DIV": "FloorDiv", "FLOOR_MOD": "FloorMod"}[code]
+    model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {kind}(%x, 0.5) }}")
+    (left,) = circlekit.quantize(model, "int8", samples(), auto=False).floats
+    assert left.reason == f"kernels of {code} take integers as numbers, without scale and zero point"
+
+
+@pytest.mark.parametrize("scheme", [*SCHEMES, "one_uint8"])
+@pytest.mark.parametrize(("function", "start"), [("MAXIMUM", "-inf"), ("MINIMUM", "0.5"), ("ADD", "0.0")])
+def test_windows_of_integers(scheme: str, function: str, start: str) -> None:
+    """Integers of one scale can be compared, not added."""
+    model = circlekit.parse(
+        f"graph main(%x: f32[1,8]) -> %y {{ %y = ReduceWindow(%x, {start}, [1,2], [1,2], [1,1]) "
+        f"{{reduce_function: {function}}} }}"
+    )
+    if scheme == "one_uint8":
+        expected = circlekit.run(model, samples()[0])[0]
+        circlekit.quantize(model, scheme, samples(), auto=False, outputs="float", inputs="float")
+        np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=0.05)
+    else:
+        report = check(model, scheme, samples(), 0.01)
+        assert bool(report.floats) == (function == "ADD")

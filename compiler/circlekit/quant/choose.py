@@ -92,11 +92,18 @@ class GraphChooser(KernelForms):
             elif op.called_graphs():
                 self.floats[op] = "the graphs that it calls are quantized, but take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
-                self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
+                self.floats[op] = self._without_rule(op)
         while (refused := self._choose_all() or self._left_by_delegate()) or self._mend_kernels():
             for op, error in refused.items():
                 self._fall_back(op, error)
         return self._result()
+
+    def _without_rule(self, op: Op) -> str:
+        """Return why ``op``, which has no quantization rule, stays float."""
+        forms = self.target.operators.get(op.code, {}).get("forms", "any")
+        if forms != "any" and any("i8" in form.split(":")[0] for form in forms):
+            return f"kernels of {op.code} take integers as numbers, without scale and zero point"
+        return f"{self.target.title} has no integer kernel of {op.code}"
 
     def _fall_back(self, op: Op, error: CirclekitError) -> None:
         """Give ``op``, refused with ``error``, the fallback of its scheme if that stores its weights.

@@ -161,6 +161,8 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
     """The elements of each window, without padding, and ``init_value``, combined by ``reduce_function``."""
 
+    quantization_rule = QuantizationRule(results_follow="input", operands_follow=("init_value",))
+
     input = operand(*NUMBERS, boolean)
     init_value = operand(*NUMBERS, boolean)
     window_shape = operand(i64)
@@ -168,6 +170,12 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     window_dilations = operand(i64)
 
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
+
+    def integer_fault(self) -> str | None:
+        """Refuse sums and products, whose integers have another scale than those of the operands."""
+        if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
+            return None
+        return f"REDUCE_WINDOW by {self.reduce_function.name} has no kernel that scales integers"
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "init_value", self.init_value)

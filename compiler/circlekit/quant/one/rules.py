@@ -124,7 +124,9 @@ def stays_float(op: Op) -> bool:
     has_state = any(v is not None and v.is_variable for v in op.inputs)
     if has_state or type(op) in RULES:
         return has_state
-    return op.quantization_rule is None or bool(op.quantization_rule.symmetric)
+    if op.quantization_rule is None or op.integer_fault() is not None:
+        return True
+    return bool(op.quantization_rule.symmetric)
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:
