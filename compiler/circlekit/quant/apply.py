@@ -25,8 +25,8 @@ from circlekit.quant.weights import indices_of
 def apply(model: Model, plan: Plan) -> None:
     """Quantize the float ``model`` in place as ``plan`` says.
 
-    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Those of the other
-    graphs always stay float.  Raise ModelError if the plan is that of another model.
+    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Inputs and outputs
+    of other graphs always stay float.  Raise ModelError if the plan was made for another model.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -44,8 +44,8 @@ class _Applier:
     """Quantizes one graph, operator by operator.
 
     ``stored``: the form of each value that is quantized so far.
-    ``converted``: copies of values in other forms, by (value, ``TensorForm.key`` of the copy's form).  The
-    key (value, f32) has the float copy.
+    ``converted``: copies of values in other forms.  The key of a copy is (value, ``TensorForm.key`` of the
+    copy's form); the key of a float copy is (value, f32).
     """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
@@ -60,13 +60,13 @@ class _Applier:
         """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
-            plan = self.plan.tensors.get(value.name)
-            if inputs is not None and plan is not None and value.dtype is f32:
-                self._store(value, plan)
+            form = self.plan.tensors.get(value.name)
+            if inputs is not None and form is not None and value.dtype is f32:
+                self._store(value, form)
         for value in self.graph.values():
-            plan = self.plan.tensors.get(value.name)
-            if plan is not None and self._is_integer_state(value):
-                self._store(value, plan)
+            form = self.plan.tensors.get(value.name)
+            if form is not None and self._is_integer_state(value):
+                self._store(value, form)
         for op in self.graph.ops:
             plan_of_op = self.plan.operators.get(key_of(op))
             if plan_of_op is None or plan_of_op.is_float:
@@ -83,7 +83,7 @@ class _Applier:
     def _drop_empty_tables(self) -> None:
         """Drop the empty buffers and quantization tables that TensorFlow's converter writes.
 
-        They take 20 and 8 bytes of the file for each tensor.
+        For each tensor, an empty buffer takes 20 bytes of the file, an empty table 8 bytes.
         """
         for value in self.graph.values():
             if not value.is_const:
@@ -219,9 +219,9 @@ class _Applier:
         return form.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Make the outputs that are quantized now float again, by a DEQUANTIZE after each; names stay.
+        """Insert a DEQUANTIZE before each output that was float and is now quantized; its name stays.
 
-        ``floats``: the outputs that were float before.  ``dtype``: the dtype of quantized outputs; if it is
+        ``floats``: the outputs that were float.  ``dtype``: the dtype that the plan has for outputs; if it is
         not None, nothing changes.
         """
         if dtype is not None:

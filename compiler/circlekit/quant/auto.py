@@ -50,13 +50,13 @@ LEAST_GAIN_DB = 0.05
 """A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
 
 FEW_SAMPLES_DB = 3.0
-"""A setting measured on n samples must gain FEW_SAMPLES_DB / n more than otherwise, in dB.
+"""FEW_SAMPLES_DB / n is added to the gain in dB that a setting must reach on n samples to be kept.
 
-The estimated error of a gain is too small for few samples, which may be alike by chance.
+Few samples may be alike by chance; the standard error of the gain is then estimated too small.
 """
 
 EQUALIZED_BITS = 8
-"""Equalization is tried for activations of this many bits; 16 bits are enough for small channels, too."""
+"""Equalization is tried only for activations of 8 bits; with 16 bits, small channels are exact enough."""
 
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
@@ -75,9 +75,9 @@ matters little: most of the noise comes from the rounding of int8 weights.
 """
 
 LEAST_GAIN_OF_WIDENING_DB = 1.0
-"""What another factor than SAFE_WIDENING must gain to be kept, in dB.
+"""The gain in dB that a factor other than SAFE_WIDENING must reach to be kept.
 
-It is large because the few samples of a trial rarely have numbers outside of the ranges.
+This gain is large because the few samples of a trial rarely have numbers outside of the ranges.
 """
 
 TRIAL_PART = 0.06
@@ -90,10 +90,10 @@ ROTATION_PART = 0.1
 """The part of the budget for the search for layers to rotate; measuring the gain takes as much again."""
 
 LEAST_SAMPLES = 4
-"""A trial uses at least this many samples, if there are as many, even beyond its part of the budget."""
+"""A trial uses at least this many samples (or all, if there are fewer), even if that exceeds its budget."""
 
 LARGEST_STREAM_BYTES = 1 << 30
-"""About the largest memory of a trial; it limits the number of samples."""
+"""The largest memory that the tensors of a trial may take, about; it limits the number of samples."""
 
 Change = tuple[Mapping[str, Any], float]
 """Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
@@ -104,7 +104,8 @@ class Auto:
     """Searches the best settings for the float ``model``; call ``run`` once.
 
     ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules.
-    ``activations``: their dtype, None if they stay float.  ``estimator``: the default range estimator.
+    ``activations``: the dtype of activations; None: they stay float.  ``estimator``: the default range
+    estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
     result does not depend on the machine.
     ``notes``: filled with sentences on what was tried and kept.  ``techniques``: filled with records of the
@@ -176,7 +177,10 @@ class Auto:
         return is_better
 
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
-        """Return the outcome on the last ``held`` samples if GPTQ rounds the weights on the others."""
+        """Choose the rounding of the weights by GPTQ or to nearest; return the outcome.
+
+        The techniques are fitted to all samples but the last ``held``, on which the outcome is measured.
+        """
         ranges: Ranges = []
         if self.activations is not None:
             ranges = ranges_of(model, collect(model, self.samples), "min_max")
@@ -187,7 +191,8 @@ class Auto:
 
     def _outputs(self) -> list[list[Array]]:
         """Return the outputs of the float model for each sample; techniques do not change these."""
-        return [Interpreter(self.model).run(sample) for sample in self.samples]  # each from the initial state
+        # a new interpreter for each sample begins with the initial state
+        return [Interpreter(self.model).run(sample) for sample in self.samples]
 
     def _plain_ranges(self) -> Ranges:
         """Return the ranges by the default estimator; none if activations stay float."""
@@ -246,7 +251,7 @@ class Auto:
 
         Each change is made to the best settings so far.  It is kept if its gain minus the standard error of
         the gain (``paired_gain``) is large enough.  Every trial adds a note.
-        ``run``: measures settings.  ``measure``: says how, for the first note.
+        ``run``: measures settings.  ``measure``: the text that says in the first note how ``run`` measures.
         """
         best, best_outcome = first, run(first)
         self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")

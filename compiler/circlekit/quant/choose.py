@@ -106,10 +106,11 @@ class GraphChooser(KernelForms):
         return f"{self.target.title} has no integer kernel of {op.code}"
 
     def _fall_back(self, op: Op, error: CirclekitError) -> None:
-        """Give ``op``, refused with ``error``, the fallback of its scheme if that stores its weights.
+        """Give the refused ``op`` the fallback of its scheme, or let it stay float.
 
-        Otherwise ``op`` stays float.  So does it after a ModelError, which says that its numbers cannot be
-        quantized; an UnsupportedError says that the target lacks a kernel.
+        ``op`` gets the fallback if ``error`` is an UnsupportedError (the target lacks a kernel) and if the
+        fallback stores constants of ``op``.  After a ModelError, ``op`` stays float, because its numbers
+        cannot be quantized.
         """
         scheme, reason = self.scheme_of(op), str(error)
         has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
@@ -163,7 +164,7 @@ class GraphChooser(KernelForms):
             if index not in following or not is_weight(op.inputs[index]):
                 self.read_form(op, index)
         dtype = self.scheme_of(op).activations
-        assert dtype is not None  # a scheme of integers has it
+        assert dtype is not None  # the caller skips operators with float activations
         for value in op.results:
             if value.dtype is not f32:
                 continue
@@ -237,7 +238,7 @@ class GraphChooser(KernelForms):
         Raise ModelError for a bias that is no plain constant, and for weights that cannot be quantized.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        assert scheme.bias is not None  # a scheme of integers has it
+        assert scheme.bias is not None  # it is not, in schemes with integer activations
         if bias is not None and not (bias.is_const and bias.is_plain):
             raise ModelError(f"the bias %{bias.name} is not a plain constant")
         for index in indices_of(op, [*rule.weights, *rule.slopes]):
@@ -328,7 +329,10 @@ class GraphChooser(KernelForms):
         return found if is_taken else {}
 
     def _mend_kernels(self) -> bool:
-        """Choose finer forms for operators whose kernels miss given grids; return whether there are any."""
+        """Choose finer forms for operators whose kernels miss the grids of given forms.
+
+        Return whether there are such operators.
+        """
         found = {}
         for op in self.schemes if self.given else ():
             if op not in self.floats and self.scheme_of(op).arithmetic is Arithmetic.INTEGERS:

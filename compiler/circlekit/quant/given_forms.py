@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms: those with which a model was trained.  ``quant.fake.grids`` finds them.
+"""Work with given forms: the forms with which a model was trained, as ``quant.fake.grids`` finds them.
 
-A grid of few bits does not use the largest integers of its dtype.  Then ``quant.fake.grids`` puts a MINIMUM
-with a constant after the tensor, which limits its numbers to the grid.
+The numbers that a form can store are its grid.  A model may be trained with fewer bits than the dtype has,
+for example 4 bits stored as int8.  The form then stands for a larger grid than the trained one.  To limit
+the tensor to the trained grid, ``quant.fake.grids`` inserts a MINIMUM with a constant after the tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
 
 BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
-"""What to add to an integer of the first dtype to get the integer of the second for the same number."""
+"""For each pair of dtypes, the number to add to an integer of the first dtype.
+
+The sum is the integer of the second dtype that stands for the same real number.
+"""
 
 
 def given_form(form: TensorForm | None, dtype: DType | None) -> TensorForm | None:
@@ -62,12 +66,13 @@ def fits_weights(form: TensorForm | None, scheme: Scheme, axis: int | None) -> b
 
 
 def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
-    """Divide the scales of ``form`` by the power of 2 that brings them to ``step`` or below, if possible.
+    """Return ``form`` with scales that are divided by a power of 2 so that they are at most ``step``.
 
-    The grid of few bits is a part of the finer grid, so the weights keep their numbers.  The purpose is a
-    finer scale of the bias, which is computed from that of the weights.
-    ``numbers``: the weights, which are on the grid of ``form``.  Scales are divided only as far as the
-    integers fit the dtype.  A form that was not used in training is returned unchanged.
+    The weights keep their numbers, because the finer grid includes the grid of ``form``.  The purpose is a
+    finer scale of the bias, which is computed from the scale of the weights.
+    ``numbers``: the weights, which are on the grid of ``form``.  The power of 2 is smaller than ``step``
+    demands if the integers of the weights would not fit the dtype.  A form that was not used in training is
+    returned unchanged.
     """
     if not form.rounds:
         return form
@@ -80,11 +85,11 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 
 
 def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
-    """Return the smallest step to which ``value`` is rounded; None if it is not rounded.
+    """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
-    It is rounded to its given form.  A value without one is rounded to the given forms of the results of
-    operators that read it and do not scale it.
-    ``given``: forms by name of the tensor.
+    This is the given form of ``value``.  Without one, it is the given form with the smallest scale among the
+    results of operators that read ``value`` and do not scale it.
+    ``given``: the given forms by name of the tensor.
     """
     if value.name in given:
         return given[value.name].scale[0]
@@ -101,12 +106,15 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
 
 
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
-    """Return ``given`` and the forms that follow from them in ``graph``, which passes may have changed.
+    """Return ``given`` and the forms that follow from them, by name of the tensor.
 
-    Passes may move the MINIMUM that limits a tensor to its grid before an operator that only moves elements,
-    and then give its result a new name.  So the result of a MINIMUM gets the given form of its constant, and
-    the operand of an operator that only moves elements gets the form of its result.  A
-    function of each element whose values are all on the grid of its operand, such as RELU, has this grid too.
+    Passes may have moved the MINIMUM that limits a tensor to its grid before an operator that only moves
+    elements; the result of the MINIMUM then has a new name, without a given form.  These forms follow:
+
+    - The result of a MINIMUM gets the given form of its constant.
+    - The operand of an operator that only moves elements gets the form of the result.
+    - The result of an elementwise function such as RELU gets the form of the operand if the function maps
+      every number of that form to a number of that form.
     """
     forms = dict(given)
     for op in graph if given else ():
@@ -138,7 +146,10 @@ def _is_in_grid(op: Unary, form: TensorForm) -> bool:
 
 
 def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tuple[float, float]]:
-    """Return the ranges of the forms ``given``; a MINIMUM that clips to a grid ends that of its result."""
+    """Return (min, max) by name of the tensor: the range that each form in ``given`` covers.
+
+    The range of the result of a MINIMUM that limits a tensor to its grid ends at the MINIMUM's constant.
+    """
     ranges = {name: covered_range(form) for name, form in given.items()}
     for op in graph if given else ():
         bound = op.inputs[1] if isinstance(op, Minimum) else None
@@ -148,9 +159,10 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 
 
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
-    """Return ``form`` with its scale divided by the largest power of 2 with room for ``low`` to ``high``.
+    """Return ``form`` with the smallest scale that still covers ``low`` to ``high``; None: its own scale.
 
-    These are numbers of ``form``, and stay numbers of the result.  None if there is no such power.
+    The scale is divided by a power of 2, so the new form can store every number of ``form`` between ``low``
+    and ``high``, which are themselves numbers of ``form``.
     """
     least, greatest = form.dtype.limits
     factor = 1
@@ -163,11 +175,12 @@ def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | 
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add to ``ranges``, (min, max) by name, those of results that follow from the ranges of operands.
+    """Add the ranges that follow from ``ranges``: (min, max) by name of the tensor.
 
-    Data movement: the range of the result is the union of the operands' ranges.  Elementwise function of one
-    tensor: the result is computed for 256 equally spaced numbers of the operand's range.  A tensor that only
-    a MINIMUM reads: it gets the range of the MINIMUM's result.
+    - The result of data movement gets the union of the operands' ranges.
+    - The result of an elementwise function of one tensor gets the range of the function's values for 256
+      equally spaced numbers of the operand's range.
+    - A tensor that only a MINIMUM reads gets the range of the MINIMUM's result.
     """
     for op in graph:
         if not op.results or op.results[0].name in ranges:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose forms for the tensors that only recurrent operators have: states, inner tensors, several biases.
+"""Choose forms for tensors that only recurrent operators have: states, inner tensors, more than one bias.
 
 A state is a variable that the operator reads and writes.  An inner tensor has no data in the file, only a
 scale and a zero point (see ``ir.quantization_rule.InnerTensor``).
@@ -35,7 +35,7 @@ from circlekit.quant.weights import (
 LARGEST_SUM = 2.0**15
 """The largest sum of the magnitudes of one unit's integer weights.
 
-With it, the sum of the products with int16 numbers stays within 32 bits.
+Up to this limit, the sum of the products of the weights with int16 numbers fits into 32 bits.
 """
 
 
@@ -153,7 +153,7 @@ class InnerForms(TensorForms):
         Enlarge the scale of the weights, the last factor of the product, if the bias does not fit its dtype.
         """
         scheme, bias = self.scheme_of(op), present_operand(op, index)
-        assert scheme.bias is not None  # a scheme of integers has it
+        assert scheme.bias is not None  # it is not, in schemes with integer activations
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)

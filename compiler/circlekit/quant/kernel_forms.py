@@ -56,9 +56,10 @@ class KernelForms(InnerForms):
     def kernel_fault(
         self, op: Op, operands: dict[int, TensorForm], results: dict[int, TensorForm]
     ) -> str | None:
-        """Return how far the kernel of ``op`` misses the grid of a result, if it is more than one step.
+        """Return a sentence if the kernel of ``op`` misses the grid of a result by more than one step.
 
-        None if it does not, if its results are not rounded to a grid, or if it cannot be tried.
+        Return a sentence, too, if a result that is bool is wrong.  Return None if all results are right, if
+        they need not be on a grid, or if the kernel cannot be run alone.
         ``operands``, ``results``: the forms by index.
         """
         steps = [wanted_step(value, self.given) for value in op.results]
@@ -77,7 +78,8 @@ class KernelForms(InnerForms):
     def make_finer(self, op: Op, fault: str) -> bool:
         """Let ``op`` compute with finer steps, because of ``fault``; return False if that is not possible.
 
-        First it reads operands of few bits with finer steps, then it computes in int16.
+        The first call for ``op`` lets it read operands of few bits with finer steps; the second call gives it
+        the scheme WIDE.
         """
         scheme = self.scheme_of(op)
         if op not in self.refined:

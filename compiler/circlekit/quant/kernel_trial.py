@@ -32,13 +32,15 @@ def kernel_errors(
     given: Mapping[str, TensorForm],
     ranges: Mapping[str, tuple[float, float]],
 ) -> list[float]:
-    """Return for each result the largest difference of the integer kernel of ``op`` from the float one.
+    """Return for each result the largest difference of the integer kernel of ``op`` from the float kernel.
 
-    Both run on random numbers of the operands' given forms, else of their forms, and on zeros, which show the
-    error of a bias.  ``operands``, ``results``, ``attributes``: as for ``planned_op``.  ``given``,
-    ``ranges``: given forms and ranges of tensors, by name.  A result without a form (the bool of a
-    comparison) is wrong by infinity if an element differs.  The list is empty if the kernels cannot be run
-    alone: shapes are unknown, or an operand is neither float nor bool nor constant.
+    Both kernels run on random numbers, and again on zeros, which show the error of a bias.  Random numbers
+    are rounded to the operand's given form or, without one, to its planned form.
+    ``operands``, ``results``, ``attributes``: as for ``planned_op``.  ``given``, ``ranges``: given forms and
+    ranges of tensors, by name.
+    The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
+    The list is empty if the kernels cannot be run alone: shapes are unknown, or an operand is neither float
+    nor bool nor constant.
     """
     planned = planned_op(op, operands, results, attributes)
     worst = [0.0] * len(op.results)
@@ -63,9 +65,10 @@ def _numbers(
     ranges: Mapping[str, tuple[float, float]],
     share: float,
 ) -> tuple[Array | None, Array | None] | None:
-    """Return numbers for an operand, and the same as the integers of ``form``; None if there are none.
+    """Return (numbers for the operand ``value``, the same numbers as integers of ``form``).
 
-    Those of activations are uniformly distributed over the part ``share`` of their range around 0.
+    Numbers for activations are uniformly distributed over ``share`` times their range.  Return None if no
+    numbers can be made.
     """
     if value is None:
         return None, None

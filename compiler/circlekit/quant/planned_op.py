@@ -20,8 +20,8 @@ def target_refusal(
 ) -> str | None:
     """Return a sentence that says why ``target`` cannot run ``op`` as planned; None if it can.
 
-    The arguments but ``target``: see ``planned_op``.  If the target's table has ``op`` without its forms (the
-    word ``any``), return a sentence, too.
+    The other arguments: see ``planned_op``.  If the target's table lists ``op`` with the word ``any`` in
+    place of dtypes, no integer kernel of ``op`` is known, and a sentence says so.
     """
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":

@@ -34,7 +34,7 @@ FOR_KERNELS = ("replace_sum_with_mean",)
 """Passes that avoid faulty integer kernels.  They make tensors that calibration has to observe."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
-"""Passes that replace operators without an int16 kernel.  They make such tensors, too."""
+"""Passes that replace operators without an int16 kernel.  They make tensors that calibration must observe."""
 
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def schemes_of(
 
 
 def _names(op: Op) -> list[str]:
-    """Return all patterns, but regular expressions, that select ``op``."""
+    """Return all patterns that select ``op`` and are not regular expressions."""
     return [op.code, type(op).__name__, *(v.name for v in op.results)]
 
 

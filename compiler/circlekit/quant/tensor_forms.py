@@ -282,8 +282,8 @@ class TensorForms:
 def _is_planned(op: Op, scheme: Scheme | None) -> bool:
     """Return whether a plan lists ``op``.
 
-    Without a scheme, and for integer activations, the operator needs a float tensor; for float activations it
-    needs a constant that ``scheme`` stores.
+    With float activations, the operator must have a constant that ``scheme`` stores.  With integer
+    activations, or without a scheme, it must have a float tensor.
     """
     has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
     if scheme is None or scheme.activations is not None:

@@ -20,7 +20,7 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme
 
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
-"""By dtype of a bias, what the magnitudes of its integers must stay below.
+"""By dtype of a bias, the limit below which the magnitudes of its integers must stay.
 
 LiteRT adds biases and products in 32 or 48 bits; this limit leaves room for the products.
 """

@@ -71,7 +71,7 @@ class Calibration:
 
 
 _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
-"""The fields of ``Calibration`` but ``graphs``, with defaults for files that lack them."""
+"""The fields of ``Calibration`` except ``graphs``, with their defaults for files that lack them."""
 
 
 def keeps_state(model: Model) -> bool:
@@ -94,7 +94,7 @@ def inner_name(op: Op, name: str) -> str:
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
     """Yield (index of the graph, operator, ``inner_name``) for the tensors of ``Op.inner_values``.
 
-    These are the states and inner tensors of recurrent operators whose forms follow from a range.
+    ``Op.inner_values`` computes the numbers of states and inner tensors of recurrent operators.
     """
     for index, graph in enumerate(model.graphs):
         for op in graph:

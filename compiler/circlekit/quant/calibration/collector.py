@@ -36,7 +36,7 @@ from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
 from circlekit.quant.calibration.statistics import Observation, TensorStatistics
 
 SECONDS_BETWEEN_SAVES = 10.0
-"""How often an interrupted run can be continued from: the time between two writes of its state."""
+"""The time between two writes of the state from which an interrupted run can be continued."""
 
 
 def collect(

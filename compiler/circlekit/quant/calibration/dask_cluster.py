@@ -58,7 +58,7 @@ def _result(number: int, future: Any) -> Observations:
 
 
 class _Prepared:
-    """The engine that a worker process keeps for the next sample; ``key``: what it was made from."""
+    """The engine that a worker process keeps for the next sample; ``key``: the arguments of the engine."""
 
     def __init__(self, content: bytes, engine: str, selection: Selection) -> None:
         self.key = (content, engine, selection)

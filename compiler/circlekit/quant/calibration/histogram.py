@@ -26,8 +26,8 @@ class Histogram:
 
     ``counts`` (int64): ``counts[i]`` is the count of the numbers x with
     ``floor(x / 2**exponent) == first + i``.
-    The exponent depends on the range of the numbers alone, and two bins together are exactly one bin of twice
-    the width.  So merging histograms gives the histogram of all numbers.
+    The exponent depends only on the range of the numbers, and two neighboring bins make exactly one bin of
+    twice the width.  So a merged histogram equals the histogram of all the numbers.
     """
 
     exponent: int
@@ -44,7 +44,7 @@ class Histogram:
         return Histogram(exponent, first, np.bincount(bins - first))
 
     def merged(self, other: Histogram) -> Histogram:
-        """Return the histogram of the numbers of both."""
+        """Return the histogram of the numbers of both histograms."""
         low = min(self.low, other.low)
         high = max(self.highest_bin_start, other.highest_bin_start)
         exponent = max(self.exponent, other.exponent, _exponent(low, high))

@@ -169,8 +169,8 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
 def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array]:
     """Return two sums for each of ``ends``, both over all ``centers`` above the end.
 
-    The first is that of the squared distances from the end, times ``weights``; the second is that of the
-    ``weights``.  ``centers``: ascending.  ``weights``: one for each center.
+    The first sum adds the squared distances from the end, each times its weight; the second adds the weights.
+    ``centers``: ascending.  ``weights``: one for each center.
     """
     above = [
         np.append(np.cumsum((weights * centers**power)[::-1])[::-1], 0.0)[

@@ -94,7 +94,7 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether a person has edited the range: it is not that of ``minima`` and ``maxima``."""
+        """Whether a person has edited the range: it then differs from that of ``minima`` and ``maxima``."""
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
         return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))

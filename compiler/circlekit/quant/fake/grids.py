@@ -51,10 +51,11 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    A rounding operator stays if no int8 or int16 form has its grid.  A MINIMUM with the largest number of the
-    grid replaces it in two cases: if the dtype of the form has integers above the grid, because the MINIMUM
-    has to clip them; or if the tensor already has another form, because the tensor then needs a second one,
-    which the result of the MINIMUM gets.
+    A rounding operator stays if no int8 or int16 form has its grid.  In two cases a MINIMUM with the largest
+    number of the grid replaces it:
+
+    - The dtype of the form has integers above the grid.  The MINIMUM clips them.
+    - The tensor already has another form.  The result of the MINIMUM gets the second form.
     """
     return [_take_from_graph(graph) for graph in model.graphs]
 
@@ -77,7 +78,7 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
 
     ``first`` and ``last`` are QUANTIZE and DEQUANTIZE, or twice the same operator: a FAKE_QUANT, or a
     DEQUANTIZE of integers that no QUANTIZE made.  ``grid``: None if no int8 or int16 form has the grid.
-    ``take_grids`` describes what happens when.
+    ``take_grids`` describes the cases.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -155,7 +156,7 @@ def _rounding_grids(value: Value) -> Iterator[Grid | None]:
 
 
 def _has_other(value: Value, form: TensorForm, grids: Grids) -> bool:
-    """Return whether ``value`` already has a form, and one that differs from ``form``."""
+    """Return whether ``value`` already has a form that differs from ``form``."""
     return value.name in grids and not grids[value.name].same_as(form)
 
 
@@ -219,8 +220,8 @@ def remove_idle_bounds(model: Model) -> None:
 def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
     """Let the users of ``rounded`` read ``source``.
 
-    If ``rounded`` is a graph output, it replaces ``source`` instead, so that the output keeps its name.  That
-    is impossible, and nothing changes, if ``source`` is an output or an input, too.
+    If ``rounded`` is a graph output, ``rounded`` takes the place of ``source`` instead, so that the output
+    keeps its name.  If ``source`` is also an output or an input, that is impossible, and nothing changes.
     """
     if graph.is_output(rounded) and source.producer is not None and not graph.is_output(source):
         grids[rounded.name] = grids.pop(source.name)

@@ -35,7 +35,7 @@ TRAINING_OPTIONS = {
     "update_barrier": "it orders updates of training variables",
     "is_training": "it makes ranges trained variables; here they come from a calibration",
 }
-"""The parameters of contrib.quantize that have a meaning only in training, and that meaning."""
+"""{parameter: its meaning} of the parameters of contrib.quantize that have a meaning only in training."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """Returns a plan of the model.  The argument has other schemes for some operators: {key_of(op): scheme}."""
 
 MEASURED_WORK = 10**10
-"""About the multiply-accumulates for measuring the noise of all operators; limits the number of samples."""
+"""About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
 
 MEASURED_SAMPLES = 4
 """The noise is measured on at most this many samples; more samples change the result little."""
@@ -50,7 +50,7 @@ range is too wide for integers.
 """
 
 MIN_PATTERN_GAIN = 6.0
-"""What ``raise_patterns`` must gain to raise a pattern, in dB."""
+"""The gain in dB that a pattern must bring so that ``raise_patterns`` raises it."""
 
 
 @dataclass
@@ -76,9 +76,9 @@ def raise_operators(
     budget: Budget | None = None,
     raise_to: str = "float",
 ) -> Raised:
-    """Return ``first`` with the operators of the float ``model`` to raise to the scheme ``raise_to``.
+    """Return the operators of the float ``model`` to raise to the scheme ``raise_to``.
 
-    ``first``: the operators that are raised so far; None: none are.
+    ``first``: the operators that are raised so far, which belong to the result; None: none are.
     ``target_sqnr``: choose few operators with which every output reaches this SQNR, in dB.
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.

@@ -102,8 +102,9 @@ class Solver:
     ) -> Configuration:
         """Return a configuration with an error below the target and few levels of depth in int16.
 
-        The error is the mean absolute difference between the outputs and those of the float model.  With the
-        errors of the model all in int16 and all in uint8, the target is int16 + ratio * (uint8 - int16).
+        The error is the mean absolute difference between the outputs and those of the float model.  The
+        target is int16 + ratio * (uint8 - int16), where int16 and uint8 are the errors of the model with all
+        operators in that dtype.
         ``ratio``: 0 to 1.
         ``is_int16_front``: True: operators near the inputs become int16.  False: operators near the outputs.
         None: those in the half of the depths where the sum of ``errors`` is larger.
@@ -160,8 +161,9 @@ class Solver:
         error_of: Callable[[Model], float],
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Bisect the depth at which int16 ends (``front``) or begins; return the last one below ``target``.
+        """Bisect the depth at which int16 ends (``front``) or begins.
 
+        Return the last tried configuration with an error below ``target``.
         ``error_of``: returns the error of a quantized model.
         """
         low, high = 0, _deepest(depths)
@@ -235,7 +237,7 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the first results, by name, of operators up to depth ``cut`` (``front``) or from it on."""
+    """Return the names of operators (their first results) up to depth ``cut`` (``front``) or from it on."""
     return tuple(
         op.results[0].name
         for op in graph

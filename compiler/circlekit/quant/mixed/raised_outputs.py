@@ -27,7 +27,7 @@ RAISED_SCHEME = "int16x8"
 """The name of the scheme of the raised operators."""
 
 LEAST_GAIN_DB = 0.3
-"""What raising the last operators must gain to be kept, in dB."""
+"""The gain in dB that raising the last operators must bring to be kept."""
 
 
 def raise_outputs(

@@ -28,7 +28,7 @@ SUFFIX = "_FQ_Quantize_FQ_Dequantize"
 """The end of the names that ``fake_quantize`` gives to rounded tensors."""
 
 EPSILON = 1e-6
-"""What is added to the difference of the largest and the smallest element, because that may be 0."""
+"""The number that is added to the difference of the largest and the smallest element, which may be 0."""
 
 COLORS = (
     "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",

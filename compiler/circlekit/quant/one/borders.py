@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Insert QUANTIZE and DEQUANTIZE where dtypes change.
 
-That is at float operators, at operators with another dtype than the default, and at inputs and outputs.
+Dtypes change at float operators, at operators with another dtype than the default, at inputs and at outputs.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def remove_redundant_conversions(task: Task) -> None:
 
 
 def requantize_copied_operands(task: Task) -> None:
-    """Insert a QUANTIZE before operands that have another scale than the result, where integers are copied.
+    """Insert a QUANTIZE before each operand whose integers are copied to a result with another scale.
 
-    ONE does not, and so gets wrong results where an operand has other users.  ONE's kernel for uint8
+    ONE inserts none, and gets wrong results if such an operand has other users.  ONE's kernel for uint8
     CONCATENATION needs no QUANTIZE, because it scales its operands.
     """
     for op in task.quantized_ops():

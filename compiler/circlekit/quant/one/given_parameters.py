@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change quantization parameters: of all int8 tensors, which become uint8, or of tensors with given names."""
+"""Change the parameters of quantized tensors: make all int8 tensors uint8, or set those of named tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circlekit.ops.quantization import is_quantized
 from circlekit.quant.one.with_minmax import touch_ops
 
 OFFSET = 128
-"""What to add to int8 integers and zero points to get those of uint8; the scales are the same."""
+"""The number to add to int8 integers and zero points to get those of uint8; the scales are the same."""
 
 
 def requantize_int8_to_uint8(model: Model) -> None:

@@ -137,6 +137,6 @@ def _pass_on(op: Op) -> None:
 
 
 def _computed(model: Model) -> list[Value]:
-    """Return the outputs of the main graph, and the operands, constants too, and results of its operators."""
+    """Return the outputs of the main graph and all operands and results of its operators, constants too."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

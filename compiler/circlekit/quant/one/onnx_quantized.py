@@ -177,7 +177,7 @@ def _quantize_rest(editor: GraphEditor) -> None:
 def _follow_operands(op: Op) -> None:
     """If ``op`` moves or negates elements, give its float results the dtype and parameters of its operand.
 
-    A CONCATENATION takes those of the operand with the widest range.
+    The result of a CONCATENATION gets those of the operand with the widest range.
     """
     if stays_float(op) or not op.results or op.output.dtype is not f32:
         return
@@ -210,15 +210,14 @@ def _widest(op: Concatenation) -> Value | None:
 def _convert_result(editor: GraphEditor, op: Op) -> None:
     """Insert a QUANTIZE after a product whose result is uint8 and whose operands are int16, or the reverse.
 
-    The product then has the dtype of its operands and the same range, and the QUANTIZE the former result.
+    The result of the product gets the dtype of the operands and keeps its range; the QUANTIZE converts it to
+    the former dtype.
     """
-    if not isinstance(op, Mul | BatchMatMul | FullyConnected) or op.output.quantization is None:
+    if not isinstance(op, Mul | BatchMatMul | FullyConnected):
         return
-    operand, result = op.inputs[0], op.output
-    if operand is None or operand.dtype is result.dtype or {operand.dtype, result.dtype} != {u8, i16}:
+    operand, result, old = op.inputs[0], op.output, op.output.quantization
+    if operand is None or old is None or {operand.dtype, result.dtype} != {u8, i16}:
         return
-    old = result.quantization
-    assert old is not None
     low, high = (
         (np.float32(old.scale[0] * (end - old.zero_point[0]))) for end in integer_limits(result.dtype)
     )

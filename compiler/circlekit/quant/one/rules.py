@@ -113,9 +113,12 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
 def stays_float(op: Op) -> bool:
     """Return whether ``op`` stays float in a quantized model.
 
-    That holds for CAST, whose integers have no scale; for opaque operators, operators that call graphs, and
-    operators with variables; for FULLY_CONNECTED with shuffled weights; and for operators that ONE does not
-    know if LiteRT has no integer kernel for them, or one that ignores zero points.
+    These operators stay float:
+
+    - CAST, whose integers have no scale
+    - opaque operators, operators that call graphs, and operators with variables
+    - FULLY_CONNECTED with shuffled weights
+    - operators that ONE does not know, unless LiteRT has an integer kernel that respects zero points
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
         return True
@@ -138,7 +141,8 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 def origin_rule(value: Value) -> OneRule:
     """Return the rule of the operator that determines the scale of ``value``.
 
-    It is not a QUANTIZE or an operator with ``forward``, but the producer of its operand.
+    If the producer of ``value`` is a QUANTIZE or has ``forward`` in its rule, the scale comes from its
+    operand, and so the search goes on with the producer of that operand.
     """
     op = value.producer
     while op is not None:

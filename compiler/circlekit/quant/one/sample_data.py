@@ -25,7 +25,7 @@ FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
 
 @dataclass(frozen=True)
 class OneSamples:
-    """The samples of ``file``, whose errors begin with ONE's words.  ``form``: ONE's name of the format."""
+    """The samples of ``file``; messages begin with ONE's words.  ``form``: ONE's name of the format."""
 
     file: SampleFile
     form: str

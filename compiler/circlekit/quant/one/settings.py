@@ -130,8 +130,8 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
 def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
     """Return the settings of all layers by their names of ``label``.
 
-    ``label`` None stands for the names outside of ``alternate``; a layer without names of ``label`` keeps
-    these, too.  Raise ParseError or UnsupportedError if a layer is wrong.
+    ``label`` None stands for the names outside of ``alternate``.  These names also serve for a layer that has
+    none of ``label``.  Raise ParseError or UnsupportedError if a layer is wrong.
     """
     found: dict[str, LayerSetting] = {}
     for layer in layers:
@@ -151,13 +151,13 @@ def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str)
 
 
 def _names(layer: dict[str, Any]) -> list[Any]:
-    """Return the names of a layer outside of ``alternate``, which are not checked yet."""
+    """Return the unchecked names of a layer that stand outside of ``alternate``."""
     names = layer.get("names", [])
     return [*([layer["name"]] if "name" in layer else []), *(names if isinstance(names, list) else [names])]
 
 
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
-    """Return the names of a layer by label, which are not checked yet.
+    """Return the unchecked names of a layer by label.
 
     Raise ParseError if ``alternate`` is no object.
     """

@@ -34,10 +34,10 @@ MOST_CHANNELS = 8192
 """Operators with more channels are not measured: so many factors would be too close to each other."""
 
 SIGNS = ((1, 1), (-1, -1), (-1, 1))
-"""By run, the signs of the first operand's numbers and of all others' numbers.
+"""For each run, (sign of the first operand's numbers, sign of all other operands' numbers).
 
-With the signs of one run, a RELU may make a channel 0 by chance.  The second pair changes the sign of sums,
-the third that of products.
+With a single pair of signs, a RELU might make all of a channel 0.  Compared with the first pair, the second
+changes the sign of sums, and the third changes the sign of products.
 """
 
 

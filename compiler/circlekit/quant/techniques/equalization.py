@@ -262,7 +262,7 @@ def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
 
 
 def replace_constant(op: Op, constant: Value, numbers: Array) -> None:
-    """Let ``op`` read ``numbers`` in place of ``constant``, of which other users keep the old numbers.
+    """Let ``op`` read ``numbers`` in place of ``constant``; other users of ``constant`` keep the old numbers.
 
     ``numbers``: as many as in ``constant``; they are converted to float32 and to its shape.
     """

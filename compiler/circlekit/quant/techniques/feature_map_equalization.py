@@ -38,7 +38,7 @@ SMALLEST_SCALE = 1e-5
 """The smallest scale of a channel."""
 
 PROBE_FACTOR = 4.0
-"""What constants are multiplied by to find out whether they scale the result of an operator."""
+"""The factor by which constants are multiplied to find out whether they scale the result of an operator."""
 
 
 @dataclass

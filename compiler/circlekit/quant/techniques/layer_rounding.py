@@ -89,9 +89,10 @@ class LayerData:
 
     @cached_property
     def clipped_scale(self) -> Array:
-        """The scales [g,o,d] of ``scale * SHRINKAGES`` with the least squared error of the weights.
+        """The scales [g,o,d], among ``scale * SHRINKAGES``, with the least squared error of the weights.
 
-        Errors are weighted by the variances of the inputs.  A single scale for the layer stays as it is.
+        Errors are weighted by the variances of the inputs.  If the layer has a single scale, it is returned
+        unchanged.
         """
         if not self.is_per_channel:
             return self.scale

@@ -3,8 +3,8 @@
 
 Each operator runs on all samples twice: as in the float model, and as planned.  The planned run is simulated
 with floats that are rounded to the planned forms.  Each technique gets the inputs of a layer from both runs,
-so that it knows the errors of earlier layers.  Techniques do not get the samples that are held back.  Of all
-techniques, the one is chosen whose outputs for these samples are closest to those of the float model.
+so that it knows the errors of earlier layers.  Some samples are held back: techniques do not get them.  Each
+layer gets the technique whose outputs for the held-back samples are closest to those of the float model.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Sweep:
     def run(self) -> Outcome:
         """Run the sweep; return the powers of signal and noise of each float output.
 
-        They are those of each held-back sample, or of each sample if none is held back.
+        The result has an element for each held-back sample, or for each sample if none is held back.
         """
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
@@ -329,7 +329,8 @@ def fake_quantized(array: Array, form: TensorForm) -> Array:
 def stream_bytes(model: Model) -> int:
     """Return an estimate of how many bytes a sweep holds in memory for each sample.
 
-    It is twice the size of the operands and results of the operator with the largest ones, in both models.
+    The estimate is twice the size, in both models, of the operands and results of a single operator: the one
+    for which this size is largest.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [

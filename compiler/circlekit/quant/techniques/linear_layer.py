@@ -57,7 +57,7 @@ class LinearLayer:
     def channels(self) -> int:
         """The number of channels of the input, at least 1."""
         depth = self.input.shape and self.input.shape[-1]
-        assert depth  # by ``linear_layer``
+        assert depth  # ``linear_layer`` checked it
         return depth
 
     @property
@@ -91,9 +91,9 @@ class LinearLayer:
         return np.ascontiguousarray(matrices).reshape(self.weights.static_shape)
 
     def rows(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return the rows [groups, n, depth] that are multiplied by the weights, n positions of the result.
+        """Return the rows [groups, n, depth] that are multiplied by the weights.
 
-        ``data``: the elements of the input.  ``output``: the shape of the result.
+        ``data``: the elements of the input.  ``output``: the shape of the result, which has n positions.
         """
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotate channels between two layers by a Hadamard matrix, so that no channel or weight is much larger.
+"""Rotate channels between two layers by a Hadamard matrix, so that none is much larger than the others.
 
 If all operators between two layers are linear and do not mix a block of channels with others, the first
 layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose: the
