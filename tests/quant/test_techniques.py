@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import circlekit as ck
+from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.quant.auto import Auto
+from circlekit.quant.auto import TECHNIQUES, Auto
 from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
@@ -354,3 +355,19 @@ def test_layers_with_infinite_weights_stay_float() -> None:
     layer.weights.data = np.full(layer.weights.static_shape, np.inf, np.float32)
     report = ck.quantize(model, "int8", samples=samples(2))
     assert any("has no range" in op.reason for op in report.floats)
+
+
+def test_techniques_can_be_left_out() -> None:
+    """A technique that is left out is in no note, and the others still are."""
+
+    def notes(*without: str) -> str:
+        return "\n".join(ck.quantize(uneven(), samples=samples(8), without=without).notes)
+
+    everything = notes()
+    for word, text in (("equalization", "equalization"), ("ranges", "ranges times"), ("gptq", "by GPTQ")):
+        assert text in everything
+        assert text not in notes(word).replace("by GPTQ with compensation", "")
+    layers = [word for word in TECHNIQUES if word != "raising"]
+    assert "by rounding," not in notes(*layers)
+    with pytest.raises(UnsupportedError, match=r"without: expected some of rotation, .*, got 'gtpq'"):
+        notes("gtpq")

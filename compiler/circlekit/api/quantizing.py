@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
-from circlekit.quant.auto import Auto
+from circlekit.quant.auto import TECHNIQUES, Auto
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.ranges import FROM_NUMBERS
@@ -99,6 +99,7 @@ def quantize(
     target: str = "litert",
     auto: bool = True,
     seconds: float = 60.0,
+    without: Collection[str] = (),
     target_sqnr: float | None = None,
     budget: str | None = None,
     raise_to: str = "float",
@@ -121,7 +122,8 @@ def quantize(
     ``target``: the runtime that has to run the result.
     ``auto``: with samples, try techniques, keep those that help on samples that are held back, and note what
     was tried.  This takes about ``seconds`` seconds of a usual core; work is counted, no clock is read.
-    Without ``auto``, plain rules decide.
+    Without ``auto``, plain rules decide.  ``without``: techniques that are not tried, by their words in
+    ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
     ``raise_to``.  With ``target_sqnr`` they are so many that every output has this signal-to-noise ratio in
     dB; with ``budget`` they are those that help most within a budget such as ``20%`` of the operators,
@@ -143,11 +145,23 @@ def quantize(
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
+    if unknown := [word for word in without if word not in TECHNIQUES]:
+        known = ", ".join(TECHNIQUES)
+        raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
     runtime = find_target(target)
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
     given = _prepare(model, chosen, steps)
-    choice = _Choice(scheme, estimator, dict(operators or {}), only, runtime, interface, given)
+    choice = _Choice(
+        scheme,
+        estimator,
+        dict(operators or {}),
+        only,
+        runtime,
+        interface,
+        given,
+        {TECHNIQUES[w] for w in without},
+    )
     taken = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:
         _require_samples_to_mix(chosen, taken)
@@ -218,6 +232,7 @@ class _Choice:
     """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
 
     ``interface``: the dtypes of inputs and of outputs, None for float.  ``given``: the grids of the model.
+    ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
     ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
     ``replay``.
@@ -230,6 +245,7 @@ class _Choice:
     runtime: Target
     interface: tuple[DType | None, DType | None]
     given: Sequence[Mapping[str, TensorForm]]
+    without: Collection[str] = ()
     find: Callable[[Model, MakeMixedPlan, Sequence[Inputs], Raised], Raised] | None = None
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
@@ -294,11 +310,14 @@ class _Choice:
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
         is_auto = bool(seconds) and samples is not None and is_open
-        raises_more = is_auto and scheme.arithmetic is Arithmetic.INTEGERS and not self.operators
+        may_raise = scheme.arithmetic is Arithmetic.INTEGERS and "raising" not in self.without
+        raises_more = is_auto and may_raise and not self.operators
         if self.find is not None or raises_more:
             self.mix(model, samples or [], calibration, raises_more)
         if is_auto and samples is not None:
-            search = Auto(model, samples, self.plan, scheme.activations, self.estimator, seconds)
+            search = Auto(
+                model, samples, self.plan, scheme.activations, self.estimator, seconds, self.without
+            )
             plan = search.run()
             self.notes += search.notes
             self.techniques = search.techniques

@@ -13,7 +13,7 @@ its outputs.  A setting is kept if it lowers the error.  The search has these st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +95,15 @@ LEAST_SAMPLES = 4
 LARGEST_STREAM_BYTES = 1 << 30
 """The largest memory that the tensors of a trial may take, about; it limits the number of samples."""
 
+TECHNIQUES: Mapping[str, str] = {
+    "rotation": "rotation",
+    "equalization": "equalization",
+    "ranges": "ranges",
+    "raising": "raising",
+    **{name.lower().replace(" ", "-"): name for name in list(ROUNDING)[1:]},
+}
+"""The techniques that can be left out, by the word for it; those of layers have their names in ROUNDING."""
+
 Change = tuple[Mapping[str, Any], float]
 """Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
 
@@ -107,7 +116,7 @@ class Auto:
     ``activations``: the dtype of activations; None: they stay float.  ``estimator``: the default range
     estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
-    result does not depend on the machine.
+    result does not depend on the machine.  ``without``: values of TECHNIQUES, which are not tried.
     ``notes``: filled with sentences on what was tried and kept.  ``techniques``: filled with records of the
     changes of ``model``.
     """
@@ -118,6 +127,7 @@ class Auto:
     activations: DType | None
     estimator: str = "min_max"
     seconds: float = 60.0
+    without: Collection[str] = ()
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
@@ -156,7 +166,7 @@ class Auto:
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
-        if not held:
+        if not held or "rotation" in self.without:
             return False  # the budget or the samples are too few to hold any sample back
         most = int(min(runs, 96))
         found = find_rotations(self.model, samples[0], most)
@@ -185,7 +195,7 @@ class Auto:
         if self.activations is not None:
             ranges = ranges_of(model, collect(model, self.samples), "min_max")
         names = ("rounding", "GPTQ")
-        techniques = {name: ROUNDING[name] for name in names}
+        techniques = {name: ROUNDING[name] for name in names if name not in self.without}
         plan = self.plan_of(model, ranges)
         return Sweep(model, plan, samples, held, techniques).run()
 
@@ -220,7 +230,7 @@ class Auto:
             return best
         if self.activations is None:
             return best
-        if self.activations.bits == EQUALIZED_BITS:
+        if self.activations.bits == EQUALIZED_BITS and "equalization" not in self.without:
             if self.trials.equalized(1.0) is self.model:
                 self.notes.append("equalization: no layer can be equalized")
             else:
@@ -228,7 +238,7 @@ class Auto:
                 best = self._best(best, changes, self._corrected, "with corrected biases")
         is_wide = self.activations.bits > EQUALIZED_BITS
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
-        if len(self.trial_samples) >= QUARTERS:
+        if len(self.trial_samples) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
                 best = replace(best, margin=True)  # the samples held back rarely show that it helps
             changes = self._changes_of_ranges(is_wide)
@@ -307,7 +317,9 @@ class Auto:
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
         if len(samples) > 1:
-            plan, notes = best_rounding(model, lambda: self.plan_of(model, ranges), samples, self._reference)
+            plan, notes = best_rounding(
+                model, lambda: self.plan_of(model, ranges), samples, self._reference, self.without
+            )
             self.notes += notes
         else:
             plan = self.plan_of(model, ranges)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -45,6 +45,7 @@ def best_rounding(
     make_plan: Callable[[], Plan],
     samples: Sequence[Sequence[Array]],
     reference: Sequence[Sequence[Array]],
+    without: Collection[str] = (),
 ) -> tuple[Plan, list[str]]:
     """Return the plan of the alternative with the smallest error, and sentences for the report.
 
@@ -52,11 +53,16 @@ def best_rounding(
     ``samples``: arrays in the order of the graph's inputs.  Techniques are fitted to the first three
     quarters; the error is measured on the last quarter.
     ``reference``: the outputs of the float model for each sample.
+    ``without``: names in ``ROUNDING`` of the techniques that are not tried.
     """
     held = max(len(samples) // 4, 1)
+    alternatives = [
+        (name, {key: technique for key, technique in techniques.items() if key not in without})
+        for name, techniques in ALTERNATIVES
+    ]
     sweeps = [
         Sweep(model, make_plan(), samples, held, techniques, () if techniques else reference)
-        for _, techniques in ALTERNATIVES
+        for _, techniques in alternatives
     ]
     outcomes = [sweep.run() for sweep in sweeps]
     # techniques usually help, so the gain counts without subtracting its standard error
@@ -68,5 +74,5 @@ def best_rounding(
     result = f"{ratios[-1]} on samples held back, {ratios[0]} by rounding to nearest"
     notes = [f"layers: {chosen or 'none with weights'}; {result}"]
     if sweeps[best] is not sweeps[-1]:
-        notes.append(f"{ALTERNATIVES[best][0]} is kept with {ratios[best]}: it has the smallest error")
+        notes.append(f"{alternatives[best][0]} is kept with {ratios[best]}: it has the smallest error")
     return sweeps[best].plan, notes

@@ -24,6 +24,7 @@ from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
 from circlekit.ir.graph import Model
+from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
@@ -60,6 +61,10 @@ def _declare(parser: Parser) -> None:
         metavar="N",
         help="time to try on a usual core, about (default: 60)",
     )
+    parser.add_argument(
+        "--without", action="append", default=[], choices=tuple(TECHNIQUES), metavar="TECHNIQUE",
+        help=f"do not try this one: {', '.join(TECHNIQUES)}; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help="how ranges follow from samples (default: min_max)",
@@ -132,6 +137,7 @@ def _run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         auto=not arguments.no_auto,
         seconds=arguments.seconds,
+        without=arguments.without,
         target_sqnr=arguments.target_sqnr,
         budget=arguments.budget,
         raise_to=arguments.raise_to,
