@@ -49,7 +49,7 @@ ONE_OPCODES = {
     "CUMSUM": "CumSum",
     "CUSTOM": "Custom",
 }
-"""The argument ``opcode`` of the operators that ONE does not call by the name of their class here."""
+"""The argument ``opcode`` of the operators whose name in ONE is not the name of their class in circlekit."""
 
 Tensor = dict[str, Any]
 
@@ -106,8 +106,8 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 class _Observer:
     """Calls the hooks of operators.
 
-    ``running``: the operands of each operator that runs now; an operator may run inside of another one, and
-    then comes after it.
+    ``running``: the operands of each operator that runs now.  An operator that runs inside of another
+    operator comes after it.
     """
 
     def __init__(self, analysis: object) -> None:

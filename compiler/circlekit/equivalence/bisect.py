@@ -32,8 +32,7 @@ Step = Callable[[Model, Budget | None], Model]
 class Culprit:
     """A pass that changes what a model computes.
 
-    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after the pass, as
-    text.
+    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after it, as text.
     ``model``: the smallest model found that shows the fault.  ``number``: the number, from 1 to ``total``, of
     the first wrong rewrite; 0 if the pass does not count rewrites, or if the pass alone does not cause the
     fault.  ``op``: the operator at which this rewrite began, as text.

@@ -122,7 +122,7 @@ def _on_cluster(
             index = numbers[future.key]
             try:
                 result = future.result()
-            except Exception as error:  # Dask raises many kinds, and those of its transport
+            except Exception as error:  # Dask raises errors of many kinds
                 result = lost(jobs[index], f"was given up by the cluster: {type(error).__name__}: {error}")
             yield index, result
     finally:

@@ -27,7 +27,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5
-"""The largest difference of float results from LiteRT's, divided by the largest magnitude there."""
+"""The largest tolerated difference of a float output, divided by the largest magnitude in that output."""
 
 TIMEOUT_SECONDS = 60.0
 """The time limit of one model in a forked process."""

@@ -82,13 +82,16 @@ CPU_SECONDS = 3
 """The limit of the processor time for reading one array of a small file."""
 
 BYTES_PER_SECOND = 1 << 24
-"""The limit of the processor time is one second higher for each this many bytes of the file."""
+"""The limit of the processor time grows by one second for so many bytes of the file."""
 
 SILENCE_SECONDS = 60.0
 """The process is killed if it sends nothing for this time; waiting for a disk counts."""
 
 SMALLEST_ARRAY_BYTES = 64
-"""The least size of an array in a file; if a file claims more arrays, these get no more processor time."""
+"""The least size of an array in a file.
+
+A file may claim to have more arrays than fit into it; reading these adds nothing to the processor time.
+"""
 
 LARGEST_COMPRESSION = 1100
 """The largest number of bytes to which one byte of a file expands: 1032 with deflate, and a reserve."""

@@ -38,7 +38,7 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""The most input elements of a model that gets so many boundary sets that each input has all of EDGES."""
+"""For a model with at most so many input elements, there are enough boundary sets to have all of EDGES."""
 
 
 class InputSet(NamedTuple):
@@ -111,7 +111,10 @@ def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """Return the part of one set of ``edges``, repeated to fill all boundary sets together and shuffled."""
+    """Return the elements of one boundary set.
+
+    All boundary sets together have the numbers ``edges``, repeated to the right length and shuffled.
+    """
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
     part = order[which.number * size : (which.number + 1) * size]

@@ -90,14 +90,17 @@ def _is_onnx(data: memoryview) -> bool:
 
 
 def _is_saved_model(data: memoryview) -> bool:
-    """Return whether ``data`` is a SavedModel: field 1 is the version 1; 2 are graphs with fields 1 to 7."""
+    """Return whether ``data`` is a SavedModel.
+
+    Field 1 is the version, 1.  Field 2 has graphs, whose fields have the numbers 1 to 7.
+    """
     model = _fields(data)
     graph = _fields(model.get(2))
     return model.get(1) == 1 and model.keys() == {1, 2} and bool(graph) and graph.keys() <= {*range(1, 8)}
 
 
 def _is_frozen_graph(data: memoryview) -> bool:
-    """Return whether ``data`` is a GraphDef: field 1 are nodes with the fields 1 name, 2 operator."""
+    """Return whether ``data`` is a GraphDef: field 1 has nodes with the fields 1 (name) and 2 (operator)."""
     graph = _fields(data)
     node = _fields(graph.get(1))
     code = node.get(2)

@@ -16,7 +16,7 @@ from circlekit.ir.value import Value
 def clone(model: Model) -> Model:
     """Return a copy of ``model`` that can be changed without changing ``model``.
 
-    Only operators in the graphs of ``model`` are copied, even if another operator uses a value of it.
+    An operator that is in no graph is not copied, even if it uses a value of ``model``.
     """
     return _Cloner().model(model)
 

@@ -14,12 +14,13 @@ may have a ``source`` other than that of the table.  ``ignores``, next to ``form
 
 Other keys of a table:
 
-    extends       the name of a table whose operators the target also has custom        the custom operators
-    that run delegated     the operators that a delegate of the runtime runs, in the layout of ``operators``
+    extends       the name of a table whose operators the target also has
+    custom        the custom operators that run
+    delegated     the operators that a delegate of the runtime runs, in the layout of ``operators``
     complete      true if operators that are not in the table do not run; only such a target is a default
-    input_dtypes  the dtypes that an input of the model may have; null: any run_bytes     the cost of copying
-    one run of contiguous elements, without the cost of its bytes: the number
-                  of bytes that a TRANSPOSE copies in the same time
+    input_dtypes  the dtypes that an input of the model may have; null: any
+    run_bytes     the time to copy one run of contiguous elements, without the time for its bytes, as the
+                  number of bytes that a TRANSPOSE copies in that time
 """
 
 from __future__ import annotations

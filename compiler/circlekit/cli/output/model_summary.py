@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The summary that circle-inspect prints of a model: interface, operators, size, cost."""
+"""The summary that circle-inspect prints about a model: interface, operators, size, cost."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MAX_PRINTED_LAYERS = 40
 
 
 def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iterator[str]:
-    """Yield the lines of a table of the outputs, if ``per_layer`` of a table of the operators, and findings.
+    """Yield the table of the outputs, the table of the operators (only if ``per_layer``), and the findings.
 
     ``columns``: the width at which findings are wrapped; the tables are not.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""minmax-embedder: write ranges into a model that ONE's runtime has recorded, with ONE's flags."""
+"""minmax-embedder: write the ranges that ONE's runtime recorded in a file into a model, with ONE's flags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 
-DESCRIPTION = "Write min and max that ONE's runtime recorded in an HDF5 file into a model."
+DESCRIPTION = "Read the min and max that ONE's runtime recorded in an HDF5 file; write them into a model."
 
 
 def _declare(parser: Parser) -> None:

@@ -32,7 +32,10 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""How much of a dataset may be absent in the file: HDF5 does not store chunks with the fill value only."""
+"""The most bytes and chunks of a dataset that may be absent in the file.
+
+HDF5 does not store a chunk in which all elements have the fill value.
+"""
 
 MAX_GROUP_DEPTH = 8
 """The nesting of groups down to which datasets are read."""

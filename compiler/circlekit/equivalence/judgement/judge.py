@@ -126,8 +126,8 @@ class Judge:
     """Runs ``after``, the quantized form of ``before``, right after each run of ``before``; compares both.
 
     ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded, and
-    only the run on those with the label ``normal`` is judged.  ``with_layers``: also compare the layers of
-    the first run, as ``compare_layers`` does.  ``names``, ``outputs``, ``add``: see ``PairedRuns``.
+    only the run on the inputs with the label ``normal`` is judged.  ``with_layers``: also compare the layers
+    of the first run, as ``compare_layers`` does.  ``names``, ``outputs``, ``add``: see ``PairedRuns``.
     """
 
     def __init__(

@@ -31,7 +31,10 @@ def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
 
 
 def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMNS, indent: str = "") -> str:
-    """Return pairs of term and description, at least one, as two columns, ``width`` characters in all."""
+    """Return (term, description) pairs, at least one, as lines of two columns.
+
+    A line has at most ``width`` characters, unless a single word is longer than its column.
+    """
     column = max(len(term) for term, _ in rows) + len(indent) + 2
     lines = []
     for term, text in rows:

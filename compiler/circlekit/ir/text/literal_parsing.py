@@ -71,8 +71,8 @@ def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
 def _special(literal: Arguments, fail: Fail) -> Any:
     """Return the bytes of ``base64("...")``, or the array of an ``array(...)`` literal.
 
-    Such as ``array(f32, [1.0, 2.0])``, ``array(f32, "base64 text")`` and ``array(f32, "base64 text", [2,
-    3])``.
+    Examples are ``array(f32, [1.0, 2.0])``, ``array(f32, "TEXT")`` and ``array(f32, "TEXT", [2, 3])``, where
+    TEXT is base64.
     """
     arguments = literal.positional
     if literal.name == "base64" and len(arguments) == 1:

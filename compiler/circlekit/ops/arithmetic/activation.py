@@ -107,7 +107,7 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     ``input`` and ``alpha`` have the same dtype, or int16 and int8.
     """
 
-    quantization_rule = QuantizationRule(slopes=("alpha",))  # LiteRT reads int8 for int16 data
+    quantization_rule = QuantizationRule(slopes=("alpha",))  # for int16 data, LiteRT reads an int8 alpha
 
     input = operand(*REAL)
     alpha = operand(*REAL)

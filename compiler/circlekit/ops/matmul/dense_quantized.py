@@ -61,8 +61,7 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
     LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  Its
     optimized kernel does so only for an int64 bias, or if there is no bias and ``quantized_bias_type`` is
-    int64.
-    ``units``: the number of rows of the weights.
+    int64.  ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra

@@ -7,8 +7,7 @@ LSTM, and this module does the same:
 - The input gate is one minus the forget gate, even if it has weights.
 - Peephole weights are ignored.
 - The recurrent product of the output gate becomes 0: it is rescaled with parameters of other gates, and with
-a
-  shift in place of the mantissa.
+  a shift in place of the mantissa.
 
 Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.

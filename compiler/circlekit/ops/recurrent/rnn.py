@@ -105,7 +105,7 @@ class BidirectionalSequenceRnn(
 ):
     """Two RNNs over a sequence: one forwards, one backwards.
 
-    Two peculiarities are those of LiteRT.  A second input without weights is ignored if the data are
+    Two peculiarities come from LiteRT.  A second input without weights is ignored if the data are
     batch-major.  With 8-bit weights, a time-major sequence of n steps is run n times, each time from the last
     state of the run before.
     """
@@ -144,7 +144,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
 
     The weights have the rows of the update gate, the reset gate and the candidate.  Their names mislead:
     ``hidden_hidden`` [3 * units, inputs] has the weights of the input, and ``hidden_input`` [3 * units,
-    units] those of the state.  So it is in luci-interpreter, the only implementation.
+    units] those of the state.  luci-interpreter, the only implementation, reads them in this way.
     """
 
     input = operand(*REAL)
@@ -256,7 +256,10 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     def integer_step(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array
     ) -> tuple[Array, Array]:
-        """Return the new memory (int16) and the result (int8); no activation is applied, as in LiteRT."""
+        """Return the new memory (int16) and the result (int8); as in LiteRT, do not apply the activation.
+
+        ``slots``: the old memory, [batch, filters, memory].
+        """
         scale = scale_of(self.state)
         to_state = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / scale)
         to_result = quantize_multiplier(scale * scale_of(self.weights_time) / scale_of(self.output))
