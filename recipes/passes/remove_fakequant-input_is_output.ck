@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: is an output of the graph, and so is, or is an input, %x
+# Refused: %y: is an output of the graph, and %x is an input or an output, too
 
 graph main(%x: f32[4]) -> %y {
   %y = FakeQuant(%x) {num_bits: 8} : f32[4]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: is an output of the graph, and so is, or is an input, %x
+# Refused: %y: is an output of the graph, and %x is an input or an output, too
 
 graph main(%x: f32[4]) -> %y {
   %q = Quantize(%x) : u8[4] quant(scale: 0.5, zero_point: 3)
@@ -9,5 +9,5 @@ graph main(%x: f32[4]) -> %y {
 rules {
   passes(remove_quantdequant)
   unchanged()
-  refused("%y: is an output of the graph, and so is, or is an input, %x")
+  refused("%y: is an output of the graph, and %x is an input or an output, too")
 }

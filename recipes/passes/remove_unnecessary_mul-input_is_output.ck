@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: is an output of the graph, and so is, or is an input, %x
+# Refused: %y: is an output of the graph, and %x is an input or an output, too
 
 graph main(%x: f32[2,3]) -> %y {
   %y = Mul(%x, 1.0)
@@ -8,5 +8,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_mul)
   unchanged()
-  refused("is an output of the graph, and so is, or is an input, %x")
+  refused("is an output of the graph, and %x is an input or an output, too")
 }

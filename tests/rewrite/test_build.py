@@ -156,7 +156,7 @@ def test_value_of_another_type_cannot_replace_the_result() -> None:
 def test_an_output_is_not_replaced_by_an_input() -> None:
     _, changes, sentences = run(rewrite("z = Relu(x)", "x"), graph("%z = Relu(%x)"))
     assert changes == 0
-    assert sentences == ["%z: is an output of the graph, and so is, or is an input, %x"]
+    assert sentences == ["%z: is an output of the graph, and %x is an input or an output, too"]
 
 
 def test_a_result_of_another_type_is_refused() -> None:

@@ -27,7 +27,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from tools.fuzz.seeds import SHARED
 
 COUNTED_SECONDS = 1e-3
-"""Models for which LiteRT takes at least this long count in the mean."""
+"""The mean is over the models for which LiteRT takes at least this long."""
 
 
 def parser_of(name: str, description: str) -> argparse.ArgumentParser:

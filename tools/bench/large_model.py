@@ -53,7 +53,7 @@ def make_model(
 
 
 def skeleton(layers: int, width: int) -> Model:
-    """Return the model; each constant is the view of a single number, its own one, so it takes no memory."""
+    """Return the model; each constant is a view of a number of its own, so it takes no memory."""
     x = Value("x", f32, (1, width))
     graph = Graph("main", [x])
     numbers = iter(range(1, layers + 3))

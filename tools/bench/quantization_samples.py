@@ -59,6 +59,7 @@ def sample(name: str, graph: Graph, rng: np.random.Generator, photos: Sequence[A
 
 
 def shared_models() -> Iterator[tuple[str, bytes]]:
+    """Yield (name, TFLite file) for each float model of the shared folder; circle models after O1."""
     for path in sorted((SHARED / "models").glob("*/*")):
         if path.suffix in (".tflite", ".circle") and not re.search(NOT_FLOAT, path.name):
             name = path.stem.removesuffix(".f32").removesuffix("_float")

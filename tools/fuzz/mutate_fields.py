@@ -93,7 +93,7 @@ def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
 
 
 def any_field(world: World, pattern: str) -> None:
-    """Change a field whose name (``Tensor.shape``) matches ``pattern``; all kinds of table are as likely."""
+    """Change a field whose name (``Tensor.shape``) matches ``pattern``; each kind of table is as likely."""
     found: dict[str, list[tuple[Tree, Table]]] = {}
     for tree, spec in tables(world.root, table("Model", world.format), world.format):
         if matching(spec.name, world.format, pattern):

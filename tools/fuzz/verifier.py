@@ -22,7 +22,7 @@ from tools.fuzz.seeds import Seeds
 FORMAT = "tflite"
 LARGEST_MODEL_BYTES = 400_000
 FULL_MODELS = 4
-"""Models with every table of the schema that are damaged."""
+"""How many models with every table of the schema are made, to be damaged."""
 
 
 @cache

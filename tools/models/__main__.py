@@ -30,7 +30,7 @@ STEPS = (6, 10, 20, 40)
 """Numbers of steps that consecutive random graphs are made of."""
 
 Property = Callable[[Model, Sequence[Array], int, Counter[str]], Iterator[str]]
-"""Yields what is wrong with a model, given inputs for it and a seed, and counts what was examined."""
+"""A function of a model, its inputs, a seed and counters: yields what is wrong, counts what was examined."""
 
 PROPERTIES: dict[str, Property] = {
     "arena": arena.findings,

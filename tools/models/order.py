@@ -28,7 +28,7 @@ FORMATS = ("tflite", "circle")
 
 
 def lowest_peak(graph: Graph, planner: Planner) -> int:
-    """Return the lowest peak of all orders that data allows, by trying every operator after every set."""
+    """Return the lowest peak of all orders in which operands are computed before they are read."""
     ops, buffers = graph.ops, buffers_of(graph, planner)
     before = {op: {v.producer for v in op.inputs if v is not None and v.producer is not None} for op in ops}
 

@@ -94,7 +94,7 @@ def new_table(name: str) -> dict[str, Any]:
 def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
     """Replace the entry of an operator in ``table``, in the part of the delegate if there is one.
 
-    Forms of the ``old`` table with a source of their own, and ``ignores``, are kept, because no model tells.
+    Forms of the ``old`` table with a source of their own, and ``ignores``, are kept: no model reveals them.
     """
     part = "delegated" if "delegated" in table else "operators"
     entry = old.get(part, {}).get(code, {"forms": {}})

@@ -25,8 +25,8 @@ CHECK_SEED = 1 << 20
 """Makes the models differ from those that tables are made from."""
 
 LUCK_SAMPLES, LEAST_FAILURES = 24, 1 / 12
-"""A model that the table refuses runs by luck (zeros, dimensions of 1) if at least this part fails of this
-many other models that the table refuses for the same reason."""
+"""If the table refuses a model that runs, so many models that it refuses for the same reason are run.  If at
+least this part of them fails, the first model ran by luck: it has zeros, or dimensions of 1."""
 
 
 class Drawn(NamedTuple):
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 @dataclass
 class Agreement:
-    """``counts``: models by whether table and runtime take them.  ``differences``: lines on disagreements."""
+    """``counts``: how many models (table, runtime) take or refuse.  ``differences``: a line for each."""
 
     counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
     lucky: int = 0

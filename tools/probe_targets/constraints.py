@@ -23,20 +23,20 @@ from circlekit.targets.constraints import (
 from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
-"""How many models that break a constraint may run, by luck, for each one that breaks it and is harmed.  For
-example, a runtime that ignores an activation gives the right values where there is nothing to clip."""
+"""For each harmed model that breaks a constraint, so many models that break it may run by luck.  For example,
+a runtime that ignores an activation gives the right values where there is nothing to clip."""
 
 LUCK_OF = {"row_multiple": 4.0}
 """LUCK of single kinds of constraints: often, only rows that begin in whole bytes are read."""
 
 LUCK_COST = 1.0
-"""The constraint that explains the most failures wins; a model that runs and breaks it costs it this many."""
+"""The constraint that explains the most failures wins; a model that runs and breaks it cancels this many."""
 
 HIGHEST_RANK = 8
 """The highest rank of samples, and of operands in LiteRT."""
 
 FIXED_SCALE_SAMPLES = 4
-"""Models that run, all with the same scale of a result, before it counts as the only one."""
+"""If this many models run, all with the same scale of a result, this scale counts as the only one."""
 
 BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""

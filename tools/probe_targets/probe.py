@@ -43,10 +43,10 @@ FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
 the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
-"""Samples of each form that runs; then up to this many of few forms, and of all forms after a surprise."""
+"""Samples of each form that runs; then up to MORE_SAMPLES in a few forms, in all forms after a surprise."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
-"""Among so many samples, for each constraint, this many are run that break this constraint and no other."""
+"""Of so many samples, up to ALONE are run for each constraint: samples that break no other constraint."""
 
 SPREAD, STEP = 3, len(RANKS)
 """After SAMPLES, each sample is drawn in SPREAD forms; every STEP samples, constraints are learned again."""

@@ -41,7 +41,7 @@ TOLERANCE = 2e-5
 
 
 class Fault(AssertionError):
-    """A broken promise.  ``kind``: which one, in a word."""
+    """A broken promise.  ``kind``: which promise, in a few words."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -50,7 +50,7 @@ class Fault(AssertionError):
 
 @contextmanager
 def faults_of(what: str) -> Iterator[None]:
-    """Turn any exception inside into a Fault."""
+    """Turn any exception inside into a Fault.  ``what``: the beginning of its kind."""
     try:
         yield
     except Fault:
@@ -261,7 +261,7 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
 def _is_close(
     found: Array, expected: Array, deviation: Array | float = 0.0, is_free: Array | bool = False
 ) -> bool:
-    """Return whether all elements are close, or where ``is_free``, whatever they are."""
+    """Return whether all elements are close; where ``is_free``, any element will do."""
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
     if expected.dtype.kind not in "fiub":

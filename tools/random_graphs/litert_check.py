@@ -91,9 +91,9 @@ def _is_equal_in_reference(original: Original, originals: Sequence[bytes], conte
 def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wanted: Sequence[Array]) -> bool:
     """Return whether our interpreter shows that LiteRT's optimized kernels only round differently.
 
-    With optimized kernels, it has LiteRT's values before and after.  With reference kernels, of which it has
-    more than LiteRT, its values before and after are equal.  For example, LiteRT's optimized MEAN over height
-    and width does not round as its MEAN over other axes.
+    With optimized kernels, our interpreter gives LiteRT's values for both models.  With reference kernels, of
+    which it has more than LiteRT, it gives equal values for both.  For example, LiteRT's optimized MEAN over
+    height and width does not round as its MEAN over other axes.
     """
     inputs, models = original.inputs[0], (original.model, load_bytes(content))
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that LiteRT runs what O1 and every pass make of a model that it runs, with equal values.
+"""Check that LiteRT, if it runs a model, runs the results of O1 and of every pass, with equal values.
 
 Models are random graphs, as they are and with other dtypes; the target of the passes is litert.
 """
@@ -81,7 +81,7 @@ def check_target(
 def _files(
     model: Model, passes: Sequence[str], raised: list[tuple[str, str]], tell: Tell
 ) -> Iterator[PassFile]:
-    """Yield the file after no pass, O1, and each of ``passes`` that changes something."""
+    """Yield the files after no pass, O1, and each of ``passes`` that changes something; fill ``raised``."""
     targets = TargetSet((find_target(TARGET),))
     kept = [name for name in passes if not find_pass(name).changes_interface]
     copy: Model | None = None

@@ -84,7 +84,7 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 def takes_negatives(code: str) -> bool:
     """Return whether samples of an operator have negative numbers.
 
-    So do operators with slopes, and functions of one operand with finite results for floats below 0.
+    Samples of operators with slopes do, and of elementwise functions of one operand that are finite below 0.
     """
     cls = REGISTRY[code]
     if _rule(cls).slopes:
@@ -245,7 +245,7 @@ class _Typing:
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
 
     def _result_quantization(self, index: int, value: Value) -> Quantization:
-        """Return the quantization of a result: as the data has, as LiteRT fixes it, or another one."""
+        """Return the quantization of a result: of the data, the one that LiteRT requires, or another one."""
         cls = type(self.op)
         present = (v for v in self.operands if v is not None)
         data = next((v.quantization for v in present if v.dtype is value.dtype), None)
@@ -262,7 +262,7 @@ class _Typing:
     def _free_quantization(
         self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
-        """Return a quantization of a result that need not be fixed; ``sort``: from 0 to 1, chooses it."""
+        """Return a quantization of a result, whatever LiteRT requires; ``sort``, from 0 to 1, chooses it."""
         zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
         if any(spec.name in FILTERS for spec in self.op.operands):
             return per_tensor(self._sum_scale(value.dtype), zero)
@@ -355,8 +355,8 @@ class _WideTyping(_Typing):
     def _range(self, index: int) -> tuple[float, float]:
         """Return the range of a result for the real numbers of the operands, before a fused activation.
 
-        Otherwise scales of results might be so much smaller than scales of operands that LiteRT shifts by
-        more than 31 bits.
+        Scales of results are chosen for this range: if they were much smaller than those of the operands,
+        LiteRT might shift by more than 31 bits.
         """
         twins: list[Value | None] = []
         for spec, value in zip(self._specs(len(self.operands)), self.operands, strict=True):

@@ -118,8 +118,9 @@ def kind_name(kind: type[Op]) -> str:
 def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
     """Parse a picture; raise ParseError, with a caret under the place, for a mistake.
 
-    ``label``: begins the message of an error.  For a picture ``after``: ``variables``, the names of attribute
-    values that ``before`` binds; ``free``, so that other lower-case words are values that the pass computes.
+    ``label``: begins the message of an error.  The other arguments are for a picture ``after``.
+    ``variables``: the names of attribute values that ``before`` binds.  ``free``: whether other lower-case
+    words stand for values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":

@@ -314,7 +314,7 @@ class Rewrite(GraphPass):
         if old.quantization != new.quantization:
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):
-            return f"%{old.name}: is an output of the graph, and so is, or is an input, %{new.name}"
+            return f"%{old.name}: is an output of the graph, and %{new.name} is an input or an output, too"
         graph.replace(old, new)
         self._remove_unused(graph, match)
         return None

@@ -106,7 +106,7 @@ def test_other_forms_are_removed() -> None:
         (
             "remove_quantdequant",
             f"graph main(%x: f32[4]) -> %y {{ %q = Quantize(%x) : u8[4] {GRID} %y = Dequantize(%q) }}",
-            "%y: is an output of the graph, and so is, or is an input, %x",
+            "%y: is an output of the graph, and %x is an input or an output, too",
         ),
         (
             "remove_gather_guard",

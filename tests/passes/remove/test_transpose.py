@@ -79,7 +79,7 @@ def test_input_and_output_are_two_values() -> None:
         }
     """
     check_pass(text, PAIR, ["Transpose"])
-    check_pass(text, [ALONE, PAIR], ["Transpose"], refused="or is an input, %x")
+    check_pass(text, [ALONE, PAIR], ["Transpose"], refused="%x is an input or an output, too")
 
 
 def test_output_keeps_its_name() -> None:

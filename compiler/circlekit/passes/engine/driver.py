@@ -18,7 +18,7 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""How often a group of passes, and the sequence of all groups, runs at most; ``_rounds`` adds some."""
+"""How often a group of passes, and the sequence of all groups, may run, apart from what ``_rounds`` adds."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
@@ -96,7 +96,7 @@ class _Step:
 
 
 def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list[str]:
-    """Run ``steps`` until a round changes nothing; return the names of those that changed something."""
+    """Run ``steps`` until a round changes nothing; return the names of the passes that changed something."""
     changed: dict[str, None] = {}
     for _ in _rounds(model):
         changing = [step.record.name for step in steps if step.run(model, context)]

@@ -28,7 +28,7 @@ MAX_PARTIAL_MATCHES = 8
 """The most partial matches that are returned for a pass; a model may have one for each operator."""
 
 ALL_PASSES = "all"
-"""Stands for every pass where the name of a pass to explain is expected."""
+"""The name with which a user asks for the explanations of all passes."""
 
 
 def explain_passes(
@@ -125,7 +125,7 @@ def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
 
 
 def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """Return, for each operator, the refusal with the highest progress; the first of several such."""
+    """Return, for each operator, the refusal with the highest progress; of equal ones, the first."""
     best: dict[Op, Refusal] = {}
     for refusal in refusals:
         known = best.setdefault(refusal.op, refusal)

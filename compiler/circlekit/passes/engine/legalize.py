@@ -46,7 +46,7 @@ class Legalization(GraphPass):
 
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
-    ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves it out; "" if none does.
+    ``lowers``: the word that leaves it out if it is in the argument ``keep`` of ``legalize``; "" for none.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether it runs after the legalizations for which this is False, because it changes more
     of the model.
@@ -95,7 +95,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and running all of them adds no partition.
+        """Return whether a delegate refuses one of ``ops``, and taking all of them would add no partition.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """

@@ -52,7 +52,8 @@ def add_profile(original: Model, model: Model) -> None:
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
-    ``numbers``: the number of each operator of ``original``, by ``id``.
+    ``numbers``: the number of each operator of ``original``, by ``id``.  An operator that has no result with
+    a name of ``original`` gets the numbers of the operators that read its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
@@ -69,7 +70,7 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
     """Return the numbers of ``starts`` and of their producers, back to the values named ``ends``.
 
-    If these values are not found, because they were renamed, at most MAX_ORIGINS numbers are returned.
+    At most MAX_ORIGINS numbers are returned, because a value that was renamed does not end the search.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)
@@ -83,7 +84,7 @@ def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> l
 
 
 def _table(entries: Mapping[int, tuple[int, bytes]]) -> bytes:
-    """Return a table of entries by number, each given by its length and its content."""
+    """Return a table as bytes.  ``entries``: by number, the length that the table states, and the content."""
     packed = [struct.pack("<II", n, length) + content for n, (length, content) in entries.items()]
     return struct.pack("<I", len(entries)) + b"".join(packed)
 

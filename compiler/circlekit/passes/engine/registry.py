@@ -47,7 +47,7 @@ def _import_own() -> None:
 def load_plugins() -> None:
     """Import the passes of other installed packages.
 
-    Raise RewriteError, with the name of the package, if one cannot be imported.
+    Raise RewriteError, with the name of the package, if a module cannot be imported.
     """
     from importlib.metadata import EntryPoint, entry_points  # slow to import and rarely needed
 
@@ -93,7 +93,8 @@ def select_passes(
     A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
     requested by name.  A pass that is requested by name stays: operators that ``format`` lacks are legalized
     when the model is written.  A pass that is named twice runs at its first place.
-    Raise RewriteError for a name that is neither a pass nor a pipeline, or in ``disable`` not a pass.
+    Raise RewriteError for a name that is neither a pass nor a pipeline, and for a name in ``disable`` that is
+    no pass.
     """
     requested = [passes] if isinstance(passes, str) else list(passes)
     known = passes_with([*requested, *disable])
@@ -197,7 +198,7 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
 
 
 def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
-    """Return the names under ``key``, with ``_`` for ``-``; raise ParseError if it is no list of names."""
+    """Return the list of names under ``key``, with ``_`` for ``-``; raise ParseError for any other value."""
     names = tree.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ParseError(f"{label}: {key}: expected a list of names, got {names!r}")
@@ -205,7 +206,10 @@ def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
 
 
 def _settings(tree: Any, label: str) -> dict[str, Any]:
-    """Return the parsed settings by name; raise RewriteError for an unknown name."""
+    """Return the parsed settings by name.
+
+    Raise ParseError for a wrong value, RewriteError for an unknown name.
+    """
     if not isinstance(tree, dict):
         raise ParseError(f"{label}: settings: expected a table, got {tree!r}")
     settings = {name.replace("-", "_"): value for name, value in tree.items()}

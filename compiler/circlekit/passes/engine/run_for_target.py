@@ -16,7 +16,7 @@ from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
 
 WHOLE_PASS = ""
-"""In ``TargetRules.barred``: stands for every operator."""
+"""In ``TargetRules.barred``, this name of an operator bars a pass from every operator."""
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:

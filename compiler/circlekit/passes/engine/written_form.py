@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether targets run an operator in the form in which legalization writes it."""
+"""Find out whether targets run what legalization writes for an operator."""
 
 from __future__ import annotations
 

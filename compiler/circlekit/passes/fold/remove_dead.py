@@ -31,7 +31,7 @@ class RemoveDead(Pass):
 def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
     """Return whether ``op``, or a graph that it calls, may have a side effect or change a variable.
 
-    ``known``: the answers for graphs asked about before; the function adds new answers.
+    ``known``: the answers for graphs so far; the function adds new answers.
     """
     if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
         return True
@@ -79,7 +79,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
 
 
 def _values_in(thing: Any) -> Iterator[Value]:
-    """Yield the values in ``thing``, a field that is kept as the file has it: intermediates of an LSTM."""
+    """Yield the values in ``thing``, a field kept as the file has it: the intermediates of an LSTM."""
     if isinstance(thing, Value):
         yield thing
     elif isinstance(thing, Mapping):

@@ -96,7 +96,7 @@ def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
     if data.shape is None or data.shape != op.output.shape:
         return f"%{op.output.name}: expected the shape of %{data.name}"
     if not op.graph or not op.graph.can_stand_for(op.output, data):
-        return f"%{op.output.name}: is an output of the graph, and so is, or is an input, %{data.name}"
+        return f"%{op.output.name}: is an output of the graph, and %{data.name} is an input or an output, too"
     return None
 
 

@@ -26,7 +26,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 IMAGE = {"data": "[_, _, _, I]", "numbers": "[*, I|1]"}
 DIRECT = {"move": "", "moved": "a", "again": "", "new": "x"}
-BEHIND_TRANSPOSE = {
+AFTER_TRANSPOSE = {
     "move": "t = Transpose(a, perm: const)",
     "moved": "t: f32[_, _, _, I]",
     "again": "y = Transpose(x, perm)",
@@ -35,7 +35,7 @@ BEHIND_TRANSPOSE = {
 CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
-    {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
+    {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **AFTER_TRANSPOSE},
 )
 """Layers that follow arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC.
 
@@ -62,7 +62,7 @@ class BeforeLinear(Rewrite):
         return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"
 
     def numbers(self, match: Match) -> Array:
-        """Return the constant in the layout of the layer's input: transposed like ``a``, if ``a`` is."""
+        """Return the constant in the layout of the layer's input: transposed, if the picture has ``perm``."""
         c, perm = match.value("c").array(), match.values.get("perm")
         return c if perm is None else permuted_array(c, perm.array())
 

@@ -44,7 +44,7 @@ class JoinFullyConnected(GraphPass):
     bytes are moved, at least two if the SPLIT is small compared with the products.  If the results are read
     in the same way, the operators that forward_split would remove count, too.  So a pipeline does not join
     the gate and up projections of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 %
-    longer.  A pass that is run by its own name always joins.
+    longer.  If the user names the pass, it always joins.
     """
 
     name = "join_fully_connected"

@@ -119,7 +119,7 @@ def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
 
 @dataclass(eq=False, repr=False)
 class ChannelGroup:
-    """``values`` whose channels have the same order; ``obstacle``: why it is fixed, None if it is not.
+    """``values`` whose channels have one order; ``obstacle``: why this order is fixed, None if it can change.
 
     ``producers``, ``users``: the layers that compute or read the values, and whose weights absorb the order.
     ``constants``: the constants of operators within the group, as (operator, index of the operand, axis).

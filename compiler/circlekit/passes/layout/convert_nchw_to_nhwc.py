@@ -36,7 +36,7 @@ CHANNELS_LAST = frozenset({
 
 
 def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
-    """Return all regions of ``graph``, and the finder, whose ``sides`` has the layout of each value.
+    """Return the finder, whose ``sides`` has the layout of each value, and all regions of ``graph``.
 
     The layout is NCHW or NHWC where a Transpose between these shows it, and NHWC for data of the operators in
     CHANNELS_LAST.  All other data of rank 4 is assumed to be NCHW.
@@ -50,7 +50,7 @@ def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
 
 
 def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Iterator[Region]:
-    """Yield the regions of those ``values`` that are in no region yet; they are on ``side``."""
+    """Yield the regions of those of ``values`` that are in no region yet.  ``side``: of all these values."""
     for value in values:
         if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)
@@ -168,7 +168,7 @@ class ConvertNchwToNhwc(GraphPass):
         return moved + move_reductions(graph, finder.sides, ALWAYS_NHWC)
 
     def _explain_others(self, graph: Graph, context: Context) -> None:
-        """Record why operators that are in no region keep their layout."""
+        """Record why operators of other ranks, and those that are not in ALWAYS_NHWC, keep their layout."""
         for op in graph:
             if op.results and op.output.rank != 4:
                 rank = "unknown" if op.output.rank is None else op.output.rank
@@ -179,12 +179,12 @@ class ConvertNchwToNhwc(GraphPass):
 
 
 def _becomes_nhwc(variable: Variable) -> bool:
-    """Return whether an operator in ALWAYS_NHWC can be on that side."""
+    """Return whether the operator of ``variable`` is in ALWAYS_NHWC and can work on NHWC data."""
     return variable.op.code in ALWAYS_NHWC and NHWC in variable.changes
 
 
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
-    """Return a label per variable: NHWC for those in ALWAYS_NHWC; the others move the fewest bytes."""
+    """Return a label for each variable: NHWC for those that become NHWC, the cheapest for the others."""
     forced = {v.number for v in region.variables if _becomes_nhwc(v)}
 
     def pinned(number: int) -> int:

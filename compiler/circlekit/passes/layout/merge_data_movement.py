@@ -74,6 +74,7 @@ class Order(NamedTuple):
 
 
 _Form = tuple[Join | None, Plan, Order | None]
+"""How a map is written: the join of its sources, if there are several, and two fields as in ``_Way``."""
 
 
 class _Way(NamedTuple):
@@ -100,7 +101,7 @@ class _Way(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether it costs less, or as much and removes operators that legalization would have to replace."""
+        """Whether the way costs less, or as much and spares legalization some operators."""
         return self.new.improves_on(self.old) or (self.new == self.old and self.is_simpler)
 
     @property

@@ -51,8 +51,8 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         back = inverse(perm)
         source = [dims_of(self.input)[axis] for axis in perm]
         changed = self.map.after(IndexMap.transposed(source, back))
-        behind = IndexMap.transposed(dims_of(self.output), perm)
-        return None if changed is None else behind.after(changed)
+        moved = IndexMap.transposed(dims_of(self.output), perm)
+        return None if changed is None else moved.after(changed)
 
     def cost_on(self, perm: Perm | None) -> MovementCost | None:
         """Return the cost of the operators if operand and result are transposed by ``perm``.

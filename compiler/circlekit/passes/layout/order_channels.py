@@ -153,9 +153,8 @@ class _Region:
             is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
             if self.graph.is_output(sink):
                 if not is_free:
-                    return (
-                        f"%{sink.name}: is an output of the graph, and so is, or is an input, %{value.name}"
-                    )
+                    other = f"%{value.name} is an input or an output, too"
+                    return f"%{sink.name}: is an output of the graph, and {other}"
                 taken.add(value)
         sentence = writer.refusal(self.old, new)
         if sentence is None and writer.cost(new).ops > writer.cost(self.old).ops:

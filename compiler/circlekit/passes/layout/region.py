@@ -27,8 +27,8 @@ class Tensor:
 
     ``sides``: all these values with their sides.  ``moves``: the transposes, and reshapes that do the same.
     ``ops_after``: how many operators, except transposes and reshapes, come after the producer of ``root``.
-    ``shapes``, ``orders``: a number for each side of the region, equal for sides that have the same data in
-    the same shape, or in the same order in memory.
+    ``shapes``, ``orders``: a number for each side of the region.  Two sides have the same number in
+    ``shapes`` if the array is the same on both sides, in ``orders`` if its order in memory is the same.
     """
 
     root: Value

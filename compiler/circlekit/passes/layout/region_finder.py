@@ -58,7 +58,7 @@ class RegionFinder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
-        """Yield the regions around ``transposes``; these lead from side 0, or back to it from side 1."""
+        """Yield the regions around ``transposes``, each of which leads from side 0 to 1, or back."""
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 is_back = constant_perm(op) == inverse(self.orders[1])
@@ -119,7 +119,7 @@ class RegionFinder:
         """Give sides to ``value`` and to all values that are connected with it; return these values.
 
         The operands and results of a variable are on the same side.  Transposes lead to other sides; those
-        that move the most bytes are followed first.  One that contradicts sides found before is not followed.
+        that move the most bytes are followed first.  A transpose that contradicts known sides is left out.
         """
         self.sides[value] = side
         values, moves, seen = [value], list[tuple[int, int, Move]](), set[Op]()
@@ -250,7 +250,7 @@ class RegionFinder:
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
         """Return the indices of the operands of ``op`` that are permuted with it, and its values with a side.
 
-        ``side``: the side on which it works.  If no permutation is possible, return why its layout is fixed.
+        ``side``: the side on which ``op`` works.  If no permutation is possible, return why as a sentence.
         """
         kind = type(op).__name__
         is_mover = isinstance(op, Transpose) and not self.is_pure_move(op)

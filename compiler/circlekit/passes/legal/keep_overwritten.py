@@ -34,10 +34,10 @@ class KeepOverwritten(Legalization):
         return len(kept)
 
     def _keep(self, graph: Graph, found: Overwritten) -> None:
-        """Let the later readers read views of the operand that would be overwritten.
+        """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
-        If the overwriting operator itself reads a view of the same shape, it reads the operand instead, so
-        that it cannot work in place on the view.
+        If the overwriting operator reads a view with the shape of the operand, let it read the operand, too.
+        So it cannot work in place on the view.
         """
         for index, value in enumerate(found.writer.inputs):
             if value in found.views and value.shape == found.operand.shape:

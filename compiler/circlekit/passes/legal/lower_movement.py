@@ -46,7 +46,7 @@ class SplitVToSlices(Replacement):
 class GatherNdToGather(Replacement):
     """gather_nd(x, indices)  ==  gather(reshape(x), flat indices), for constant indices.
 
-    The reshape makes one axis of those that are indexed.
+    The reshape merges the indexed axes into one.
     """
 
     kinds = (GatherNd,)

@@ -38,7 +38,7 @@ class _ImageAxis(NamedTuple):
     """The rows, or the columns, of a transposed convolution.
 
     Without padding, the operator would have ``(input_size - 1) * stride + filter_size`` rows: the full
-    result.  Its result is ``output_size`` rows of that, from row ``crop`` on.
+    result.  The operator returns ``output_size`` rows of the full result, from row ``crop`` on.
     """
 
     input_size: int
@@ -54,12 +54,12 @@ class _ImageAxis(NamedTuple):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The first and the last block of ``stride`` rows of the full result that hold rows of the result."""
+        """The first and the last block of the full result that are needed; a block has ``stride`` rows."""
         return self.crop // self.stride, (self.crop + self.output_size - 1) // self.stride
 
     @property
     def paddings(self) -> tuple[int, int]:
-        """The rows of zeros before and after the input with which a convolution computes ``blocks``."""
+        """How many rows of zeros the convolution needs before and after the input to compute ``blocks``."""
         first, last = self.blocks
         return max(0, self.taps - 1 - first), max(0, last - (self.input_size - 1))
 
@@ -71,7 +71,7 @@ class _ImageAxis(NamedTuple):
 
     @property
     def computed_size(self) -> int:
-        """The number of rows that the convolution computes, once its phases are rows."""
+        """The number of rows that the convolution computes, counted after its phases have become rows."""
         return (self.input_size + sum(self.paddings) - self.taps + 1) * self.stride
 
 

@@ -109,7 +109,10 @@ def _finished(value: Value, result: Value, insert: Inserter) -> Value:
 
 
 class _Split(NamedTuple):
-    """An axis of ``outer * inner * last`` elements as three; only one of the ``inner`` indices is taken."""
+    """An axis of ``outer * inner * last`` elements, seen as three axes of these sizes.
+
+    Of the axis ``inner``, one index is taken; or, if its size is 1, its index is repeated.
+    """
 
     outer: int
     inner: int
@@ -215,9 +218,10 @@ def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: I
 def _split_shape(
     shape: Sequence[int], splits: Mapping[int, tuple[_Split, int]]
 ) -> tuple[list[int], dict[int, int]]:
-    """Return a shape in which each axis in ``splits`` is split, and by axis the index of its inner part.
+    """Return a shape in which each axis in ``splits`` is split in three, and the places of the inner parts.
 
-    All axes between two inner parts are merged into one.
+    All axes between two inner parts are merged into one.  The places: by axis of the old shape, the axis of
+    the new shape.
     """
     sizes, places = [1], {}
     for axis, size in enumerate(shape):

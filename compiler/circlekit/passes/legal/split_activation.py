@@ -48,7 +48,10 @@ class _Step(NamedTuple):
 
 
 class _Split(Replacement):
-    """op(x) with a fused activation  ==  activation(op(x)); both results are quantized like the first."""
+    """op(x) with a fused activation  ==  activation(op(x)).
+
+    The results of both operators have the type and the quantization of the old result.
+    """
 
     def wants(self, op: Op) -> bool:
         return _activation(op) in OPERATORS and super().wants(op)
@@ -92,7 +95,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """Split the activation of any operator but TRANSPOSE_CONV that a runtime refuses with it."""
+    """Split the activation of an operator that a runtime refuses; not of TRANSPOSE_CONV (see below)."""
 
     kinds = (Op,)
 

@@ -95,7 +95,8 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
         return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
-    mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []  # unknown: refused
+    # unknown axes count as the last one, over which a MEAN is refused
+    mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []
     if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
         return None
     return f"%{y.name}: expected the channels of {format_shape(x.shape)}, got shape {format_shape(y.shape)}"

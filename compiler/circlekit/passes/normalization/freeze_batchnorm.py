@@ -54,6 +54,7 @@ PICTURES = (
 
 @cache
 def _matchers() -> list[Matcher]:
+    """Return a matcher for each of PICTURES."""
     return [Matcher(parse_picture(text, "a batch norm in training mode")) for text in PICTURES]
 
 

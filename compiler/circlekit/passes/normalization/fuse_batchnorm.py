@@ -127,7 +127,7 @@ class ThroughMaxPool(IntoConvBefore):
         return "expected no negative factor, which would turn the maxima into minima"
 
 
-class IntoConvBehind(Rewrite):
+class IntoConvAfter(Rewrite):
     """conv(relu(x * gamma + beta), w)  ==  conv(relu(x + beta / gamma), w * gamma) for gamma > 0."""
 
     before = """
@@ -152,8 +152,8 @@ class IntoConvBehind(Rewrite):
             return {"w2": w * g, "shift": per_channel(beta, C) / g}
 
 
-class IntoConvBehindMean(IntoConvBehind):
-    """IntoConvBehind with a mean over the image between the RELU and the convolution."""
+class IntoConvAfterMean(IntoConvAfter):
+    """The rule IntoConvAfter, with a mean over the image between the RELU and the convolution."""
 
     before = """
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
@@ -172,7 +172,7 @@ class FusePreActivationBatchNorm(Rules):
     """Fold factors and offsets before a RELU into the convolution before them or after the RELU."""
 
     name = "fuse_preactivation_batchnorm"
-    rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)
+    rules = (IntoConvBefore, ThroughMaxPool, IntoConvAfter, IntoConvAfterMean)
 
 
 class MakeBatchNormGammaPositive(Rewrite):

@@ -53,7 +53,7 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """The factor f and the offset h have the shape of x; smaller ones cost less than gamma and beta."""
+        """Refuse if the factor f, or the offset h, is smaller than x: then the present form is cheaper."""
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)

@@ -128,7 +128,7 @@ class _Stream:
         return _keeps_last_axis(op) and all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
 
     def shrink(self) -> None:
-        """Remove values from ``centered`` until producers and users of the other values allow these."""
+        """Remove values from ``centered`` until each value that is left has no obstacle."""
         todo = list(self.centered)
         while todo:
             value = todo.pop()

@@ -41,7 +41,7 @@ class DequantizeAndBack(Rewrite):
 
 
 class QuantizeTwice(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range holds the second."""
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range includes the second."""
 
     quantized = True
     shared = ("y",)

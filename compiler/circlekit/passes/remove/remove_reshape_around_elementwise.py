@@ -43,10 +43,11 @@ class Region:
 
 
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """Return the elementwise operators from Reshapes to ``last``.
+    """Return the elementwise operators between Reshapes and ``last``.
 
-    Return None if one of them reads a value that is neither constant, nor the result of an elementwise
-    operator or of a Reshape.  ``dead_ends``: values that are known to lead to None; new ones are added.
+    Return None if an operator on the way reads a value that is neither constant, nor the result of an
+    elementwise operator or of a Reshape.  ``dead_ends``: values for which the answer is known to be None; the
+    function adds new ones.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]

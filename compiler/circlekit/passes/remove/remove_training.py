@@ -171,7 +171,7 @@ class RemoveNodesOf(Pass):
                 if named:
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
-        if missing and context.refusals is None:  # --explain runs the pass again, after their removal
+        if missing and context.refusals is None:  # --explain runs the pass after it has removed them
             raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
 

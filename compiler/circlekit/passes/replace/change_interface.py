@@ -52,7 +52,7 @@ class ChangeOutputs(Pass):
 
 
 def _find(name: str, values: dict[str, Value]) -> Value:
-    """Return the value called ``name``; RewriteError if there is none."""
+    """Return the value called ``name``; raise RewriteError if there is none."""
     if name not in values:
         raise RewriteError(f"Change outputs failed: node not found: {name}" + did_you_mean(name, values, 3))
     return values[name]

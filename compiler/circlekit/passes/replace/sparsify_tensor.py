@@ -41,7 +41,7 @@ def _formats(text: str) -> list[str]:
 
 
 class SparsifyTensor(Pass):
-    """Store the constant of this name in the sparse format of the schema, with the same values.
+    """Store the constant that the user names in the sparse format of the schema, with the same values.
 
     Raise RewriteError if no operator reads such a constant, or if the other options do not fit it.
     """

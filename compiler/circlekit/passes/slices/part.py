@@ -19,7 +19,7 @@ from circlekit.passes.support.axes import is_movable
 class Part(NamedTuple):
     """The indices ``ranges`` of a value along some axes, and all indices along the other axes.
 
-    ``dropped``: axes with a single index that the part lacks.
+    ``dropped``: axes of which one index is taken, and which the shape of the part lacks.
     """
 
     value: Value
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether it is not the value itself."""
+        """Whether the part differs from the whole value."""
         return bool(self.ranges or self.dropped)
 
     @property
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether ``constant`` can return the part, and no other operator uses the constant."""
+        """Whether the value is a constant with one use, of which ``constant`` can take this part."""
         value = self.value
         is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
         return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split

@@ -21,7 +21,10 @@ MAX_ELEMENTS = 1 << 24
 
 
 def moved_operand(op: Op) -> Value | None:
-    """Return the operand that ``op`` moves, if it is a data movement whose other operands are constant."""
+    """Return the operand that ``op`` moves; None if ``op`` is no data movement that can be examined.
+
+    The other operands must be constant, all shapes static, and no tensor empty or above MAX_ELEMENTS.
+    """
     rule = op.quantization_rule
     if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
         return None
@@ -36,9 +39,9 @@ def moved_operand(op: Op) -> Value | None:
 def axis_indices(op: Op) -> list[list[Array]] | None:
     """Return, for each result of ``op``, the indices that it takes along each axis of the moved operand.
 
-    There is one list for each axis of the operand; if a result has a higher rank, the operand counts as one
-    with leading dimensions of 1.  If a result has a lower rank, some axes whose list has one index are
-    missing in it.  Return None if ``moved_operand`` does, and for an operator that moves data in another way.
+    There is one list for each axis of the operand.  If a result has a higher rank, the operand counts as one
+    with leading dimensions of 1.  A result of a lower rank lacks some of the axes of which one index is
+    taken.  Return None if ``moved_operand`` does, and for an operator that moves data in another way.
     """
     data = moved_operand(op)
     if data is None:

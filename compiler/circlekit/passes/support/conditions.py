@@ -29,7 +29,7 @@ def provably_equal(a: Shape | None, b: Shape | None) -> bool:
 def same_shape(a: Value, b: Value) -> str | None:
     """Refuse if the shapes of ``a`` and ``b`` differ, or have more than one unknown dimension.
 
-    Both values have the same elements in the same order.
+    The caller knows that both values have the same elements in the same order.
     """
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"

@@ -30,7 +30,7 @@ PASSABLE = (
 """Operators before which forward_batchnorm moves constants, besides AVERAGE_POOL_2D without activation."""
 
 MAX_STEPS = 8
-"""The linear operator is looked for among this many operators before the constant, to limit the time."""
+"""The search for a linear operator ends after this many operators before the constant, to limit the time."""
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
