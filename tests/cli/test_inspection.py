@@ -122,6 +122,8 @@ def test_several_files_are_an_array(circle: str, capsys: Output) -> None:
     assert first == second
     assert inspection.circle_inspect(["--json", circle]) == 0
     assert json.loads(capsys.readouterr().out) == first
+    assert inspection.circle_verify(["--json", circle, circle]) == 0
+    assert [document["pass"] for document in json.loads(capsys.readouterr().out)] == [True, True]
 
 
 def test_summary_as_json(circle: str, capsys: Output) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from circlekit.index_maps.steps import (
     Tiled,
     Transposed,
 )
-from circlekit.index_maps.write_back import plans_for
+from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for
 from circlekit.ir.dtypes import i32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -154,6 +155,18 @@ def test_joins_read_one_vector(axis: int) -> None:
     assert np.array_equal(joined.apply(positions((count, *shape))), expected.reshape(-1))
     assert joined.is_permutation
     assert joined.inverse().after(joined).is_identity  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("shape", "result"), [((4, 6), (6, 4)), ((2, 6, 4), (8, 2, 3)), ((24,), (2, 3, 4))])
+def test_factors_cut_at_axes_are_the_same_map(shape: tuple[int, ...], result: tuple[int, ...]) -> None:
+    """The factors of a reshape become the axes at which they are cut."""
+    size = math.prod(shape)
+    for perm in permutations(range(len(shape))):
+        whole = IndexMap.transposed(shape, perm)
+        for cut in (cut_at_result, cut_at_axes):
+            assert IndexMap.of(size, cut(whole.factors, result)) == whole
+    for cut in (cut_at_result, cut_at_axes):
+        assert tuple(factor.extent for factor in cut(IndexMap.identity(size).factors, result)) == result
 
 
 def test_equal_maps_are_equal_objects() -> None:

@@ -88,3 +88,14 @@ def test_slices_of_operands_give_the_slice_of_the_result(line: str) -> None:
             expected = whole.take(list(taken), axis)
             np.testing.assert_allclose(sliced(op, needed, arrays), expected, rtol=1e-5, atol=1e-6)
     assert kept == CASES[line]
+
+
+@pytest.mark.parametrize("known", ["x", "y"])
+def test_products_of_unknown_rank_keep_no_axis(known: str) -> None:
+    (op,) = circlekit.parse(
+        "graph main(%x: f32[2,3,4], %y: f32[2,4,5]) -> %r { %r = BatchMatMul(%x, %y) }"
+    ).main
+    for value in op.inputs:
+        assert value is not None
+        value.shape = value.shape if value.name == known else None
+    assert [needed_for(op, axis, range(1)) for axis in range(3)] == [None] * 3
