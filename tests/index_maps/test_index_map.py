@@ -169,6 +169,28 @@ def test_factors_cut_at_axes_are_the_same_map(shape: tuple[int, ...], result: tu
         assert tuple(factor.extent for factor in cut(IndexMap.identity(size).factors, result)) == result
 
 
+@pytest.mark.parametrize(
+    ("factor", "shape", "start", "steps"),
+    [
+        ((6, 2), (3, 4), [0, 0], [(0, 3, 1), (1, 2, 2)]),  # every second column of all rows
+        ((4, 3), (3, 4), [0, 0], None),  # a step that does not divide the row
+        ((3, 2), (3, 4), [0, 0], None),  # not all rows end at the same column
+        ((2, 2), (3, 4), [0, 0], [(1, 2, 2)]),
+        ((3, 4), (3, 4), [0, 0], [(0, 3, 1)]),
+        ((2, 8), (3, 4), [0, 0], [(0, 2, 2)]),
+        ((2, 6), (3, 4), [0, 0], None),
+    ],
+)
+def test_factors_on_axes(
+    factor: tuple[int, int],
+    shape: tuple[int, int],
+    start: list[int],
+    steps: list[tuple[int, int, int]] | None,
+) -> None:
+    found = IndexMap.of(12, [factor]).on_axes(shape)
+    assert found == (None if steps is None else (start, steps))
+
+
 def test_equal_maps_are_equal_objects() -> None:
     one = IndexMap.transposed((2, 3, 4), (2, 0, 1))
     other = IndexMap.transposed((6, 4), (1, 0))
