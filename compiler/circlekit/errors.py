@@ -83,7 +83,7 @@ class RewriteError(CirclekitError):
 
 
 class EquivalenceError(CirclekitError):
-    """Two models or runtimes that should agree, but differ in values or interface, or one of which fails."""
+    """Two models or runtimes that should agree, but differ in values or interface; or one of them fails."""
 
 
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
@@ -119,7 +119,7 @@ def _is_near(word: str, name: str) -> bool:
 
 
 def _comparable(name: str) -> str:
-    """Return ``name`` in lower case, without leading ``-``, and with ``_`` for every other ``-``."""
+    """Return ``name`` in lower case, without ``-`` at its beginning; each other ``-`` becomes ``_``."""
     return name.lower().lstrip("-").replace("-", "_")
 
 
