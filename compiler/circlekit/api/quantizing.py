@@ -112,9 +112,9 @@ def quantize(
     (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly its grids.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It replaces all
     other arguments.
-    ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  It is
-    the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If several
-    patterns select an operator, the last one counts.
+    ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
+    pattern is the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If
+    several patterns select an operator, the last one counts.
     ``only``: patterns of the operators to quantize; the others stay float.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
     ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
@@ -125,9 +125,9 @@ def quantize(
     Without ``auto``, plain rules decide.  ``without``: techniques that are not tried, by their words in
     ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
-    ``raise_to``.  With ``target_sqnr`` they are so many that every output has this signal-to-noise ratio in
-    dB; with ``budget`` they are those that help most within a budget such as ``20%`` of the operators,
-    ``20% macs`` or ``20% bytes``.
+    ``raise_to``.  With ``target_sqnr``, as many operators are chosen as every output needs to reach this
+    signal-to-noise ratio in dB.  With ``budget``, the operators are chosen that help most within a budget
+    such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
     calibrations and plans that do not fit.

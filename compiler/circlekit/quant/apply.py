@@ -219,37 +219,38 @@ class _Applier:
         return form.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Insert a DEQUANTIZE before each output that was float and is now quantized; its name stays.
+        """Make the outputs that were float before, ``floats``, float again.
 
-        ``floats``: the outputs that were float.  ``dtype``: the dtype that the plan has for outputs; if it is
-        not None, nothing changes.
+        ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
         """
         if dtype is not None:
             return
         for value in dict.fromkeys(self.graph.outputs):
-            if (
-                value in floats
-                and value not in self.stored
-                and value.producer
-                and self._needs_rounding(value)
-            ):
-                self._round_output(value, value.producer)
-            if value not in floats or value not in self.stored:
-                continue
-            form, op = self.stored[value], value.producer
-            name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
-            inner = Value(name, form.dtype, value.shape, None, form.quantization(name))
-            if op is None:
-                continue  # this output is an input, too
-            op.take_result(value.result_index, inner)
-            for user, index in value.uses:
-                user.set_input(index, inner)
-            value.dtype, value.quantization = f32, None
-            self.graph.insert_after(op, Dequantize(inner, results=[value]))
-            other = self.converted.pop((value, f32), None)
-            if other is not None and other.producer is not None:
-                self.graph.replace_uses(other, value)
-                self.graph.remove(other.producer)
+            op = value.producer
+            if value not in floats or op is None:
+                continue  # without a producer, the output is an input or a constant, too
+            if value in self.stored:
+                self._dequantize_output(value, op)
+            elif self._needs_rounding(value):
+                self._round_output(value, op)
+
+    def _dequantize_output(self, value: Value, op: Op) -> None:
+        """Insert a DEQUANTIZE between ``op`` and the output ``value``, its quantized result.
+
+        The output keeps its name.  Other users read the integers, which get a new name.
+        """
+        form = self.stored[value]
+        name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
+        inner = Value(name, form.dtype, value.shape, None, form.quantization(name))
+        op.take_result(value.result_index, inner)
+        for user, index in value.uses:
+            user.set_input(index, inner)
+        value.dtype, value.quantization = f32, None
+        self.graph.insert_after(op, Dequantize(inner, results=[value]))
+        other = self.converted.pop((value, f32), None)  # an earlier float copy is not needed any more
+        if other is not None and other.producer is not None:
+            self.graph.replace_uses(other, value)
+            self.graph.remove(other.producer)
 
     def _round_output(self, value: Value, op: Op) -> None:
         """Round the output ``value``, a result of the float operator ``op``, to the form of its training.
@@ -262,7 +263,7 @@ class _Applier:
         for user, index in value.uses:
             user.set_input(index, exact)
         stored = self.converted.get((value, form.key)) or self._converted(exact, form)
-        assert stored.producer is not None  # it is a QUANTIZE
+        assert stored.producer is not None  # ``_converted`` made it with a QUANTIZE
         self.graph.insert_after(stored.producer, Dequantize(stored, results=[value]))
 
 

@@ -175,7 +175,8 @@ class GraphChooser(KernelForms):
             elif rule.results_follow is not None:
                 index = next(indices_of(op, [rule.results_follow]))
                 self.cover_constants(op, rule, index)
-                reason = f"that of %{self.name_of(op, index)}, because {op.code} does not scale its operand"
+                source = self.name_of(op, index)
+                reason = f"the form of %{source}, because {op.code} does not scale its operand"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
                 scheme = self.scheme_of(op)
@@ -195,7 +196,7 @@ class GraphChooser(KernelForms):
             return
         result = next((v for v in op.results if v in self.tensors), None)
         if result is not None:
-            reason = f"that of %{result.name}, because {op.code} does not scale its operands"
+            reason = f"the form of %{result.name}, because {op.code} does not scale its operands"
             form = self.tensors[result].because(reason)
         else:
             form = self.shared_form(op, [present_operand(op, i) for i in indices])
@@ -238,7 +239,7 @@ class GraphChooser(KernelForms):
         Raise ModelError for a bias that is no plain constant, and for weights that cannot be quantized.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        assert scheme.bias is not None  # it is not, in schemes with integer activations
+        assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
         if bias is not None and not (bias.is_const and bias.is_plain):
             raise ModelError(f"the bias %{bias.name} is not a plain constant")
         for index in indices_of(op, [*rule.weights, *rule.slopes]):

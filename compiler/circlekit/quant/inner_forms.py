@@ -58,7 +58,9 @@ class InnerForms(TensorForms):
             self._require_own_state(op, value)
             if name in rule.operands_follow:
                 result = op.results[0]
-                form = self.tensors[result].because(f"that of %{result.name}, which it holds between runs")
+                form = self.tensors[result].because(
+                    f"the form of %{result.name}, which it holds between runs"
+                )
             elif name in rule.power_of_two:
                 form = self._power_of_two(value, *rule.power_of_two[name])
             else:
@@ -107,7 +109,7 @@ class InnerForms(TensorForms):
             reason = f"{op.code} always has this scale inside"
             return TensorForm(DType.INT16, (inner.fixed_scale,), (0,), reason=reason)
         if inner.follows_result:
-            return self.tensors[result].because(f"that of %{result.name}, which is the same tensor")
+            return self.tensors[result].because(f"the form of %{result.name}, which is the same tensor")
         scheme = self.scheme_of(op)
         scheme = wide_scheme(scheme) if name in rule.wide else scheme
         form = self.form_of_range(inner_name(op, name), scheme)
@@ -153,7 +155,7 @@ class InnerForms(TensorForms):
         Enlarge the scale of the weights, the last factor of the product, if the bias does not fit its dtype.
         """
         scheme, bias = self.scheme_of(op), present_operand(op, index)
-        assert scheme.bias is not None  # it is not, in schemes with integer activations
+        assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)

@@ -153,7 +153,7 @@ class KernelForms(InnerForms):
             return
         (index,) = indices_of(op, [str(rule.results_follow)])
         self.operand_forms[op][index] = wanted.because(
-            f"that of %{op.results[0].name}, which {op.code} does not scale"
+            f"the form of the result %{op.results[0].name}, because {op.code} does not scale its operand"
         )
 
     def read_without_zero_point(self, op: Op, rule: QuantizationRule) -> None:
@@ -200,20 +200,20 @@ class KernelForms(InnerForms):
         if max(scales, default=0.0) >= rule.scales_below:
             raise ModelError(f"{op.code} fails on scales of {rule.scales_below:g} and more")
         for index in indices_of(op, rule.not_negative):
-            plan = self.read_form(op, index)
+            form = self.read_form(op, index)
             low, high = self.range_of(op, index)
-            if plan.zero_point[0] == plan.dtype.limits[0]:
-                continue
+            if form.zero_point[0] == form.dtype.limits[0]:
+                continue  # no integer stands for a negative number
             if self.scheme_of(op).asymmetric:
-                scale, zero_point = asymmetric(0.0, high, plan.dtype)
+                scale, zero_point = asymmetric(0.0, high, form.dtype)
                 if self.name_of(op, index) in self.given:  # its numbers stay the same
-                    scale = plan.scale[0]
+                    scale = form.scale[0]
                 reason = f"without negative numbers, on which {op.code} fails"
-                self.operand_forms[op][index] = TensorForm(plan.dtype, (scale,), (zero_point,), reason=reason)
-            elif low < STEPS_FROM_ZERO * plan.scale[0]:
+                self.operand_forms[op][index] = TensorForm(form.dtype, (scale,), (zero_point,), reason=reason)
+            elif low < STEPS_FROM_ZERO * form.scale[0]:
                 raise ModelError(
                     f"{op.code} fails on negative numbers: expected numbers of at least "
-                    f"{STEPS_FROM_ZERO * plan.scale[0]:.4g}, got {low:.4g}"
+                    f"{STEPS_FROM_ZERO * form.scale[0]:.4g}, got {low:.4g}"
                 )
         for index in indices_of(op, rule.not_zero):
             step = STEPS_FROM_ZERO * self.read_form(op, index).scale[0]

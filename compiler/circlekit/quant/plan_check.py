@@ -146,8 +146,9 @@ class _GraphChecker:
             yield index, self._form_at(op, plan, data), self._form_at(op, plan, weights)
         for name, products in rule.biases.items():
             product = product_of(op, products)
-            for index in indices_of(op, [name] if product else []):
-                assert product is not None  # else there is no index
+            if product is None:
+                continue
+            for index in indices_of(op, [name]):
                 *others, last = (
                     plan.inner.get(factor) or self._form_at(op, plan, next(indices_of(op, [factor]), None))
                     for factor in product.factors

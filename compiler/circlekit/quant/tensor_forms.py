@@ -167,14 +167,15 @@ class TensorForms:
         )
         if not ranges:
             return None
-        (least, most), *others = ranges
+        (least, most), *others = ranges  # the narrowest range is that of the logits; the others must be masks
         masks = [low for low, _ in others if low < -INFINITE_FACTOR * max(distance, most - least)]
         if len(masks) < len(others):
             return None
         constants = [v.array().reshape(-1) for v in present if is_weight(v)]
         numbers = np.concatenate([np.array(masks), *constants])
-        is_mask = numbers < least - distance - (most - least)
+        is_mask = numbers < least - distance - (most - least)  # low enough for the users to ignore them
         kept = numbers[~is_mask]
+        # the largest result is that of an addition, up to rounding
         is_sum = self.ranges[value.name][1] <= 1.01 * most + kept.max(initial=0)
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 

@@ -26,13 +26,13 @@ MAX_SCOPES = 40
 """Scopes become groups if there are at most this many; a group has at most this many children."""
 
 USUAL_GROUPS = 10
-"""About how many groups are made if there are neither scopes nor repeated blocks."""
+"""The number of groups, about, that are made if there are neither scopes nor repeated blocks."""
 
 MAX_CHILD_SHARE = 0.8
 """A child with more than this part of the operators of its group is replaced by the child's own children."""
 
 MIN_REPEATS = 3
-"""A sequence of operators is a repeated block if it occurs at least so many times in a row."""
+"""A sequence of operators is a repeated block if it occurs at least this many times in a row."""
 
 MAX_BLOCK_OPERATORS = 256
 """The largest number of operators of a repeated block."""
@@ -103,8 +103,8 @@ class _Folder:
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of each scope that is directly below the scopes of all operators.
 
-        Return [] if there are too many scopes, or if a scope is in several places, as one is that has the
-        name of a class.
+        Return [] if there are too many scopes, or if a scope occurs in several places, as a scope does that
+        is named after a class.
         """
         scopes = self.scopes[first:stop]
         depth = 0

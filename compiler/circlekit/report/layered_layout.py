@@ -24,7 +24,10 @@ GAP = 22
 """The distance between the boxes of a layer, in pixels."""
 
 SWEEPS = 6
-"""How often all layers are visited, down and up, to improve the order; and as often for the places."""
+"""How often all layers are visited, down and up, to improve the order of their boxes.
+
+After that, they are visited as often again to improve the places of the boxes.
+"""
 
 
 @dataclass

@@ -76,9 +76,11 @@ class _Merger:
 
     ``name``: the name of that graph.
     ``interface``: the names of all inputs and outputs; inner values get other names.
-    ``links``: the argument ``connect`` of ``merge``.  ``linked``: its inputs that were connected so far.
-    ``given``: the outputs of the models that were added, by name.  ``read``: the names of those that an input
-    reads.  ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
+    ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs in ``links`` that were connected
+    so far.
+    ``given``: the outputs of the models that were added, by name.  ``read``: the names in ``given`` that an
+    input reads.
+    ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 
     def __init__(self, name: str, links: Mapping[str, str], interface: Sequence[str]) -> None:

@@ -102,8 +102,9 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
     """Return few groups, each after the groups from which it reads.
 
-    A greedy division is made for each backend that can come first; that with the fewest groups is returned.
-    For two backends it is the smallest possible: they alternate, and each group has all that can run then.
+    A greedy division is made for each backend that can come first; the one with the fewest groups is
+    returned.  For two backends no division has fewer groups: the backends alternate, and each group has all
+    operators of its backend that can run at that point.
     """
     backends = {op: table.backend_of(op) for op in graph}
     firsts = sorted({backend for op, backend in backends.items() if not any(_producers(op))})

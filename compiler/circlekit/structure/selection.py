@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut a submodel out of a model: chosen operators, or all operators between some values and others."""
+"""Cut a submodel out of a model: chosen operators, or the operators that compute values from other values."""
 
 from __future__ import annotations
 

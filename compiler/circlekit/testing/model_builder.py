@@ -93,7 +93,7 @@ class ModelBuilder:
         return int(self.random.integers(n))
 
     def number(self, *numbers: float) -> float:
-        """Return a random one of ``numbers``."""
+        """Return one of ``numbers`` at random."""
         return numbers[self.below(len(numbers))]
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:

@@ -26,7 +26,7 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 
 ATTEMPTS = 30
-"""How often one operator is made at most until its operands and attributes fit."""
+"""The largest number of attempts to make one operator whose operands and attributes fit."""
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 """The permutations of TRANSPOSE from NCHW to NHWC, and back."""

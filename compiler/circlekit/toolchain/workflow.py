@@ -107,7 +107,10 @@ def _workflows(document: Any, path: str) -> list[str]:
 
 
 def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
-    """Return the list of names in ``item`` at ``key``, [] if there is none; raise DriverError for others."""
+    """Return the list of names in ``item`` at ``key``; [] without this key.
+
+    Raise DriverError if there is anything else than a list of names.
+    """
     names = item.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DriverError("ValueError", f'expected a list of names at "{key}", got {names!r} ({where})')
@@ -115,7 +118,10 @@ def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
 
 
 def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
-    """Return the steps of one workflow; ``where``: its place, for errors.  Raise DriverError."""
+    """Return the steps of one workflow; raise DriverError if it is wrong.
+
+    ``where``: the place of the workflow, for errors.
+    """
     if REFERENCE in workflow:
         path = workflow[REFERENCE].get("path") if isinstance(workflow[REFERENCE], dict) else None
         if not isinstance(path, str):

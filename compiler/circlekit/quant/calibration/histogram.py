@@ -14,7 +14,7 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two for which they are enough."""
 
 MAX_NUMBER_BITS = 31
-"""Numbers of bins, which are counted from 0, have at most this many bits; so large numbers get wide bins."""
+"""The index of a bin, counted from 0, has at most this many bits.  So large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""

@@ -261,7 +261,7 @@ def stored_grid(op: Dequantize) -> Grid | None:
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
     shift = dtype.limits[0] - smallest  # the smallest integers of both dtypes stand for the same number
-    reason = f"that of %{value.name} in the model"
+    reason = f"the form of %{value.name} in the model"
     zero_points = tuple((form.zero_point + shift).tolist())
     same = TensorForm(dtype, tuple(form.scale.tolist()), zero_points, form.quantized_dimension, reason=reason)
     return Grid(replace(same, rounds=True), largest + shift)

@@ -83,7 +83,7 @@ def choose_raised(
             break
         raised.update(dict.fromkeys(best[1]))
         spent += sum(map(cost, best[1]))
-        near = gains.neighbors(best[1]).union(best[1])
+        near = gains.neighbors(best[1])
         for op, (_, cluster) in list(candidates.items()):
             if op in raised:
                 del candidates[op]

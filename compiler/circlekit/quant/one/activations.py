@@ -23,7 +23,7 @@ from circlekit.quant.one.formulas import parameters, to_given_integers, to_integ
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of
 from circlekit.quant.one.settings import LayerSetting, Settings
-from circlekit.quant.weights import present_operand
+from circlekit.quant.weights import indices_of, present_operand
 
 LOWEST = np.finfo(np.float32).min
 """The lowest float32; exporters write it for minus infinity."""
@@ -161,11 +161,13 @@ def propagate_backward(task: Task) -> None:
         if isinstance(op, PadV2) and _pads_with_lowest(op):
             source = op.input
             op.output.quantization = source.quantization
-            task.reasons[op.output] = f"that of %{source.name}: the lowest float must not widen the range"
+            reason = f"the scale of %{source.name}: the lowest float must not widen the range"
+            task.reasons[op.output] = reason
         elif getattr(op, "act", Activation.NONE) is not Activation.NONE:
             continue  # ``quantize_constants`` quantizes its constants
-        for index, (name, value) in enumerate(op.operand_items()):
-            if name not in names or value is source:
+        for index in indices_of(op, names):
+            value = present_operand(op, index)
+            if value is source:
                 continue
             if value.is_const:
                 _quantize_like(task, op, index, source)
@@ -173,7 +175,7 @@ def propagate_backward(task: Task) -> None:
                 others = len(value.users) > 1 or task.graph.is_output(value)
                 if not others:
                     value.quantization = source.quantization
-                    task.reasons[value] = f"that of %{op.output.name}: {op.code} has one scale"
+                    task.reasons[value] = f"the scale of %{op.output.name}: {op.code} has one scale"
 
 
 def _pads_with_lowest(op: PadV2) -> bool:
@@ -200,7 +202,7 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
         return to_given_integers(data, dtype, like.scale[0], like.zero_point[0]), dtype, like
 
     constant = task.editor.replace_constant(op, index, key, make)
-    task.reasons[constant] = f"that of %{op.output.name}: {op.code} has one scale"
+    task.reasons[constant] = f"the scale of %{op.output.name}: {op.code} has one scale"
 
 
 def plain_floats(value: Value) -> Array:
@@ -225,11 +227,10 @@ def quantize_constants(task: Task) -> None:
     """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
-        others = {*rule.per_element, *([] if layer is None else [*layer.weights, layer.bias])}
+        names = [*rule.per_element, *([] if layer is None else [*layer.weights, str(layer.bias)])]
+        others = set(indices_of(op, names))
         for index, value in enumerate(op.inputs):
-            if value is None or not value.is_const or value.dtype is not f32:
-                continue
-            if op.operands[min(index, len(op.operands) - 1)].name not in others:
+            if value is not None and value.is_const and value.dtype is f32 and index not in others:
                 quantize_constant(task, op, index, dtype)
 
 
@@ -284,7 +285,7 @@ def propagate_forward(task: Task) -> None:
             if source is not None and source.scale.size == 1 and value.quantization is not None:
                 kept = value.quantization
                 value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
-                task.reasons[value] = f"that of %{operand.name}, whose elements {op.code} moves"
+                task.reasons[value] = f"the scale of %{operand.name}, whose elements {op.code} moves"
 
 
 def _refresh_conversion(op: Op) -> None:

@@ -24,7 +24,7 @@ from circlekit.quant.one.activations import (
     recorded_range,
 )
 from circlekit.quant.one.settings import DTYPES
-from circlekit.quant.weights import present_operand
+from circlekit.quant.weights import indices_of, present_operand
 
 
 def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
@@ -121,16 +121,18 @@ def requantize_copied_operands(task: Task) -> None:
         names = task.rule(op).backward
         if not names or (isinstance(op, Concatenation) and op.output.dtype is u8):
             continue
-        for index, (name, value) in enumerate(op.operand_items()):
-            if name not in names or value.dtype is not op.output.dtype or not is_activation(task, value):
+        for index in indices_of(op, names):
+            value = present_operand(op, index)
+            if value.dtype is not op.output.dtype or not is_activation(task, value):
                 continue
             if not _same_parameters(value, op.output):
+                # the conversion is not shared, because other conversions to this dtype have another scale
                 task.editor.conversions.pop((value, value.dtype), None)
                 like = op.output.quantization
                 converted = task.editor.converted(value, value.dtype, like, before=op)
                 task.editor.conversions.pop((value, value.dtype), None)
                 op.set_input(index, converted)
-                task.reasons[converted] = f"that of %{op.output.name}: {op.code} has one scale"
+                task.reasons[converted] = f"the scale of %{op.output.name}: {op.code} has one scale"
 
 
 def _same_parameters(a: Value, b: Value) -> bool:

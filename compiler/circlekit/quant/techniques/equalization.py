@@ -140,7 +140,7 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
             layers.append(layer)
             if op.attribute_items()["act"] not in (Activation.NONE, Activation.RELU, Activation.RELU6):
                 classes.fix(op.output)
-            classes.nodes(op.output)
+            classes.nodes(op.output)  # makes the nodes, so that ``_factors`` sees the value
             classes.nodes(layer.input)
             continue
         product = _product(op) if layer is None else None

@@ -59,8 +59,8 @@ class Sweep:
     ``samples``: arrays in the order of the graph's inputs.
     ``held``: how many samples, the last ones, are held back; 0: techniques are fitted to all samples and
     compared on all.
-    ``techniques``: those to try for each layer, by name.  A single technique is used without comparing it;
-    without techniques, the plan does not change.
+    ``techniques``: the techniques to try for each layer, by name.  A single technique is used without a
+    comparison; its LayerData has means but no rows.  Without techniques, the plan does not change.
     ``reference``: the outputs of the float model for ``samples``, or empty if they are not known.  With them,
     and without techniques, the float model is not run.
     ``choices``: filled by ``run`` with the technique of each layer.
@@ -288,8 +288,8 @@ class Sweep:
     ) -> None:
         """Write the integers, scales and bias of ``fit`` into the plan.
 
-        ``plan``: the plan of the operator.  ``form``: the planned form of the weights, of which the scales
-        are replaced.  ``reason``: what to add to the reason of the form.
+        ``plan``: the plan of the operator.  ``form``: the planned form of the weights, whose scales are
+        replaced.  ``reason``: the text to add to the reason of the form.
         """
         constants = self.plan.main.constants
         constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))

@@ -193,8 +193,8 @@ def _integer(text: str, dtype: DType) -> int:
 class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
-    ``stem``: the begin of the files' names.  ``files``: the content of each file by name.
-    ``offsets``: where the elements begin in each file, after the header, in bytes.
+    ``stem``: the beginning of the names of the files.  ``files``: the content of each file by name.
+    ``offsets``: for each file, the number of bytes in its header, which comes before the elements.
     """
 
     def __init__(self, stem: str) -> None:
@@ -249,7 +249,7 @@ def _listing(array: Array) -> Tree | None:
 
 
 def _strings(data: Array) -> list[bytes] | None:
-    """Return the strings in a buffer; None if ``encode_strings`` would not make just this buffer of them."""
+    """Return the strings in a buffer; None if ``encode_strings`` makes another buffer of these strings."""
     try:
         strings: list[bytes] = decode_strings(data).tolist()
     except ModelError:

@@ -141,7 +141,7 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
 
 
 def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
-    """Return an iterator over the permutations of axes, beginning with that which changes nothing."""
+    """Return an iterator over the permutations of axes; the first one changes nothing."""
     return itertools.permutations(range(rank)) if rank <= MAX_RANK else iter([tuple(range(rank))])
 
 
