@@ -34,8 +34,8 @@ MAX_CHILD_SHARE = 0.8
 MIN_REPEATS = 3
 """A sequence of operators is a repeated block if it occurs at least this many times in a row."""
 
-MAX_BLOCK_OPERATORS = 256
-"""The largest number of operators of a repeated block."""
+MIN_BLOCK_OPERATORS, MAX_BLOCK_OPERATORS = 3, 256
+"""The smallest and the largest number of operators of a repeated block."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class _Folder:
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of each scope that is directly below the scopes of all operators.
 
+        An operator in none of these scopes is returned alone, with the label "".
         Return [] if there are too many scopes, or if a scope occurs in several places, as a scope does that
         is named after a class.
         """
@@ -118,13 +119,13 @@ class _Folder:
         return [(names[a], first + a, first + b) for a, b in pairwise([*starts, len(names)])]
 
     def _by_repetition(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return (label, first, stop) of each repeat of a block, and of the operators before and after them.
+        """Return (label, first, stop) of each repeat of a block, and of the operators around the repeats.
 
         Return [] if the repeats cover less than half of the operators.
         """
         kinds, size = self.kinds[first:stop], stop - first
         best = (0, 0, 0)  # operators covered, start, operators of the block
-        for period in range(3, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
+        for period in range(MIN_BLOCK_OPERATORS, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
             start, length = _longest_run(kinds[period:] == kinds[:-period])
             covered = (length + period) // period * period
             if covered >= MIN_REPEATS * period and covered > best[0]:

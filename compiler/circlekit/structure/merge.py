@@ -133,7 +133,7 @@ class _Merger:
     def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
         """Rename inner values and called graphs of ``model`` whose names are in use.
 
-        ``taken``: the value that replaces each input.
+        ``taken``: for each input of ``model``, the value that replaces it; these values keep their names.
         """
         fixed = {*taken, *taken.values()}
         for value in model.main.values():

@@ -88,7 +88,7 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
     home: dict[Op, _Group] = {}
     for op in graph:
         backend = table.backend_of(op)
-        sources = list({id(g): g for p in _producers(op) for g in (home[p],)}.values())
+        sources = list({id(home[p]): home[p] for p in _producers(op)}.values())
         reads_input = any(v is not None and graph.is_input(v) for v in op.inputs)
         joins = len(sources) == 1 and sources[0].backend == backend
         if not joins or (reads_input and backend != table.default):
