@@ -5,43 +5,36 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from circlekit.api.models import FilePath, check_model
+from circlekit.api.quantization_choice import QuantizationChoice
 from circlekit.api.rewriting import optimize
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.interp.evaluate import Inputs
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
-from circlekit.quant.auto import TECHNIQUES, Auto
+from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
-from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.calibration.samples import Samples, checked_samples
-from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
-from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
-from circlekit.quant.mixed.raised_outputs import raise_outputs
+from circlekit.quant.mixed.mixed_precision import raise_operators
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.quantize_as_one import PREPARATION as ONE_PREPARATION
-from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
 from circlekit.quant.plan import Plan, Preparation, TensorForm
 from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
-from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
-from circlekit.quant.selection import schemes_of
-from circlekit.quant.techniques.replay import Record, replay
-from circlekit.targets.target import Target, find_target
+from circlekit.quant.quantize import make_names_distinct, preparation
+from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.quant.techniques.replay import replay
+from circlekit.targets.target import find_target
 
 INTERFACES = ("float", "integer")
 """The kinds of inputs and outputs of a quantized model."""
@@ -152,7 +145,7 @@ def quantize(
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
     given = _prepare(model, chosen, steps)
-    choice = _Choice(
+    choice = QuantizationChoice(
         scheme,
         estimator,
         dict(operators or {}),
@@ -225,122 +218,6 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     report = QuantizationReport(plan.scheme, plan, before, _summary(model))
     report.seconds = time.monotonic() - started
     return report
-
-
-@dataclass
-class _Choice:
-    """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
-
-    ``interface``: the dtypes of inputs and of outputs, None for float.  ``given``: the grids of the model.
-    ``without``: techniques that are not tried, see ``Auto``.
-    ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
-    ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
-    ``replay``.
-    """
-
-    scheme: str
-    estimator: str
-    operators: dict[str, str]
-    only: Iterable[str] | None
-    runtime: Target
-    interface: tuple[DType | None, DType | None]
-    given: Sequence[Mapping[str, TensorForm]]
-    without: Collection[str] = ()
-    find: Callable[[Model, MakeMixedPlan, Sequence[Inputs], Raised], Raised] | None = None
-    notes: list[str] = field(default_factory=list)
-    techniques: list[Record] = field(default_factory=list)
-
-    def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
-        """Return a plan by plain rules.
-
-        ``raised``: schemes of operators that mixed precision raises; the user's own choices come first.
-        """
-        operators = {**(raised or {}), **self.operators}
-        return plan_model(
-            model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
-        )
-
-    def collected(self, model: Model, samples: Sequence[Sequence[Array]]) -> Calibration:
-        """Return the calibration of ``model`` on ``samples`` that the estimator needs."""
-        return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
-
-    def mix(
-        self,
-        model: Model,
-        samples: Sequence[Sequence[Array]],
-        calibration: Calibration | None,
-        is_auto: bool,
-    ) -> None:
-        """Choose the operators to raise, and add them to ``operators``.
-
-        ``is_auto``: also raise operators for which the user did not ask, where that helps.
-        """
-        ranges = ranges_of(model, calibration or self.collected(model, samples), self.estimator)
-
-        def make_plan(schemes: Mapping[str, str]) -> Plan:
-            """Return a plan with these schemes and float inputs and outputs."""
-            plan = self.plan(model, ranges, schemes)
-            plan.inputs = plan.outputs = None  # the samples with which plans are compared are float
-            return plan
-
-        raised = Raised()
-        if is_auto and self.find is None:
-            raised = raise_patterns(model, make_plan, samples)
-        if is_auto and find_scheme(self.scheme) is SCHEMES["int8"] and self.interface[1] is None:
-            raised = raise_outputs(model, make_plan, samples, raised)
-        if self.find is not None:
-            raised = self.find(model, make_plan, samples, raised)
-        self.operators = {**raised.schemes, **self.operators}
-        self.notes += raised.notes
-
-    def quantize(
-        self,
-        model: Model,
-        scheme: Scheme,
-        samples: Sequence[Sequence[Array]] | None,
-        calibration: Calibration | None,
-        seconds: float,
-    ) -> Plan:
-        """Quantize the prepared ``model`` in place and return the plan.
-
-        ``seconds``: about the time for trying techniques; 0: plain rules decide.
-        """
-        has_grids = any(self.given)
-        is_open = (
-            scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
-        )
-        is_auto = bool(seconds) and samples is not None and is_open
-        may_raise = scheme.arithmetic is Arithmetic.INTEGERS and "raising" not in self.without
-        raises_more = is_auto and may_raise and not self.operators
-        if self.find is not None or raises_more:
-            self.mix(model, samples or [], calibration, raises_more)
-        if is_auto and samples is not None:
-            search = Auto(
-                model, samples, self.plan, scheme.activations, self.estimator, seconds, self.without
-            )
-            plan = search.run()
-            self.notes += search.notes
-            self.techniques = search.techniques
-            apply(model, plan)
-            return plan
-        if samples is not None and calibration is None:
-            calibration = self.collected(model, samples)
-        if calibration is None and scheme.activations is not None and not has_grids:
-            hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
-            raise ModelError(f"{self.scheme} needs the ranges of activations: {hint}")
-        if calibration is not None:
-            require_fit(model, calibration)
-        ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
-        if scheme.follows_one:
-            schemes = schemes_of(model, self.scheme, self.operators, self.only)
-            plan = quantize_as_one(model, scheme, ranges, schemes, *self.interface)
-            self.notes += kernel_notes(model)
-            return plan
-        plan = self.plan(model, ranges)
-        apply(model, plan)
-        if has_grids:
-            remove_idle_bounds(model)
-        return plan
 
 
 def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
