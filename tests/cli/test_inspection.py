@@ -135,6 +135,15 @@ def test_summary_as_json(circle: str, capsys: Output) -> None:
     assert (tree["parameters"], tree["macs"], tree["operator_count"], tree["constants"]) == (57, 324, 6, 2)
 
 
+def test_graphs_are_listed_if_there_are_several(tmp_path: Path, capsys: Output) -> None:
+    one = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) }\n"
+    for text, expected in ((one, None), (one + one.replace("main", "other"), "main (1), other (1)")):
+        (tmp_path / "net.ck").write_text(text)
+        assert inspection.circle_inspect([str(tmp_path / "net.ck")]) == 0
+        lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+        assert [line[1] for line in lines if line[:1] == ["graphs"]] == ([expected] if expected else [])
+
+
 def test_summary_of_an_invalid_model(tmp_path: Path, capsys: Output) -> None:
     """Its cost cannot be computed from shapes that are wrong; there is the fault in place of the cost."""
     text = "graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }"

@@ -240,3 +240,12 @@ def test_wrong_part_files(
     assert capsys.readouterr().err.startswith("ERROR: ")
     assert sorted(tmp_path.iterdir()) == before
     assert circle_partitioner(["--part_file", "net.part"]) == 1
+
+
+@pytest.mark.parametrize(("backend", "count"), [("npu", 2), ("cpu", 1)])
+def test_an_operator_that_reads_an_input_begins_a_part_of_another_backend(backend: str, count: int) -> None:
+    """ONE's rule: %b reads %x, and so does not join %a, unless the backend is the default."""
+    text = "graph main(%x: f32[2]) -> %y {\n%a = Relu(%x)\n%b = Add(%a, %x)\n%y = Neg(%b)\n}"
+    table = table_of(dict.fromkeys(("RELU", "ADD", "NEG"), backend))
+    divided = circlekit.partition(circlekit.parse(text), table)
+    assert [len(part.model.main) for part in divided.parts] == ([1, 2] if count == 2 else [3])

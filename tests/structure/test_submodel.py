@@ -164,10 +164,11 @@ def test_models_with_other_names_are_connected() -> None:
     assert len(circlekit.merge([head, tail]).main.inputs) == 2  # nothing connects them
 
 
-def test_a_merged_model_has_the_format_of_the_first() -> None:
+def test_a_merged_model_has_format_and_name_of_the_first() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     head.format = "tflite"
-    assert circlekit.merge([head, tail], {"x": "out"}).format == "tflite"
+    merged = circlekit.merge([head, tail], {"x": "out"})
+    assert (merged.format, merged.main.name) == ("tflite", "head")
     assert circlekit.merge([tail, head], {"x": "out"}).format == tail.format != "tflite"
 
 

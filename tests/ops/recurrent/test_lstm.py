@@ -233,3 +233,19 @@ def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
     values[absent] = None
     with pytest.raises(ShapeError, match="a basic LSTM: expected input, last output, weights and cell state"):
         Lstm(*values, kernel_type=LSTMKernelType.BASIC)
+
+
+@pytest.mark.parametrize(
+    ("shape", "time_major", "is_one_step"),
+    [
+        ((1, 6, 5), False, False),
+        ((6, 1, 5), False, True),
+        ((1, 6, 5), True, True),
+        ((6, 1, 5), True, False),
+        (None, False, False),
+    ],
+)
+def test_a_sequence_of_one_step(shape: tuple[int, ...] | None, time_major: bool, is_one_step: bool) -> None:
+    rest = operands(Maker(3), frozenset(), 5, 8, 1)
+    op = UnidirectionalSequenceLstm(Value("x", f32, shape), *rest, act=Activation.TANH, time_major=time_major)
+    assert op.is_one_step is is_one_step
