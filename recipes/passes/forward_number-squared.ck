@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: channels of it are also read elsewhere
+# Refused: its channels are also read elsewhere
 
 graph main(%x: f32[2,5,4]) -> %y {
   %w = const f32[4,4] gaussian(0, 0.3)
@@ -12,5 +12,5 @@ graph main(%x: f32[2,5,4]) -> %y {
 rules {
   passes(forward_number)
   unchanged()
-  refused("channels of it are also read elsewhere")
+  refused("its channels are also read elsewhere")
 }

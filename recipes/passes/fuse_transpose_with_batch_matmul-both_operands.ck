@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: is also the left operand, which would keep its Transpose
+# Refused: %t: expected a perm that swaps the last two axes alone, got [0, 2, 3, 1]
+# The rule for rows refuses, too: the left operand would keep the Transpose.
 
 graph main(%x: f32[3,3,2,3]) -> %z {
   %t = Transpose(%x, [0, 2, 3, 1])
@@ -9,5 +10,5 @@ graph main(%x: f32[3,3,2,3]) -> %z {
 rules {
   passes(fuse_transpose_with_batch_matmul)
   unchanged()
-  refused("%t: is also the left operand")
+  refused("%t: expected a perm that swaps the last two axes alone")
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import FullyConnected
@@ -43,6 +44,15 @@ def test_scales_per_row_are_joined() -> None:
 def test_results_with_other_scales_stay() -> None:
     text = QUANTIZED.replace("i8[5,2] quant(scale: 0.5", "i8[5,2] quant(scale: 0.25")
     assert refusals(text, "join_fully_connected")[0].startswith("%p: no other layer of %x has the same")
+
+
+@pytest.mark.parametrize("name", ["join_fully_connected", "replace_non_const_fc_with_batch_matmul"])
+def test_a_layer_with_two_results_stays(name: str) -> None:
+    text = """graph main(%x: f32[2,3], %w: f32[4,3]) -> %y {
+      %y, %s = FullyConnected(%x, %w) : f32[2,4], f32[2,3]
+      %z, %r = FullyConnected(%x, %w) : f32[2,4], f32[2,3]
+    }"""
+    assert "%y: expected one result, got 2" in refusals(text, name)
 
 
 def test_a_pipeline_joins_two_layers_only_with_the_operators_behind() -> None:

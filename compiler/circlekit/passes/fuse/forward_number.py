@@ -32,7 +32,7 @@ Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
 """The layers whose weights can be multiplied."""
 
 MAX_DEPTH = 24
-"""The layer is looked for among this many operators before the factor, to limit the time."""
+"""The search for a layer ends after this many operators before the factor, to limit the time."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
 """The most elements of the result of a layer whose channels are followed through data movement."""
@@ -183,7 +183,7 @@ class _Region:
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
             if any(value not in self.ops.get(user, ()) for user in users) or self.graph.is_output(value):
-                others.append((numbers, f"%{value.name}: channels of it are also read elsewhere"))
+                others.append((numbers, f"%{value.name}: its channels are also read elsewhere"))
         if not others:
             return None, None
         known = [numbers for numbers in multiplied if numbers is not None]

@@ -57,7 +57,7 @@ class JoinFullyConnected(GraphPass):
         return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
 
     def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
-        """Join those layers in ``ops``, which read one input, that are alike; return how many were made."""
+        """Join alike layers in ``ops``, which all read one input; return the number of joined layers."""
         groups: dict[Hashable, list[FullyConnected]] = {}
         for op in ops:
             sentence = _layer_refusal(op)
@@ -81,8 +81,10 @@ class JoinFullyConnected(GraphPass):
 
 def _layer_refusal(op: FullyConnected) -> str | None:
     """Return why the constants of ``op`` cannot be joined with those of another layer; None if they can."""
-    if len(op.results) > 1 or op.weights_format is not WeightsFormat.DEFAULT:
+    if op.weights_format is not WeightsFormat.DEFAULT:
         return f"%{op.output.name}: weights_format is {op.weights_format.name}, expected DEFAULT"
+    if len(op.results) > 1:
+        return f"%{op.output.name}: expected one result, got {len(op.results)}"
     if not op.output.shape or op.output.shape[-1] is None:
         return f"%{op.output.name}: expected a known number of channels, got {op.output.type}"
     if op.input.is_variable:

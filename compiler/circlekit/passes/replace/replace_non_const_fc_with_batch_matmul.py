@@ -57,8 +57,10 @@ class ReplaceNonConstFullyConnected(GraphPass):
         other = next((v for v in floats if v.dtype is not f32), None)
         if other is not None:
             return f"%{other.name}: expected f32, got {other.dtype.short}"
-        if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
+        if op.weights_format is not WeightsFormat.DEFAULT:
             return f"{name}: expected weights of format DEFAULT, got {op.weights_format.name}"
+        if len(op.results) > 1:
+            return f"{name}: expected one result, got {len(op.results)}"
         if op.act not in (Activation.NONE, *OPERATORS):
             return f"{name}: act is {op.act.name}, for which there is no operator"
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
