@@ -36,10 +36,7 @@ class OptimizeLayout(GraphPass):
         run_bytes = 0 if context.target is None else context.target.run_bytes
         writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
-            ranks = perms_of_ranks(graph)
-            # first each permutation alone: with several, data that meets its transpose (x + x^T) has no side
-            single = [[perm] for perms in ranks if len(perms) > 1 for perm in perms]
-            changed = sum(self.sweep(writer, perms, run_bytes) for perms in (*single, *ranks))
+            changed = sum(self.sweep(writer, perms, run_bytes) for perms in perms_of_ranks(graph))
             changes += changed
             if not changed:
                 break
@@ -48,17 +45,27 @@ class OptimizeLayout(GraphPass):
                 self.explain(graph, perms, context)
         return changes
 
-    def sweep(self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0) -> int:
+    def sweep(
+        self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0, again: bool = False
+    ) -> int:
         """Choose layouts around transposes by ``perms``, which have one rank.
 
-        Return the number of changed operators, transposes included.  ``run_bytes``: as for RegionFinder.
+        If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone before they
+        are chosen for all; ``again``: this has been done.  Return the number of changed operators, transposes
+        included.  ``run_bytes``: as for RegionFinder.
         """
         graph = writer.graph
         epoch, moved, changes = graph.epoch, set[Op](), 0
         collapse(graph, perms, writer)
         finder = RegionFinder(graph, perms, run_bytes)
         better = []
-        for region in finder.regions(transposes_by(graph, perms)):
+        regions = list(finder.regions(transposes_by(graph, perms)))
+        if finder.is_frustrated and not again and len(perms) > 1:
+            expand(graph, moved)
+            graph.epoch = epoch
+            changes = sum(self.sweep(writer, [perm], run_bytes) for perm in perms)
+            return changes + self.sweep(writer, perms, run_bytes, again=True)
+        for region in regions:
             labels = improved_labels(finder, region)
             if labels is not None:
                 better.append((region, labels))

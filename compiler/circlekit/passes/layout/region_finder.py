@@ -37,6 +37,7 @@ class RegionFinder:
     ``sides``: the side of every value found so far.  ``variables``: the variables found so far, by operator.
     ``fixed``: why an operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer;
     None stands for the producer of inputs.
+    ``is_frustrated``: whether values were found that must be on two sides at once.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class RegionFinder:
         self.sides: dict[Value, int] = {}
         self.variables: dict[Op, Variable] = {}
         self.fixed: dict[Op, str] = {}
+        self.is_frustrated = False
         self.ops_after: dict[Op | None, int] = {}
         count = 0
         for op in reversed(graph.ops):
@@ -140,7 +142,10 @@ class RegionFinder:
         """Give a side to the operand or the result of ``op``, whichever has none yet; return this value."""
         source, result = op.input, op.output
         if source in self.sides and result in self.sides:  # it may work on other axes as a variable
-            return self.visit(region, op, self.sides[source]) if self.source_of(op) is None else []
+            if self.source_of(op) is not None:
+                return []
+            self.is_frustrated = True
+            return self.visit(region, op, self.sides[source])
         known, other = (source, result) if source in self.sides else (result, source)
         axes = self.orders[self.sides[known]]
         perms = [perm if known is source else inverse(perm) for perm in self.perms_of(op)]
@@ -262,6 +267,7 @@ class RegionFinder:
         values = [*(op.inputs[i] for i in sorted(operands)), *op.results]
         data = [value for value in values if value is not None and self.has_side(value)]
         if any(self.sides.get(value, side) != side for value in data):
+            self.is_frustrated = True
             return f"{kind} reads data in both layouts"
         perms = self.perms if self.most_sides > 2 else (self.perm(side, 1 - side),)
         obstacles = []
