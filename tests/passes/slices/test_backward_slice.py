@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 MOVED = {
     "broadcast constants": (
@@ -167,3 +167,17 @@ STAY = {
 def test_slices_stay(body: str, sentence: str) -> None:
     outputs = "%y, %v" if "%v =" in body else "%y"
     check_pass(model(body, outputs), "backward_slice", refused=sentence)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "call", "cut"),
+    [
+        ("%d: f32[?,5], %x: f32[2,4,5]", "Mul(%d, %x)", "[0, 1, 0], [2, 2, 5]"),
+        ("%d: f32[?,4,5], %x: f32[3,5,4]", "BatchMatMul(%d, %x)", "[1, 0, 0], [1, 4, 4]"),
+    ],
+    ids=["elementwise", "batches"],
+)
+def test_slices_stay_behind_an_operand_that_may_be_broadcast(inputs: str, call: str, cut: str) -> None:
+    text = f"graph main({inputs}) -> %y {{ %a = {call} %y = Slice(%a, {cut}) }}"
+    axis = "1" if call.startswith("Mul") else "0"
+    check_refusal(text, "backward_slice", f"does not compute each index of axis {axis} alone")

@@ -83,11 +83,21 @@ def _axes(op: Op, axis: int) -> dict[int, int] | None:
 @_axes.register(PRelu)
 @_axes.register(Selection)
 def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
+    return _broadcast_axes(op, axis, op.inputs)
+
+
+def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
+    """Return the axes of ``operands``, which broadcast to the result of ``op``.
+
+    Return None if it is not known whether an operand is broadcast along ``axis``.
+    """
     found, rank = {}, op.output.rank or 0
-    for index, value in enumerate(op.inputs):
+    for index, value in enumerate(operands):
         if value is None or value.shape is None:
             return None
         own = axis - rank + len(value.shape)
+        if own >= 0 and value.shape[own] is None:
+            return None
         if own >= 0 and value.shape[own] != 1:
             found[index] = own
     return found
@@ -128,8 +138,7 @@ def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
         return {0: len(op.x.shape) - (1 if op.adj_x else 2)}
     if from_end == -1:
         return {1: len(op.y.shape) - (2 if op.adj_y else 1)}
-    owns = [(index, from_end + len(shape), shape) for index, shape in enumerate((op.x.shape, op.y.shape))]
-    return {index: own for index, own, shape in owns if own >= 0 and shape[own] != 1}
+    return _broadcast_axes(op, axis, (op.x, op.y))
 
 
 @_axes.register
