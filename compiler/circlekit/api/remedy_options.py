@@ -29,8 +29,8 @@ RANGE = (0.5, 1.0)
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings`` about ``target``, where those without a remedy get one.
 
-    The remedy names each of these that helps: known shapes, a quantization scheme in which the target has the
-    operator, and other runtimes that run the operator as it is.  It always says what to export instead.
+    The remedy names what helps: known shapes, a quantization scheme in which the target has the operator, or
+    other runtimes that run the operator as it is.  It always says what to export instead.
     """
     graphs = {graph.name: graph for graph in model.graphs}
     return [

@@ -51,8 +51,9 @@ Operators such as MAXIMUM or SOFTMAX give the same result for any other number t
 class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
-    ``target``, ``given``: the arguments of ``choose``; ``given`` has also the forms that follow from it.
-    ``ranges``: (min, max) by name of the tensor; that of a given form replaces the observed range.
+    ``target``: the argument of ``choose``.  ``given``: the argument of ``choose``, and the forms that follow
+    from the given ones (see ``with_followed``).
+    ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one.
     ``rounded``: the given forms that were used in training (``TensorForm.rounds``), by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
@@ -102,7 +103,7 @@ class TensorForms:
         form = self.own_form(value, scheme)
         if stored is None and (value.name not in self.rounded or form.rounds):
             self.tensors[value] = form
-        else:  # the stored form, or the one to which it is rounded, has another dtype
+        else:  # the tensor is stored in, or will be rounded to, a form that does not fit the scheme
             self.operand_forms[op][index] = form
         return form
 
@@ -152,10 +153,10 @@ class TensorForms:
     def _mask_of(self, value: Value) -> float | None:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
-        ``value`` has a mask if its users ignore numbers far below the others (``mask_distance`` of their
-        rules), and if its producer adds or selects such numbers: elements of a constant, or a tensor whose
-        range is INFINITE_FACTOR times as large as that of the other operand.  Numbers below the returned end
-        are masks; they may all be stored as the lowest integer.
+        ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
+        and if the producer adds or selects such numbers.  They are elements of a constant, or the lowest
+        numbers of an operand whose range is INFINITE_FACTOR times as large as that of the other operand.
+        Numbers below the returned end are masks; they may all be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
@@ -175,7 +176,7 @@ class TensorForms:
         numbers = np.concatenate([np.array(masks), *constants])
         is_mask = numbers < least - distance - (most - least)  # low enough for the users to ignore them
         kept = numbers[~is_mask]
-        # the largest result is that of an addition, up to rounding
+        # a sum is at most the sum of the largest operands; 1 % is allowed for rounding
         is_sum = self.ranges[value.name][1] <= 1.01 * most + kept.max(initial=0)
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
@@ -256,7 +257,7 @@ class TensorForms:
         return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of the float operands of ``op`` without constant weights, biases and states."""
+        """Return the indices of the float operands of ``op``, except constant weights, biases and states."""
         rule = self.rule_of(op)
         others = biases_of(op) | set(indices_of(op, rule.states))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))

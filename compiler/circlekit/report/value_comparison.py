@@ -48,8 +48,9 @@ class ValueComparison:
 
     ``outputs``: the differences of outputs.  ``layers``: those of results whose name is in both models, on
     one set of inputs, in the order of the second model.
-    ``verdict``: a sentence with the largest difference of equal outputs, or the output that differs, or the
-    reason why outputs were not compared.
+    ``verdict``: a text.  If the outputs are equal within their tolerances, it has the largest difference;
+    else it names the output, or the part of the interface, that differs.  For a quantized form it has the
+    SQNR.  If outputs were not compared, it says why.
     ``is_equal``: whether the outputs are equal; for a float model and its quantized form, whether the error
     is small; None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
@@ -68,8 +69,9 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
     """Compare two models on ``records``; None: on seeded normal, boundary and zero inputs.
 
     Layers are compared on the first record, by default the normal inputs.
-    A float model and its quantized form are compared as real numbers; the second model gets the quantized
-    inputs of the first.  If a model cannot be run, no error is raised; the verdict says so.
+    A float model and its quantized form are compared as real numbers; the second model gets the inputs of
+    the first, quantized where it takes integers.  If a model cannot be run, no error is raised; the verdict
+    says so.
     """
     try:
         judge = Judge(before, after, records, with_layers=True) if is_quantized_form(before, after) else None

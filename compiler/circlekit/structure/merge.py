@@ -66,7 +66,7 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
         for source in sources(model):
             if source not in ordered[:index]:
                 raise ModelError(
-                    "the models read from each other in a circle: expected an order to run them in"
+                    "the models read from each other in a circle, so there is no order in which they can run"
                 )
     return ordered
 

@@ -232,7 +232,10 @@ WALLS = {
         "%a = Mean(%m, %i) {keep_dims: true} %z = Mul(%m, %a)",
         "Mean cannot work on permuted axes",
     ),
-    "both orders": ("%z = Add(%m, %n)", "%m: operators need its operand and its result in one layout"),
+    "both orders": (
+        "%z = Add(%m, %n)",
+        "%m: other operators need the operand and the result of this Transpose in one layout",
+    ),
 }
 
 

@@ -76,7 +76,7 @@ def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], l
 
 
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
-    """Return the padding that gives the slice from ``first`` on, of size ``out``; None if neither does."""
+    """Return the padding (SAME or VALID) that gives the slice of size ``out`` from ``first`` on, or None."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(
@@ -95,8 +95,9 @@ def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
 def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
     """Return whether a TRANSPOSE_CONV from ``rows`` to ``out`` rows with padding ``new`` is possible.
 
-    Either a CONV_2D of the output has ``rows`` rows, or the old padding is VALID and every input row still
-    reaches the output.  LiteRT allows only the first case: FitTransposeConv restores the slice for .tflite.
+    It is if a CONV_2D over ``out`` rows has ``rows`` windows, or if the padding ``old`` is VALID and every
+    input row still reaches the output.  LiteRT accepts only the first case; in the second case,
+    FitTransposeConv makes a slice again for it.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True
@@ -107,8 +108,9 @@ class FusePixelShuffle(Rewrite):
     """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
     Element (i, j) of a block of channel c comes from channel (c, i, j) in PyTorch, but from (i, j, c) in
-    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter has all I
-    channels of x: with groups, each output channel must stay in its group.
+    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter must
+    have all I channels of x, so that there are no groups: the permutation could move an output channel to
+    another group.
     """
 
     name = "fuse_pixel_shuffle"

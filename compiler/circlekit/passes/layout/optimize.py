@@ -17,7 +17,11 @@ from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
-"""The most sweeps over all ranks; an operator that regroups axes may change in the sweeps of two ranks."""
+"""How often all ranks are swept at most.
+
+Once may not be enough: an operator that regroups axes, such as a Reshape from rank 4 to rank 5, may change in
+the sweeps of both ranks.
+"""
 
 
 class OptimizeLayout(GraphPass):
@@ -86,7 +90,8 @@ class OptimizeLayout(GraphPass):
         finder = RegionFinder(graph, perms)
         for region in finder.regions(transposes_by(graph, perms)):
             for op in (v.op for v in region.variables if isinstance(v.op, Transpose)):
-                sentence = f"%{op.output.name}: operators need its operand and its result in one layout"
+                need = "other operators need the operand and the result of this Transpose in one layout"
+                sentence = f"%{op.output.name}: {need}"
                 context.refuse(self.name, op, sentence)
             for tensor in region.tensors if any(t.moves for t in region.tensors) else ():
                 root, move = tensor.root, tensor.moves[0] if tensor.moves else None
@@ -135,5 +140,7 @@ def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     if cost[:2] == current[:2] and any(
         isinstance(v.op, MovementOp | Transpose) and labels[v.number] != v.side for v in region.variables
     ):
-        return None  # a transpose and a chain would only change places, and change back in the next sweep
+        # equal bytes and moves: a transpose and a chain of data movement (a MovementOp) would only change
+        # places, and change back in the next sweep
+        return None
     return labels if cost.improves_on(current) else None
