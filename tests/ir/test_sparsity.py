@@ -64,7 +64,7 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
             sparsity(dense(1), dense(2), dense(2), blocks=[0, 0]),
             (2,),
             4,
-            "the sparsity has blocks along [0, 0], expected one per axis of rank 1",
+            "the sparsity has blocks along [0, 0], expected different axes of rank 1",
         ),
         (
             sparsity(dense(1), dense(2), blocks=[0]),
@@ -83,7 +83,7 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
             sparsity(csr([0, 3], [0, 1])),
             (3,),
             3,
-            "has 2 indices, expected the 3 of its segments",
+            "has 2 indices, but its segments end at 3",
         ),
         (
             sparsity(dense(1), csr([0, 1], [2]), dense(4), blocks=[1]),

@@ -30,7 +30,7 @@ def type_of(tensor: Tree) -> str | int:
 
 
 def element_of(tensor: Tree) -> np.dtype[np.generic] | None:
-    """Return the dtype of stored elements, of offsets for strings; None for packed and unknown types."""
+    """Return the dtype of stored elements (for strings: of offsets); None for packed and unknown types."""
     if type_of(tensor) == "STRING":
         return np.dtype(np.int32)
     dtype = DType.__members__.get(str(type_of(tensor)))

@@ -28,13 +28,19 @@ FACTOR = 8.0
 """The allowed deviation of a float output is this multiple of the largest deviation in these runs."""
 
 SUMS = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE", "ADD_N"})
-"""Elementwise operators that add.  Their small results may be cancelled sums, with errors of large terms."""
+"""Elementwise operators that add.
+
+If large terms cancel, the result is small, but its error is in proportion to the terms.
+"""
 
 OF_ONE_ELEMENT = frozenset({
     "CAST", "DEQUANTIZE", "FAKE_QUANT", "FILL", "MAX_POOL_2D", "PAD", "PADV2", "PRELU", "REDUCE_MAX",
     "REDUCE_MIN", "SELECT", "SELECT_V2",
 })  # fmt: skip
-"""Operators that compute or choose each result from one element, without a trait that says so."""
+"""Other operators that compute or choose each element of a result from one element of an operand.
+
+Unlike elementwise operators and data movement, they have no trait that says so.
+"""
 
 
 @dataclass

@@ -90,7 +90,7 @@ class Command:
             return _flush_stdout(code)
         except SystemExit as exit:
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # an error without a file name is one of the standard output
+        except OSError as error:  # without a file name: writing to the standard output failed
             if error.filename is None:
                 return _report_stdout(error)
             return self._report(error, verbose)
@@ -131,7 +131,7 @@ def _report_stdout(error: OSError) -> int:
 def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the result of ``work`` for each path.
 
-    An error is raised if there is only one path.  Of several paths, one that fails has the result
+    If there is only one path, its error is raised.  Of several paths, one that fails has the result
     ``{"file": path, "error": message}``; its error is printed, and the work goes on with the next path.
     """
 

@@ -32,7 +32,7 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
         expected = f"a permutation of 0 to {rank + len(block_map) - 1}, with one level each"
         return f"the sparsity has traversal order {order[:16]} and {len(levels)} levels, expected {expected}"
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
-        return f"the sparsity has blocks along {block_map[:16]}, expected one per axis of rank {rank}"
+        return f"the sparsity has blocks along {block_map[:16]}, expected different axes of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
     sizes = [*shape, *blocks]
     for axis, block in zip(block_map, blocks, strict=True):
@@ -68,7 +68,7 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
         return f"has {len(segments)} segments, expected {above + 1} ascending ones from 0"
     count = int(segments[-1])
     if count > len(indices):
-        return f"has {len(indices)} indices, expected the {count} of its segments"
+        return f"has {len(indices)} indices, but its segments end at {count}"
     if count and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         return f"has indices from {indices.min()} to {indices.max()}, expected 0 <= index < {size}"
     return count

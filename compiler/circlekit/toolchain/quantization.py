@@ -95,7 +95,8 @@ QUANTIZER, PREFIX = "circle-quantizer", "circle_quantizer"
 def _record(invocation: Invocation, session: Session, model: Model | None, source: str, target: str) -> Model:
     """Record the ranges of the tensors of ``model`` as record-minmax does; return the model.
 
-    ``model``: None: read it from the file ``source``.  ``target``: the intermediate file for the result.
+    If ``model`` is None, it is read from the file ``source``.  ``target``: the intermediate file for the
+    result.
     """
     values = invocation.values
     words = invocation.flags(

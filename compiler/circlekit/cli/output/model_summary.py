@@ -26,7 +26,7 @@ UNBROKEN_SPACE = "\xa0"
 
 
 def summary_of(path: str) -> dict[str, Any]:
-    """Return the summary of the model file, or the model as text, at ``path``, as JSON types."""
+    """Return the summary of a model as JSON types; ``path``: the model file, or a text file with a model."""
     model, content = read(path)
     size = None if content is None else len(content)
     fault = None
@@ -63,14 +63,14 @@ def summary_of(path: str) -> dict[str, Any]:
 
 
 def _values(ops: Any) -> Iterator[Value]:
-    """Yield the operands of ``ops`` that are given."""
+    """Yield the operands of ``ops``, without absent ones."""
     return (value for op in ops for value in op.inputs if value is not None)
 
 
 def _counts(model: Model, custom: bool) -> dict[str, int]:
     """Return the number of opaque operators of each kind, the most frequent kind first.
 
-    ``custom``: whether to count custom operators, by their custom code, or the others, by their code.
+    With ``custom``, count custom operators by their custom code; without it, all others by their code.
     """
     opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
     return dict(Counter(str(op.custom_code) if custom else op.code for op in opaque).most_common())

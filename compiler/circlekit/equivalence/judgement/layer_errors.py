@@ -146,12 +146,12 @@ class LayerErrors:
                 return None
         try:
             return evaluate(op, operands)[reference.result_index]
-        except CirclekitError:  # an operator that runs other graphs, or has no operand
+        except CirclekitError:  # it calls other graphs, has no kernel, or fails on these operands
             return None
 
 
 MIN_RESCALING = 1.5
-"""The least factor between the two models' numbers of a channel, on average, that counts as rescaling."""
+"""Factors of channels below this and above 1 / this are near 1: they do not count as rescaling."""
 
 
 def unscaled(reference: Array, result: Array) -> Array:

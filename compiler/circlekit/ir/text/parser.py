@@ -3,7 +3,8 @@
 
 The text need not be trusted: the parser opens no file and keeps to the memory limit.  If the text leaves out
 the type of a result, or its dtype or shape, it is inferred.  A text without a ``model`` line is a circle
-model.  The names of graph and value seed a filler, so the name of the file has no effect on constants.
+model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names of its graph and value,
+so the name of the file has no effect on constants.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Bitcast(Op, code="BITCAST"):
     """The bytes of the input, read as elements of the dtype of the declared result.
 
     If the new elements are smaller, the result has an additional last axis.  If they are larger, the last
-    axis is removed; it must have the elements of one new element.
+    axis is removed; its elements must together have the bytes of one new element.
     """
 
     input = operand(*NUMBERS, boolean, *COMPLEX)
@@ -76,9 +76,9 @@ class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
 
 
 class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
-    """For each element, the number of ``boundaries`` up to it.
+    """For each element, the number of ``boundaries`` that are less than or equal to it.
 
-    A boundary that equals the element counts.  The boundaries must be in ascending order.
+    The boundaries must be in ascending order.
     """
 
     input = operand(f32, f64, i32, i64)

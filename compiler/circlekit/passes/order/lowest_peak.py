@@ -17,10 +17,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 EXACT_TRIALS = 200_000
-"""How many operators the exact search tries at the end of a path before it gives up: about a second."""
+"""The exact search gives up after it has tried this many operators as the next of a path: about a second."""
 
 BEAM_TRIALS = 100_000
-"""How many operators the bounded search tries, about equally many in each step of the order."""
+"""About how many operators the bounded search tries in total; each step of the order gets an equal share."""
 
 BEAM_WIDTH = 64
 """The most sets that the bounded search keeps after a step."""
@@ -71,7 +71,7 @@ class OrderSearch:
 
     ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: only orders
     with a peak below this number of bytes are wanted.
-    ``_floor``: a number of bytes that no peak is below: kept inputs are always live, and the buffers that an
+    ``_floor``: a lower bound of the peak of every order: kept inputs are always live, and the buffers that an
     operator touches are live while it runs.  ``_shrinking``: the set of operators that can release at least
     as many bytes as they create.
     """
@@ -181,11 +181,12 @@ class OrderSearch:
                 yield self._without_choice(self._after(step, index))
 
     def _without_choice(self, step: Step) -> Step:
-        """Return the step after all operators that are best run at once: those that cost no bytes.
+        """Return the step after all operators that are best run immediately: those that cost no bytes.
 
-        They release at least as many bytes as they create, and raise neither the peak nor the floor.  In any
-        order that follows, such an operator can be moved to the beginning.  It releases the fewest bytes
-        there, but even then never more bytes are live than in the old order.
+        Such an operator releases at least as many bytes as it creates, and while it runs, no more bytes are
+        live than the peak so far or the floor.  In any order that follows, it can be moved to the beginning.
+        There it may release fewer bytes than at its old place, because other users of its operands have not
+        run yet; but it still releases as many as it creates, so the peak of the order does not rise.
         """
         is_changed = True
         while is_changed:

@@ -54,8 +54,8 @@ def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None 
 
     An average is ``sum(decay**age * extreme) / sum(decay**age)`` over the samples, where the last sample has
     the age 0, the one before the age 1, and so on.
-    ``start``: an initial range.  With it, each sample changes an average a, which begins with an end of
-    ``start``, to ``a * decay + extreme * (1 - decay)``.
+    ``start``: an initial range.  With it, an average a begins with an end of ``start``, and each sample
+    changes it to ``a * decay + extreme * (1 - decay)``.
     Source: ``MovingAvgQuantize`` of contrib.quantize, with ``zero_debias`` of ``assign_moving_average``.
     """
     if not 0 <= decay < 1:
@@ -207,8 +207,9 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
     """Return the range [-s, s] with the least KL divergence, limited to the observed range.
 
     Up to 200 candidates for s are compared: ends of bins of the histogram of magnitudes, from bin ``levels``
-    on.  The divergence is that of the histogram, in which numbers beyond s count in the last bin, from the
-    same histogram merged to ``levels`` bins.  Source: Migacz, "8-bit Inference with TensorRT".
+    on.  The divergence is KL(P || Q) of two histograms of the magnitudes up to s: in P, the last bin also
+    counts the numbers beyond s; Q is merged to ``levels`` bins.
+    Source: Migacz, "8-bit Inference with TensorRT".
     """
     histogram, (low, high) = _histogram(statistics).including_zero(), _with_zero(min_max(statistics))
     bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
@@ -222,7 +223,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 def _divergence(counts: Array, end: int, levels: int) -> float:
     """Return the KL divergence of ``counts[:end]`` from the same numbers in ``levels`` bins.
 
-    Numbers from bin ``end`` on count in the last bin.
+    The numbers from bin ``end`` on are added to the last bin of ``counts[:end]``, but not to the merged bins.
     """
     wanted = counts[:end].copy()
     level = np.arange(end) * levels // end if end > levels else np.arange(end)

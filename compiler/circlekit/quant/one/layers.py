@@ -97,7 +97,7 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
 def weight_parameters(
     data: Array, axis: int | None, dtype: DType, smallest_scale: Array | float = 0.0
 ) -> Parameters:
-    """Return the parameters with which weights cover the range of their elements ``data``.
+    """Return the parameters for the weights ``data``, chosen to cover the range of the elements.
 
     The arrays in the result broadcast with ``data``.  ``axis``: the axis of the channels; None: one scale.
     ``smallest_scale``: a lower limit of the scales.  Raise ShapeError for weights without elements.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a model that onnx2tf made the inputs and outputs of the ONNX model, and check its values."""
+"""Restore the inputs and outputs of the ONNX model in the result of onnx2tf, and check its values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     """Give the results of operators the names of the ONNX nodes with the same values, as onnx2circle does.
 
     If the converter fused a node with its reader, the result gets both names: ``conv;relu``.
-    ``record``: see ``restore_interface``.  ``inputs``: the inputs in it, in the order of the model's inputs.
+    ``record``: see ``restore_interface``.  ``inputs``: the arrays of the inputs in ``record``, in order.
     """
     nodes, prints = [str(name) for name in record["nodes"]], record["fingerprints"]
     readers = {str(operand): index for index, operand in enumerate(record["operands"])}
@@ -100,7 +100,7 @@ def _fingerprint(array: Array) -> list[float]:
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
     """Return the input of ``model`` for the input ``name`` of the ONNX model.
 
-    It is found by its name, or else by the shape of ``array``, the value of the input, or else by ``index``.
+    It is found by its name, or else by its shape, which is that of ``array``, or else by ``index``.
     """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})
