@@ -81,8 +81,8 @@ class QuantizationRule:
     ``attributes``: the attributes, with values, that a quantized operator must have.
     ``least_step``: by dtype, the least scale of the result divided by the largest scale of an operand; the
     kernel's last multiplier must be below 1.
-    ``scales_below``: the bound below which the scales of all operands must be; otherwise the kernel ends the
-    process.
+    ``scales_below``: the bound below which the scales of all operands must be; otherwise the kernel gives
+    wrong results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of
     about 0.  Masks such as -inf are stored as numbers at this distance.
     """

@@ -30,7 +30,8 @@ class Comparison(Binary, versions={i8: 2}):
     """Base class of comparisons, which give one bool for each pair of elements.
 
     Quantized data are compared as real numbers, rounded to multiples of 1/256.  LiteRT assumes scales below
-    1; for a larger scale its results are wrong, and this kernel gives the same wrong results.
+    1.  It ends the process for a scale of 1.  For a larger scale its results are wrong, and this kernel gives
+    the same wrong results.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"), scales_below=1.0)
