@@ -23,12 +23,12 @@ from circlekit.ops.dimensions import unknown_dims
 
 
 def plain_data(value: Value) -> Array | None:
-    """Return the elements of a constant; None if ``value`` is none, or is packed, sparse or compressed."""
+    """Return the elements of a constant; None if it is packed, sparse or compressed, or for other values."""
     return value.data if value.is_plain else None
 
 
 def static_int_vector(value: Value | None) -> list[int] | None:
-    """Return the elements of a constant integer operand as a flat list; None if it is no such operand."""
+    """Return the elements of a constant of integers as a flat list; None if ``plain_data`` has none."""
     if value is None or not value.dtype.is_integer:
         return None
     data = plain_data(value)
@@ -164,8 +164,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     """Return the dense array of a sparse constant; elements that are not stored are 0.
 
     ``stored``: the stored elements.  ``shape``: the shape of the array.  ``sparsity``: the schema's
-    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``.  Axes
-    inside of blocks have the numbers from the rank on.  A node is an index along the axis of its level.
+    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``.  The axes
+    inside of blocks are numbered from the rank on.  A node stands for an index along the axis of its level.
     Below each parent, a dense level has a node for every index, and a compressed level has a node for each
     index that it lists.  The nodes of the last level are the stored elements.  Raise ModelError if the levels
     do not fit the shape or each other.
@@ -184,7 +184,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     levels = sparsity["dim_metadata"]
     rank = len(shape)
     position = np.zeros(1, np.int64)  # the position of the root
-    coordinates: dict[int, Array] = {}  # by axis, for each node of the level: its index, or its ancestor's
+    # for each axis up to this level, one index per node of the level: its own, or that of its ancestor
+    coordinates: dict[int, Array] = {}
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
@@ -197,7 +198,9 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Array, Array, Array]:
-    """Return for each node of ``level``: number of its parent, its position, index along the axis.
+    """Return three arrays with one number per node of ``level``: its parent, its position, its index.
+
+    The number of a parent counts from 0 in the level above.  The index is along the axis of the level.
 
     ``parent_position``: the positions of the parents.  In a compressed level, the position of a node is its
     index in the list of the level.  In a dense level, it is parent position * size + index.

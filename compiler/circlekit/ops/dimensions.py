@@ -70,11 +70,12 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     ``before``.  The new shape has at most one -1.  Example: from [2, 12] reshaped to [2, 3, 4], a change to
     [5, 12] gives [5, 3, 4].
 
-    ``before`` and ``result`` are divided into the shortest groups of neighboring dimensions that have equal
-    products in pairs.  If the outermost dimension of a group of ``before`` changes, the outermost dimension
-    of the same group of ``result`` changes by the same factor.  The innermost dimension is treated likewise.
-    Dimensions of 1 do not count, unless a group has no others.  ``outer``: whether a 1 that is the first
-    dimension of ``result`` counts too.  Return None if there is no such shape.
+    ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
+    possible, so that corresponding groups have equal products.  If the outermost dimension of a group of
+    ``before`` changes, the outermost dimension of the corresponding group of ``result`` changes by the same
+    factor.  The innermost dimension is treated likewise.  A dimension of 1 is never taken for the outermost
+    or innermost one, unless its group has no others.  ``outer``: whether a 1 that is the first dimension of
+    ``result`` may be its outermost one all the same.  Return None if there is no such shape.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

@@ -76,14 +76,14 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
-        """Return float32 results for dequantized float32 numbers, rounded like those in LiteRT's tables."""
+        """Return the function of dequantized float32 numbers as float32, rounded as in LiteRT's tables."""
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 
 class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
     """A function of each pair of elements of two operands that broadcast.
 
-    ``ignores_scales``: the dtypes whose quantized integers LiteRT computes like plain integers.
+    ``ignores_scales``: the dtypes of quantized data that LiteRT computes like plain integers.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES
@@ -104,6 +104,6 @@ class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
         return rounded_for(self.compute(lhs, rhs), self.output)
 
     def broadcasts_beyond_4d(self) -> bool:
-        """Return whether the operands have different shapes, one of them of more than four dimensions."""
+        """Return whether the operands have different shapes, and one has more than four dimensions."""
         ranks = [v.rank or 0 for v in (self.lhs, self.rhs)]
         return self.lhs.shape != self.rhs.shape and max(ranks) > 4

@@ -40,10 +40,10 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return both operands in one scale, as int32 without zero points, and twice the larger scale.
+    """Return both operands in a common scale, as int32 with zero point 0, and twice their larger scale.
 
-    ``x``, ``y``: the elements of the operands of ``op``.  One unit of the results is the
-    returned scale divided by 2^``bits``.
+    ``x``, ``y``: the elements of the operands of ``op``.  The common scale is the returned number divided by
+    2^``bits``.
     """
     common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
@@ -84,7 +84,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         bits = 15 if x.dtype == np.int16 else 20
         first, second, common = in_one_scale(self, x, y, bits)
         if bits == 15 and self.sign == 1 and x.shape == y.shape and follows_optimized_kernels():
-            whole = x.size // 16 * 16  # in groups of 16 they round once, not after the product and the shift
+            # in whole groups of 16 elements, the optimized kernel rounds a rescaled operand once, not twice
+            whole = x.size // 16 * 16
             for steps, a, v in ((first, x, self.lhs), (second, y, self.rhs)):
                 factor = float(scale_of(v)) / common * (1 << bits)
                 steps.reshape(-1)[:whole] = rescaled(centered(a.reshape(-1)[:whole], v), factor)
@@ -135,8 +136,8 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    If the operands are int16 and the result has 8 bits, scales are ignored: the operands count in units of
-    2^-15 and the result in units of 2^-7.
+    If the operands are int16 and the result has 8 bits, the declared scales are ignored: 2^-15 is taken as
+    the scale of the operands, and 2^-7 as the scale of the result.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)
@@ -173,7 +174,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return 2 if dtype is i8 else 1
 
     def rescale(self) -> float:
-        """Return scale of lhs * scale of rhs / scale of the output, in float32; 0 if a scale is missing."""
+        """Return scale of lhs * scale of rhs / scale of output, in float32; 0 if a scale is missing or 0."""
         values = (self.lhs, self.rhs, self.output)
         scales = [v.quantization.scale[0] for v in values if is_quantized(v) and v.quantization]
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
@@ -253,7 +254,10 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
 
 
 class AddN(Op, code="ADD_N", layout_operands=("terms",)):
-    """The sum of tensors of equal shape; after each addition, infinities become the largest numbers."""
+    """The sum of tensors of equal shape.
+
+    After each addition, infinities become the largest finite numbers.
+    """
 
     terms = variadic_operand(*NUMBERS)
 

@@ -35,7 +35,7 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 
 
 class Cast(Op, code="CAST", layout_operands=("input",)):
-    """The input converted to the dtype of the declared result, or else to ``out_data_type``.
+    """The input converted to the dtype of the result, or to ``out_data_type`` if no result is declared yet.
 
     A float becomes an integer by truncation towards zero and saturation; NaN becomes the largest integer.  An
     integer out of range wraps around.  A complex number loses its imaginary part.  Kernels hold bfloat16 as
@@ -142,7 +142,8 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         real = float(scale_of(self.input)) / float(scale_of(self.output))
         steps = np.asarray(centered(input, self.input), order="C")
         result = rescaled(steps, real)
-        if follows_optimized_kernels() and {*pair} <= {i8, u8}:  # they round halves up in whole groups of 16
+        # in whole groups of 16 elements, the optimized kernel rounds a half up
+        if follows_optimized_kernels() and {*pair} <= {i8, u8}:
             first = steps.reshape(-1)[: steps.size // 16 * 16]
             half_up = multiply_by_quantized_multiplier_half_up(first, quantize_multiplier(np.asarray(real)))
             result.reshape(-1)[: first.size] = half_up
@@ -154,7 +155,8 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         steps = np.asarray(x / scale, order="C")
         wraps = ~(np.abs(steps) < np.float32(2**31))  # true for NaN
         rounded = round_half_away(steps)
-        if follows_optimized_kernels() and not scale.ndim:  # they multiply and round to even in groups of 8
+        # in whole groups of 8, the optimized kernel multiplies by 1 / scale and rounds a half to even
+        if follows_optimized_kernels() and not scale.ndim:
             whole, flat = x.size // 8 * 8, x.reshape(-1)
             rounded.reshape(-1)[:whole] = np.rint(flat[:whole] * (np.float32(1) / scale))
             rounded.reshape(-1)[whole:] = round_half_away(flat[whole:].astype(np.float64) / scale)
@@ -191,7 +193,8 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
         exact_dtype = np.float32 if input.dtype.itemsize < 4 else np.float64
         real = (input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale
         result = np.asarray(real, np.float32, order="C")
-        if follows_optimized_kernels() and self.input.dtype in (i8, u8) and not scale.ndim:  # in groups of 8
+        # in whole groups of 8 elements, the optimized kernel subtracts the zero point after scaling
+        if follows_optimized_kernels() and self.input.dtype in (i8, u8) and not scale.ndim:
             first = input.reshape(-1)[: input.size // 8 * 8].astype(np.float32)
             result.reshape(-1)[: first.size] = first * scale + np.float32(-zero) * scale
         return result
@@ -203,9 +206,10 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
 
 class FakeQuant(Unary, code="FAKE_QUANT"):
-    """x rounded to one of 2^``num_bits`` numbers at equal distances from ``min`` to ``max``.
+    """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers, the first ``min``, the last ``max``.
 
-    These numbers are moved so that 0.0 is one of them.  With ``narrow_range`` there is one number less.
+    These numbers are then shifted so that 0.0 is one of them.  With ``narrow_range`` there is one number
+    less.
     """
 
     min: float = attribute(0.0)
@@ -224,7 +228,7 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
         return scale, np.float32(np.clip(round_half_away(low - lowest / scale), low, high))
 
     def compute(self, x: Array) -> Array:
-        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # as integers
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # as in ``grid``
         scale, zero_point = self.grid()
         first, last = (low - zero_point) * scale, (high - zero_point) * scale
         clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``

@@ -27,9 +27,9 @@ from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
 class Div(BinaryWithActivation, code="DIV"):
     """lhs / rhs.
 
-    Plain integers are rounded towards zero; rhs = 0 raises ModelError.  Quantized data are multiplied by the
-    31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale of the result, LiteRT gives
-    wrong numbers, and this kernel gives the same.
+    Quotients of plain integers are rounded towards zero; rhs = 0 raises ModelError.  Of quantized data, lhs
+    is multiplied by the 31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale of the
+    result, LiteRT gives wrong numbers, and this kernel gives the same.
     """
 
     quantization_rule = QuantizationRule(not_zero=("rhs",))
@@ -71,10 +71,10 @@ class Div(BinaryWithActivation, code="DIV"):
 
 
 def _magnitudes(value: Value) -> set[int]:
-    """Return the least and the largest magnitude of the integers of ``value``, minus its zero point.
+    """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
 
-    0 does not count.  But the least magnitude of a negative number is taken as one less, so it may be 0:
-    LiteRT counts the bits of -1 like those of 0.
+    If ``value`` is not constant, these are all integers of its dtype.  n = 0 does not count.  For the least
+    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.
     """
     zero_point = zero_point_of(value)
     if not value.is_const:

@@ -2,8 +2,8 @@
 """Random numbers from Philox streams, equal to those of LiteRT.
 
 Each operator has a stream of its own, which continues where the last run ended.  Only the lower 32 bits of a
-seed count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds.  Here they are made from the
-name of the result, so only the distribution is the same as in LiteRT.
+seed count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds; circlekit then makes a seed
+from the name of the result, so only the distribution is the same as in LiteRT.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 
@@ -143,7 +143,7 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         logits, count = args[0], int(args[1].reshape(-1)[0])
         rows = len(logits)
         padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
-        # two words per sample; LiteRT advances its stream by the same number
+        # a sample takes two words, half a counter; more counters are reserved than used, as in LiteRT
         bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)
         uniform = uniform_doubles(bits)[: rows * count].reshape(rows, count)
         is_finite = np.isfinite(logits)

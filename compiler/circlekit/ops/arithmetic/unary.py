@@ -97,7 +97,8 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # x is scale * steps, so 1 / sqrt(x) = 1 / sqrt(steps) / sqrt(scale); the first has 20 fraction bits
+        # x is scale * steps, so 1 / sqrt(x) = (1 / sqrt(steps)) / sqrt(scale); the dividend, inverse_roots,
+        # has 20 fraction bits
         steps = np.maximum(centered(x, self.input), 0)
         inverse_root = get_inv_sqrt_quantized_multiplier(steps)
         with_20_bits = QuantizedMultiplier(inverse_root.mantissa, inverse_root.shift + 20)

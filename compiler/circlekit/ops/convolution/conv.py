@@ -76,7 +76,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        # LiteRT does so for several groups and for filters with different scales
+        # LiteRT does so if there are several groups, or if the output channels have different scales
         scales = [] if self.filter.quantization is None else self.filter.quantization.scale.tolist()
         return depth != filter.shape[3] or len(set(scales)) > 1
 
@@ -102,10 +102,11 @@ class DepthwiseConv2D(
     fuses_activation=True,
     filter_layout="1HWO",
 ):
-    """Correlation of each channel of [N,H,W,I] with filters of its own, in [1,KH,KW,I * multiplier].
+    """Correlation of each channel of [N,H,W,I] with ``multiplier`` filters of its own.
 
-    The multiplier follows from the shape of the filter; the attribute ``depth_multiplier`` is ignored, as in
-    TFLite.  LiteRT has no reference kernel for int4 weights; here they are computed like int8 weights.
+    The operand ``filter`` is [1,KH,KW,I * multiplier], from which the multiplier follows; the attribute
+    ``depth_multiplier`` is ignored, as in TFLite.  LiteRT has no reference kernel for int4 weights; here they
+    are computed like int8 weights.
     """
 
     quantization_rule = QuantizationRule(weights={"filter": 3}, bias="bias")
@@ -148,8 +149,8 @@ class TransposeConv(
 
     Along each spatial axis, the product of input element i and filter tap k is added to output element i *
     stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.  Products
-    outside of ``output_shape`` are dropped.  LiteRT 2 requires that such a convolution over the output would
-    have a result of the input's size.
+    outside of ``output_shape`` are dropped.  LiteRT 2 requires that the result of such a convolution over the
+    output has the spatial size of the input.
     """
 
     quantization_rule = QuantizationRule(

@@ -120,7 +120,8 @@ class ConvolutionLayer(Op):
         return Geometry.of(data[1:-1], *numbers)
 
     def macs(self) -> int:
-        # for each output element one product per tap and input channel; if transposed, the other way round
+        # for each output element one product per tap and input channel; if transposed, for each input element
+        # one product per tap and output channel
         counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
         if filter is None or len(filter) != len(self.filter_layout):
@@ -154,7 +155,7 @@ class ConvolutionLayer(Op):
     ) -> Array:
         """Return the result of the layer.
 
-        Data and weights are both float, both quantized, or float and quantized.
+        Data and weights are both float, both quantized, or the data are float and the weights quantized.
         """
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
@@ -176,8 +177,9 @@ class ConvolutionLayer(Op):
     def output_stage(self, depth: int, filter: Array, bias: Array | None) -> OutputStage:
         """Return the function that converts the exact sums of an integer layer to its result.
 
-        The product of the scales is rounded to float32 if the data are uint8 or the weights int16.  Only
-        circle has int16 weights; with them, ONE's interpreter clamps results to -32767 or more.
+        The product of the scales of data and weights is rounded to float32 if the data are uint8 or the
+        weights int16.  Only circle has int16 weights; with them, ONE's interpreter clamps results to -32767
+        or more.
         """
         low, high = quantized_activation_range(self.act, self.output)
         if self.filter.dtype is i16:
@@ -247,7 +249,7 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
 
 
 def merged_shape(shape: Shape, inferred: Shape) -> Shape:
-    """Return ``shape`` with unknown dimensions from ``inferred``; raise ShapeError if the two disagree."""
+    """Return ``shape``, its unknown dimensions taken from ``inferred``; raise ShapeError if they disagree."""
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:

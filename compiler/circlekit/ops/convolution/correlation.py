@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Correlation of channels-last data with a filter.
 
-Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  A
-convolution adds the elements that a window reads; a transposed convolution adds a window to the elements that
-it would read.  Both loop over the taps, and make no padded copy of the data.
+Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  The
+result of a convolution for a window is the sum over the elements that the window reads, each times its tap.
+A transposed convolution has a number for each window, and adds this number times a tap to each element that
+the window would read.  Both loop over the taps, and make no padded copy of the data.
 
 In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.
 """
@@ -55,7 +56,8 @@ class Geometry(NamedTuple):
     ) -> Geometry:
         """Return the windows of a transposed convolution from data [*windows] to a result [*size].
 
-        ``before`` is the padding of a convolution over the result, even if its number of windows differs.
+        ``before`` is the padding of a convolution over the result, even if that convolution would have other
+        numbers of windows than ``windows``.
         """
         before = [0] * len(size)
         if padding is Padding.SAME:
@@ -100,8 +102,8 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
     """Return [N, *S, O], the gradient of ``correlate`` with respect to its data.
 
-    ``x``: the gradient of the windows, [N, *W, I].  ``filter``: [O, *K, I].  Products that fall into the
-    padding are dropped.
+    ``x``: the gradient with respect to the result of ``correlate``, [N, *W, I].  ``filter``: [O, *K, I].
+    Products that fall into the padding are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():

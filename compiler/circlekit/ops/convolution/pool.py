@@ -56,7 +56,8 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        if geometry.windows == (1, 1):  # with padding, the one window has all elements
+        # the slice is right with padding too: a single window that reads padding has all elements of the axis
+        if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
         out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)
@@ -172,7 +173,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
     def integer_fault(self) -> str | None:
-        """Refuse sums and products, whose integers have another scale than those of the operands."""
+        """Refuse all functions except MAXIMUM and MINIMUM: their results are not in the operands' scale."""
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None
         return f"REDUCE_WINDOW by {self.reduce_function.name} has no kernel that scales integers"

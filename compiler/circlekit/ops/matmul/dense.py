@@ -36,8 +36,8 @@ class FullyConnected(
 ):
     """``input`` times the transpose of ``weights`` [U,K], plus ``bias`` [U].
 
-    The result has the shape [size of input / K, U].  With ``keep_num_dims`` it has the shape of the input,
-    with the last dimension K replaced by U.  With shuffled int8 weights there is a second result, the
+    The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
+    input, with the last dimension K replaced by U.  With shuffled int8 weights there is a second result, the
     shuffled input.  LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed
     point.
     """
@@ -70,9 +70,9 @@ class FullyConnected(
         return TensorType(i16 if is_wide else self.input.dtype, shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return {}, as nothing changes, if the last axis stays and the result has the axes of the input.
+        """Return {} if the last axis stays and the result has the axes of the input, else None.
 
-        Otherwise return None.
+        {}: no attribute or constant has to change.
         """
         return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 
@@ -195,7 +195,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return np.asarray(np.matmul(left, right))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return {}, as nothing changes, if the last two axes stay; else None.
+        """Return {} (no attribute or constant has to change) if the last two axes stay, else None.
 
         Return None for float x and int8 y too: there the result depends on the order of the batch axes.
         """

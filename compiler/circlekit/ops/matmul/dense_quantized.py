@@ -60,7 +60,7 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
     LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  Its
-    optimized kernel does so only for an int64 bias, or if there is no bias and ``quantized_bias_type`` is
+    optimized kernel does so only if, besides, the sums are int64 and the bias or ``quantized_bias_type`` is
     int64.  ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
@@ -84,14 +84,14 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
 
 def _has_int64_bias(op: Any) -> bool:
-    """Return whether the bias is int64, or would be by the attribute ``quantized_bias_type``."""
+    """Return whether the bias is int64, or the attribute ``quantized_bias_type`` says so."""
     return i64 in (op.quantized_bias_type, op.bias.dtype if op.bias is not None else None)
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Return the result of ``quantized_dense`` for float ``x``, of which each row is quantized to 8 bits.
 
-    LiteRT gives other results for weights of -128: they are wrong.
+    For weights of -128, LiteRT's results differ from these: LiteRT's are wrong.
     """
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
@@ -200,9 +200,10 @@ def _column_zero_points(op: Any, y: Array) -> Array:
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
-    LiteRT finds the scales of a matrix by the sum of its batch indices.  So with two batch dimensions above 1
-    it uses the scales of other rows; this function does the same.  If the last batch dimension of y is 1 and
-    ``adj_x`` is false, LiteRT first merges the last batch axis of x with the rows of x.
+    LiteRT finds the row scales of a matrix of x by the sum of the matrix's batch indices.  So with two batch
+    dimensions above 1 it uses the scales of wrong rows; this function does the same.  If the last batch
+    dimension of y is 1 and ``adj_x`` is false, LiteRT first merges the last batch axis of x with the rows of
+    x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         merged = x.reshape(*x.shape[:-3], -1, x.shape[-1])

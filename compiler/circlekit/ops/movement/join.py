@@ -191,7 +191,7 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
-        """Return the sizes of the parts of a dimension of ``size``, None for unknown.
+        """Return the sizes of the parts of a dimension of ``size``, with None for each unknown size.
 
         Raise ShapeError if the dimension cannot be split.
         """

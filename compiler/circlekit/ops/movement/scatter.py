@@ -20,7 +20,8 @@ from circlekit.ops.quantization import rearranged_type
 class ScatterNd(Op, code="SCATTER_ND"):
     """Zeros of ``shape``, to which ``updates`` are added.
 
-    Each vector along the last axis of ``indices`` gives the leading indices of one slice of the updates.
+    Each vector along the last axis of ``indices`` gives the leading indices in the result at which one slice
+    of ``updates`` is added.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("updates",), symmetric=("updates", "output"))

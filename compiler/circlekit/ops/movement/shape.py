@@ -80,8 +80,8 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
         """Return the new shape that follows from the change of the operand (see the base class).
 
-        The old shape stays if all of these hold: it fits the operand; more than axis 0 of the operand
-        changed; the old shape has a -1, or the number of elements is known.
+        The old shape stays if all of these hold: it fits the changed operand; another axis of the operand
+        than axis 0 changed; the old shape has a -1, or the number of elements is known.
         """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:
@@ -111,7 +111,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
 
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
-    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] stands for all such axes."""
+    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] stands for all axes of 1."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 

@@ -22,7 +22,10 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
-    """The part of ``input`` that starts at ``begin`` and has the shape ``size``; -1 extends it to the end."""
+    """The part of ``input`` that starts at ``begin`` and has the shape ``size``.
+
+    A size of -1 means: up to the end of the axis.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -46,7 +49,7 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return sizes with which a slice that extended to the end of an axis does so again."""
+        """Return the ``size`` with which the slice reaches the end of the same axes as before."""
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         before, after = old["input"], self.input.shape
         if begin is None or size is None or before is None or after is None or len(size) != len(before):
@@ -145,7 +148,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return rearranged_type(self.input, tuple(dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
-        """Return an ``end_mask`` with which a slice that extended to the end of an axis does so again."""
+        """Return the ``end_mask`` with which the slice reaches the end of the same axes as before."""
         end, strides = static_int_vector(self.end), static_int_vector(self.strides)
         before, after = old["input"], self.input.shape
         masks = self.ellipsis_mask | self.new_axis_mask
