@@ -7,20 +7,20 @@ A table is a JSON file:
      "formats": ["tflite"], "extends": null,
      "operators": {"SUB": {"version": 5, "forms": {"f32,f32:f32": {"rank": 6}, "i8q,i8q:i8q": {}}}}}
 
-An operator has the highest ``version`` that runs (null: every version) and its ``forms`` (see
-``operator_form``); "any" means every form.  A form has constraints (see ``constraints``), perhaps none, and
-may have a ``source`` other than that of the table.  ``ignores``, next to ``forms``: see
-``ignored_attributes``.
+The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
+run (see ``operator_form``; "any": every form).  A form has constraints (see ``constraints``), perhaps none,
+and may have a ``source`` other than that of the table.  The entry may also have the key ``ignores`` (see
+``ignored_attributes``).
 
 Other keys of a table:
 
     extends       the name of a table whose operators the target also has
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime runs, in the layout of ``operators``
-    complete      true if operators that are not in the table do not run; only such a target is a default
+    complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    run_bytes     the time to copy one run of contiguous elements, without the time for its bytes, as the
-                  number of bytes that a TRANSPOSE copies in that time
+    run_bytes     the fixed cost of copying one run of contiguous elements, in addition to the cost of its
+                  bytes; given as the number of bytes that a TRANSPOSE copies in the same time
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from circlekit.targets.operator_form import form_of
 TABLES = Path(__file__).with_name("tables")
 
 SHOWN_FORMS = 4
-"""The most forms that a refusal names."""
+"""The largest number of forms that a refusal names."""
 
 DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 """The target of each format if the user names none."""

@@ -20,7 +20,7 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.program.state import State
 
 UNKNOWN_SIZE = 3
-"""The size in the example data of dimensions that are unknown."""
+"""The size that unknown dimensions have in the example data."""
 
 MAX_MAGNITUDE = 50.0
 """Results with larger elements are rejected, because rounding errors grow with them."""
@@ -38,7 +38,7 @@ INPUT_SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 
 NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
-"""The dtypes that outputs do not get."""
+"""Values of these dtypes do not become outputs."""
 
 
 class Rejected(Exception):
@@ -119,7 +119,7 @@ class ModelBuilder:
     # -- values --------------------------------------------------------------------------------
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of the elements of ``value`` (``array``), which has no unknown dimension."""
+        """Return the shape of ``array(value)``, in which no dimension is unknown."""
         return self.array(value).shape
 
     def array(self, value: Value) -> Array:
@@ -194,7 +194,7 @@ class ModelBuilder:
     def model(self) -> tuple[Model, list[Array]]:
         """Choose outputs; return (the model, the example data of its inputs).
 
-        The format of the model has all its operators.  Raise Rejected if there is no possible output.
+        The model gets a format that has all its operators.  Raise Rejected if there is no possible output.
         """
         self.remove_rejected()
         self.graph.outputs = self._outputs()
@@ -213,7 +213,7 @@ class ModelBuilder:
     def _outputs(self) -> list[Value]:
         """Return random outputs: the newest value and some others.
 
-        Sometimes a value is twice among them, or an input or a constant is.
+        Sometimes one value is an output twice, or an input or a constant is an output.
         """
         results = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
         if not results or self.chance(0.05):

@@ -165,7 +165,7 @@ def _last_dim(m: ModelBuilder, value: Value | None) -> int:
 
 
 def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
-    """Return a random value for the attribute ``spec``, of the type of its default, or the default."""
+    """Return a random value for the attribute ``spec``; for attributes of some kinds, the default."""
     default, name = spec.default, spec.name
     if isinstance(default, Activation):
         bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -390,7 +390,7 @@ PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
     ),
     "start_indices": lambda m, shape: [m.below(2) for _ in shape],
 }  # fmt: skip
-"""By name of an operand with axes, sizes or indices, a function that returns random elements for it.
+"""{name of an operand with axes, sizes or indices: a function that returns random elements for it}.
 
 The function gets the builder and the shape of the data.
 """

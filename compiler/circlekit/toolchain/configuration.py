@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
-"""The sections that belong to no driver: which drivers run, environment variables, the target."""
+"""The sections that belong to no driver; they name drivers to run, environment variables and the target."""
 
 
 @dataclass

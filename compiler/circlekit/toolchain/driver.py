@@ -37,7 +37,7 @@ STANDARD = (
     Option("config", "run with configuration file (.cfg, or .toml)", "-C"),
     Option("section", "section of the configuration file to read", "-S", is_shown=False),
 )
-"""The options of all drivers; configuration files have no keys for them."""
+"""The options that most drivers have (see ``Driver.standard``); configuration files have no keys for them."""
 
 
 @dataclass
@@ -194,7 +194,7 @@ class Driver:
 
 
 def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
-    """Call ``work``; print an error that it raises as ONE's driver ``name`` does; return the exit code."""
+    """Call ``work``; if it raises an error, print it as ONE's driver ``name`` does; return the exit code."""
     try:
         work()
         return 0

@@ -67,7 +67,7 @@ line is the mean over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""Some metrics leave out outputs with fewer elements than this."""
+"""{metric: the smallest number of elements of an output}; the metric leaves out smaller outputs."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
@@ -139,7 +139,7 @@ def compare_outputs(
 
 
 def _check_shapes(first: Model, second: Model, left: Sequence[Array], right: Sequence[Array]) -> None:
-    """Raise ModelError if an output in ``left`` has another shape than that in ``right``.
+    """Raise ModelError if the shape of an output differs between ``left`` and ``right``.
 
     ``left``, ``right``: the outputs of ``first`` and ``second``.
     """

@@ -55,10 +55,12 @@ def plan(
 ) -> list[tuple[str, list[str]]]:
     """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
 
-    The arguments are the words of the command line or, without such words, those in the key ``command`` of
-    the section.  If the section lists several ``backends``, the arguments for a backend are in the key with
-    its name.  With a target, ``--target NAME`` comes before the arguments.  But if the backend of the target
-    has a schema file and there is no ``command``, the other keys become the arguments.
+    The arguments are ``backend_words``, if there are any and if there is no configuration file or the command
+    line names the backend.  Otherwise they are the words in the key ``command`` of the section or, if the
+    section lists several ``backends``, in the key with the name of the backend.  With a target,
+    ``--target NAME`` comes before the arguments.
+    An exception: if the backend of the target has a schema file and there is no key ``command``, the schema
+    file says which program runs and how the keys of the section become its arguments.
     ``is_dry``: print no warning about keys that the schema file does not know.
     Raise UsageFault, in ONE's words, if something is missing or does not fit.
     """
@@ -104,7 +106,7 @@ def _target(invocation: Invocation) -> str | None:
 def _check_backends(section: dict[str, str], named: list[str], backend: object) -> None:
     """Raise UsageFault if the keys of a section do not fit together.
 
-    ``named``: the backends in its key ``backends``.  ``backend``: that on the command line, None without.
+    ``named``: the backends in its key ``backends``.  ``backend``: the one on the command line, or None.
     """
     if section.get("backend") and named:
         raise UsageFault("'backend' option and 'backends' option cannot be used simultaneously.")

@@ -30,11 +30,11 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def write_dataset(data_list: str, output: str, form: str) -> int:
-    """Write the files in the list ``data_list`` into the HDF5 file ``output``; return the number of samples.
+    """Write the files that ``data_list`` names into the HDF5 file ``output``; return the number of samples.
 
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
-    The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds an input of a sample; both have numbers
-    from 0 on.  Raw data are uint8 vectors; the group ``value`` then has the attribute ``rawData``.
+    The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds an input of a sample; SAMPLE and INPUT are
+    numbers from 0 on.  Raw data are uint8 vectors; the group ``value`` then has the attribute ``rawData``.
     Raise DriverError if a file cannot be read or written.
     """
     import h5py  # slow to import

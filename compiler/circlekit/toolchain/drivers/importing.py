@@ -98,7 +98,7 @@ one_import_bcq = Driver(
 
 
 _OF_TENSORFLOW = [Option(name, is_shown=False) for name in ("input_arrays", "input_shapes", "output_arrays")]
-"""Options of one-import-tf that configuration files may also have here; as in ONE, they have no effect."""
+"""Options of one-import-tf; as in ONE, one-import-tflite accepts them too, but they have no effect there."""
 
 
 def _run_tflite(invocation: Invocation, session: Session) -> None:
@@ -177,12 +177,12 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
 
 
 def _is_set(session: Session, name: str) -> bool:
-    """Return whether the environment variable ONE_IMPORT_ONNX_EXT_NAME is switched on."""
+    """Return whether the environment variable ``ONE_IMPORT_ONNX_EXT_`` + ``name`` is switched on."""
     return session.environment.get(f"ONE_IMPORT_ONNX_EXT_{name}") in ("1", "Y")
 
 
 def _convert_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf, and give the model the interface of the ONNX model after comparing values."""
+    """Convert with onnx2tf, compare both models' values, and restore the interface of the ONNX model."""
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     unroll = bool(values.get("unroll_rnn") or values.get("unroll_lstm"))
@@ -246,7 +246,7 @@ def one_import(argv: Sequence[str] | None = None) -> int:
 
 
 def run_import(words: list[str], session: Session) -> int:
-    """Run the import driver whose KIND is among ``words`` with the other words; return the exit code."""
+    """Run the import driver for the KIND among ``words``, with the other words; return the exit code."""
     kinds = ", ".join(KINDS)
     usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
     kind = next((word for word in words if word in KINDS), None)

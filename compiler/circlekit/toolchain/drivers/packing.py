@@ -2,9 +2,9 @@
 """one-pack and model2nnpkg: write packages (nnpackage) for ONE's runtime.
 
 Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and the JSON file
-``metadata/MANIFEST``.  That has the version of the format, and the names, types and configurations of the
-models.  For several models, ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how the models are
-connected.  In these a port, an input or output of a model, is written ``MODEL:GRAPH:INDEX``.
+``metadata/MANIFEST``.  The manifest has the version of the format, and the names, types and configurations
+of the models.  For several models, its fields ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how
+the models are connected; they write a port (an input or an output of a model) as ``MODEL:GRAPH:INDEX``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import models of other frameworks with scripts that call their converters, in processes of their own."""
+"""Import models of other frameworks: scripts, each run as a process, call the frameworks' converters."""
 
 from __future__ import annotations
 
