@@ -24,8 +24,8 @@ from circlekit.ir.value import Array, Quantization, Value
 def entry_views(model: Model) -> list[Model]:
     """Return a view of ``model`` for each graph, except the main graph, that a signature names.
 
-    A view is a model whose main graph is that graph; its other graphs are those that the main graph calls,
-    directly or not.  They are no copies, so a view shows later changes of ``model``.
+    The main graph of a view is that graph; its other graphs are those that this graph calls, directly or not.
+    The graphs are no copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []
@@ -46,7 +46,7 @@ def reachable_graphs(start: Graph) -> list[Graph]:
 
 
 def bare(model: Model) -> Model:
-    """Return a copy without signatures, metadata, description, unused values, and order of values."""
+    """Return a copy without signatures, metadata, description, unused values and stored order of values."""
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:
@@ -64,9 +64,10 @@ def with_main(model: Model, graph: int) -> Model:
 
 
 def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
-    """Return a copy in which the operators of a graph that operator ``op`` calls replace ``op``.
+    """Return a copy in which the operators of a called graph replace ``op``, the operator that calls it.
 
-    The last operands of ``op`` take the place of the inputs of that graph.
+    ``callee``: the index of the called graph among the graphs that ``op`` calls.  The last operands of ``op``
+    take the place of its inputs.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -83,7 +84,7 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    An operand of it, a graph input or zeros replace each of its results, with the same type.
+    Each of its results is replaced by a value of the same type: an operand of it, a graph input, or zeros.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -104,8 +105,8 @@ def without_op(model: Model, graph: int, op: int) -> Model:
 def with_ops(model: Model, keep: Sequence[int]) -> Model:
     """Return a copy with only the operators ``keep`` of the main graph.
 
-    Its inputs are all values that these operators use but do not produce.  Its outputs are the results that
-    were outputs or are not used any more.
+    The inputs of the copy are the values, other than constants and variables, that these operators use but do
+    not produce.  Its outputs are those results of these operators that were outputs or are not used any more.
     """
     copy = clone(model)
     graph = copy.main
@@ -179,8 +180,8 @@ def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
 def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
     """Return a copy in which each dimension ``old`` of inputs and constants is ``new``, which is smaller.
 
-    ``numbers``: change the number ``old`` also in integer constants of rank 0 or 1, such as shapes, and in
-    attributes that are lists.
+    ``numbers``: whether to change the number ``old`` in integer constants of rank 0 or 1 too, such as shapes,
+    and in attributes that are lists.
     """
     copy = clone(model)
     for graph in copy.graphs:

@@ -51,8 +51,8 @@ Records = Mapping[str, Inputs]
 class Run:
     """The outputs of a model on one set of inputs.
 
-    ``kind``: the label of the input set or record.  ``kernels``: the kernel set whose integer results were
-    computed; a model that is compared with this run must use the same set.
+    ``kind``: the label of the input set or record.  ``kernels``: the kernel set whose integer results the run
+    reproduces; a model that is compared with this run must use the same set.
     """
 
     kind: str
@@ -122,12 +122,13 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRun
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
-    """Return the absolute difference that rounding may make in each output of ``run``; 0 if it is not float.
+    """Return the absolute change that rounding may make in each output of ``run``; 0 for a non-float output.
 
     To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
     unit in the last place.  ``limit``: the largest difference to return, divided by the largest magnitude of
-    the output.  If the terms of an output cancel, its magnitude says nothing; then float32 results are moved
-    too, and ``cancellation_limit`` is the limit.
+    the output.  If the terms of an output cancel, its magnitude says nothing; then ``model`` is run again
+    with the float32 results of its operators moved too, and ``cancellation_limit`` is the limit for that
+    output.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
@@ -174,7 +175,8 @@ class Verifier:
     ``runs``: the run of the reference on each set of inputs.
     ``latest``: the outputs of the last compared model on the same sets.
     ``notes``: sentences about what was not compared.
-    ``closest``: by output, the outcome of a passed ``check`` that came closest to its tolerance.
+    ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
+    passed.
     ``others``: for each other graph that a signature names, a verifier, or None if the graph cannot be run;
     empty if ``records`` are given.
     """
@@ -221,7 +223,7 @@ class Verifier:
                 raise
             notes.append(f"from there on seeded inputs, because the given ones do not fit: {error.message}")
             self._start(model)
-        self.notes = notes  # the new reference has the same notes again
+        self.notes = notes  # drop the notes that _start made: they repeat the old ones
 
     def accept(self, model: Model, step: str) -> None:
         """Make ``model`` the reference after ``step``, which changes only values on purpose."""
@@ -234,7 +236,7 @@ class Verifier:
         self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, with the name ``step``, if outputs or interface of ``model`` differ."""
+        """Raise EquivalenceError, which names ``step``, if outputs or interface of ``model`` differ."""
         self._check_interface(model, step)
         try:
             comparison = Comparison(outputs=self._compare_outputs(model))

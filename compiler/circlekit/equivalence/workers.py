@@ -92,12 +92,12 @@ class _Worker(Generic[J, R]):
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
-        context = multiprocessing.get_context("fork")  # has all that the caller has imported and made
+        context = multiprocessing.get_context("fork")  # it has all that the caller imported
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)
         with _interrupts_blocked(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of threads, which are not forked and not needed
+            warnings.simplefilter("ignore")  # about threads: a fork does not copy them; workers need none
             self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow chains of operators that move data from a result back to the values it is copied from."""
+"""Follow a result back through operators that move data, to the values that it is copied from."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class Origin(NamedTuple):
 def origins(result: Value) -> Iterator[Origin]:
     """Yield ways to compute ``result`` from values before it, the nearest values first.
 
-    Each way has one operator or one join more than the way before.  Yield nothing if ``result`` has no
-    producer, or if ``movement_of`` does not describe its producer.
+    Each way replaces more operators than the way before: one more, or one join and the operators that cut its
+    operands.  Yield nothing if ``result`` has no producer, or if ``movement_of`` does not describe its
+    producer.
     """
     ops: list[Op] = []
     value, found = result, IndexMap.identity(size_of(result)) if has_dims(result) else None
@@ -63,9 +64,9 @@ def origins(result: Value) -> Iterator[Origin]:
 def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[Value, IndexMap] | None:
     """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
-    ``movement``: the join.  ``found``: the map from its operands to the result.  The operands must be parts
-    of equal form at equal distances in one value; otherwise return None.  If there is such a value, append
-    the operators that cut the parts to ``ops``.
+    ``movement``: the join.  ``found``: the map from its operands to the result.  The operands must be cut
+    from one value with equal factors and at equal distances; otherwise return None.  If there is such a
+    value, append the operators that cut the parts to ``ops``.
     """
     parts = []
     for value in movement.sources:

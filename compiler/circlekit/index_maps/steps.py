@@ -21,7 +21,7 @@ from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 
 Shape = tuple[int, ...]
 Vector = Callable[[str, Sequence[int]], Value]
-"""A function that makes a constant int32 vector from the last part of its name and its elements."""
+"""A function that returns a new constant int32 vector; arguments: the last part of its name, its elements."""
 
 
 class MovementCost(NamedTuple):
@@ -48,7 +48,7 @@ transpose of the same size.
 
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
-    """Return RUN_BYTES for each run of a join of tensors of ``shapes`` along ``axis``, not negative."""
+    """Return the cost of all runs of a join of tensors of ``shapes`` along ``axis`` (not negative)."""
     return RUN_BYTES * sum(known_count(shape[:axis]) for shape in shapes)
 
 

@@ -33,7 +33,7 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tu
     """Return the plans that apply ``index_map`` to a tensor of ``shape`` and give the shape ``result``.
 
     The cheapest plan comes first: fewest bytes copied, then fewest operators.  An element has ``bits`` bits.
-    The tuple is empty if no plan was found: the strides of the map do not fit axes.
+    The tuple is empty if no plan was found, because the strides of the map are not those of any axes.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan))))
@@ -51,11 +51,11 @@ def _is_writable(plan: Plan) -> bool:
 
 
 def _rank(plan: Plan) -> tuple[bool, int]:
-    """Return the order of plans of equal cost: lower is better.
+    """Return the sort key of plans of equal cost: lower is better.
 
-    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension.  A file only says
-    that such a dimension is unknown, so later passes could not merge the operators.  The second item is the
-    highest rank of a result that is copied.
+    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension.  A file can say
+    only that such a dimension is unknown, not that it is a multiple, so later passes could not merge the
+    operators.  The second item is the highest rank of a result that is copied.
     """
     dims = (dim for step in plan for dim in step.shape)
     has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)
@@ -158,7 +158,7 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
 
 
 def _with_unknown_apart(factors: Sequence[Factor]) -> Iterator[Factor]:
-    """Yield ``factors``, with a multiple of the unknown dimension as two factors: UNKNOWN_DIM, the rest."""
+    """Yield ``factors``, but divide each multiple of the unknown dimension into UNKNOWN_DIM and the rest."""
     for extent, stride in factors:
         if is_unknown(extent) and extent != UNKNOWN_DIM:
             rest = extent // UNKNOWN_DIM
@@ -190,7 +190,7 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that begin with a slice, either of the source or of the source with one axis per stride."""
+    """Yield plans that begin with a slice of the source, as it is or reshaped to one axis per stride."""
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
         if axes is None or found is None:
@@ -216,10 +216,11 @@ def _axes_of_strides(index_map: IndexMap) -> Shape | None:
 
 
 def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
-    """Split a map that repeats no element into a slice of its source, of ``shape``, and a permutation.
+    """Split ``index_map``, which repeats no element, into a slice of its source and a permutation.
 
-    The slice takes the elements that ``index_map`` reads.  The permutation is the map from the slice to the
-    result.  Return None if the indices along an axis are not evenly spaced.
+    ``shape``: the shape of the source.  The slice takes the elements that ``index_map`` reads.  The
+    permutation is the map from the slice to the result.  Return None if the indices along an axis are not
+    evenly spaced.
     """
     found = index_map.on_axes(shape)
     if found is None:
@@ -282,7 +283,7 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
-    """Return for each axis of ``result`` the dimension of the operand of a TILE and its multiple.
+    """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
     Return None if an axis of ``result`` is not a repetition of a shorter axis.
     """

@@ -41,7 +41,7 @@ def unregister_custom(name: str) -> None:
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Return the results of ``op`` for ``operands``, with None for an absent operand.
+    """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
     ``run``: executes the graphs that the operator calls; without it such an operator is unsupported.  Raise
     UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
@@ -59,7 +59,8 @@ def compute(
     """Return the results of ``op``, computed by ``fast_kernel`` if there is one, and checked.
 
     ``operands`` has an entry for each declared operand, None for an absent one.  ``run`` and errors: see
-    ``evaluate``, but the caller checks the memory limit, and disables numpy's floating-point warnings.
+    ``evaluate``.  The caller must check the memory limit and disable numpy's floating-point warnings, as
+    ``evaluate`` does.
     """
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)

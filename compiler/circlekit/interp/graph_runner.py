@@ -54,7 +54,7 @@ class GraphRunner:
         self._before_op: BeforeOp | None = None
         self._on_value: OnValue | None = None
         self._on_graph: OnGraph | None = None
-        # _held_bytes: of results not yet released; _calls: all graph calls of a run; _depth: nested calls now
+        # _held_bytes: bytes of unreleased results; _calls: graph calls of this run; _depth: nested calls now
         self._held_bytes = self._calls = self._depth = 0
 
     def run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run models with the results of one of LiteRT's two kernel sets: the reference or the optimized kernels."""
+"""Run models; reproduce the results of one of LiteRT's two kernel sets: reference or optimized kernels."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class Interpreter:
         - ``on_value`` with the name and the array of each graph input and each result;
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
-        Graphs that operators call are included.  Raise ModelError if there is no such graph, ShapeError if
-        the inputs do not match it, UnsupportedError if an operator has no kernel, LimitError if a limit of
-        memory or of graph calls is exceeded.
+        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
+        ShapeError if the inputs do not match it, UnsupportedError if an operator has no kernel, LimitError if
+        a limit of memory or of graph calls is exceeded.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)

@@ -17,10 +17,10 @@ _ENTRY = struct.Struct("<4s24x3H8xI")
 """A directory entry: signature, lengths of name, extra field and comment, offset of the zipped file."""
 
 ENTRY_OFFSET_FIELD = 42
-"""The position in a directory entry of the offset of the zipped file."""
+"""The position, within a directory entry, of the field that holds the offset of the zipped file."""
 
 DIRECTORY_OFFSET_FIELD = 16
-"""The position in the end record of the offset of the directory."""
+"""The position, within the end record, of the field that holds the offset of the directory."""
 
 MAX_COMMENT_BYTES = 0xFFFF  # the comment, the last part of the end record, has a 16-bit length
 

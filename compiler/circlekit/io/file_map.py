@@ -21,7 +21,7 @@ PIPE_STEP_BYTES = 1 << 20
 
 
 class FileMap(mmap.mmap):
-    """A read-only memory map of a file that can check whether the file was changed.
+    """A read-only memory map of a file; it can check whether the file was changed.
 
     ``descriptor``: a file descriptor that stays open as long as the map, so that ``check`` sees the mapped
     file even if another file has its name now.  ``name``: the path, for messages.  ``stamp``: the result of

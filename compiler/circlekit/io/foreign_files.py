@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize files that are no circle or TFLite models by their content; say how to get a model from them."""
+"""Recognize by content files that are not circle or TFLite models; say how to get a model from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIXED_BYTES = {1: 8, 5: 4}
 """The other ways to store a field, with the number of its bytes."""
 
 Fields = dict[int, memoryview | int]
-"""The fields of a protobuf message by number, the first of each: its bytes, or its value for a varint."""
+"""The fields of a protobuf message by number: the bytes of a field, or the value of a varint."""
 
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"

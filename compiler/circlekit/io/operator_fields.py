@@ -128,7 +128,8 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute that ``value``, in the field of ``slot``, stands for.
 
-    Raise LookupError for the index of no graph, and for a name that the enum of the attribute does not have.
+    Raise LookupError for an index without a graph, and for a name that the enum of the attribute does not
+    have.
     """
     attribute, field = slot
     if attribute.is_graph:

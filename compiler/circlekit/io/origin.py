@@ -5,10 +5,10 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
 
     Model   origin        Origin
     Graph   unused        the values that no operator uses
-    any     absent        the names of empty vectors and strings that are absent in the file
+    any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       fields of the options table that the operator's class does not declare
-            no_options    True, or a name: the operator's class has options, but the file has no options table
-                          here; the name is the type of the union if the file has that
+            no_options    present if the operator's class has options, but the file has no options table here:
+                          the name of the union's type if the file has that type, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code

@@ -53,7 +53,7 @@ _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """Return the quantization that the table ``tree`` describes; None without a table or parameters in it."""
+    """Return the quantization that the table ``tree`` describes; None if it has no parameters."""
     if not tree:
         return None
     scale = tree.get("scale")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast paths: faster kernels whose results equal those of the plain kernels.
 
-A kernel is here only if it makes some model that runs longer than a millisecond at least 1.3 times as fast.
+A kernel is here only if it makes some model at least 1.3 times as fast.  Models that run for less than a
+millisecond do not count.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def prepare(op: Op) -> FastKernel | None:
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
     """Return the fast path of ``op``, or None.
 
-    None is for a grouped convolution, a filter that is empty or not finite, and an input without channels.
+    There is none for a grouped convolution, a filter that is empty or not finite, or an input without
+    channels.
     """
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if not depth or filter.size == 0 or not np.isfinite(filter).all():

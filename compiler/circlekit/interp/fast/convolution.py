@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast paths of convolutions.
 
-CONV_2D multiplies blocks of patches (im2col), as large as the cache, by the filter.  TRANSPOSE_CONV is one
-product for all taps.  DEPTHWISE_CONV_2D is an einsum.  In shapes, N is the number of images, H x W the size
-of the input, OH x OW that of the result, KH x KW that of the filter; I and O are input and output channels.
+CONV_2D multiplies blocks of patches (im2col), small enough for the cache, by the filter.  TRANSPOSE_CONV is
+one product for all taps.  DEPTHWISE_CONV_2D is an einsum.  In shapes, N is the number of images, H x W the
+size of the input, OH x OW that of the result, KH x KW that of the filter; I and O are input and output
+channels.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CACHE_BLOCK_BYTES = 1 << 20
 """The largest scratch memory of one block of patches and sums, which then stays in the cache."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""A transposed convolution whose scratch memory exceeds its result this many times uses the plain kernel."""
+"""If a TRANSPOSE_CONV needs scratch memory of more than this many times its result, the plain kernel runs."""
 
 KEPT_WEIGHT_BYTES = 1 << 20
 """Prepared weights of up to this size are kept; larger weights are prepared again in every run."""
@@ -40,8 +41,8 @@ class FastConvolution:
     """Base class of convolutions on floats or quantized integers, with constant filter and bias.
 
     ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts sums of
-    quantized products to results; None for floats.  ``prepared``: the weights in the form of ``arranged``, or
-    None if they are too large to keep.
+    quantized products to results; None for floats.  ``prepared``: the weights as ``arranged`` returns them,
+    or None if they are too large to keep.
 
     An instance is called like the kernel of the operator.  It ignores the bias that it is called with, and
     uses the constant bias of the operator.
@@ -75,13 +76,13 @@ class FastConvolution:
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return ``filter`` as floats, without zero points, in the form of ``arranged``."""
+        """Return ``filter`` as floats, with the zero points subtracted, as ``arranged`` returns it."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
 
     def arranged(self, filter: Array) -> Array:
-        """Return a float filter in the form that the subclass needs for its products; here unchanged."""
+        """Return a float filter in the layout that the subclass needs for its products; here unchanged."""
         return filter
 
     def centered(self, data: Array) -> Array:
@@ -101,7 +102,7 @@ class FastConvolution:
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """Return an image [H, W, I] as floats, minus the zero point, cut or padded with 0 to its windows."""
+        """Return an image [H, W, I] as floats minus zero point, cut or padded with 0 to fit its windows."""
         taps, strides, dilations, before, windows, _ = geometry
         size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
         part = image[: size[0] - before[0], : size[1] - before[1]]
@@ -200,7 +201,7 @@ class FastTransposeConv(FastConvolution):
 
     @property
     def is_extended(self) -> bool:
-        """Whether ``arranged`` pads the filter, a float filter, with zeros."""
+        """Whether the filter is float and ``arranged`` pads it with zeros."""
         _, high, wide, _ = self.op.filter.static_shape
         return self.stage is None and bool(high % self.op.stride_h or wide % self.op.stride_w)
 

@@ -39,7 +39,7 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
     """Yield the findings about the order of operators.
 
-    They are values that are computed too late or never, and inputs or constants that an operator computes.
+    They report values that are computed too late or never, and inputs or constants that an operator computes.
     """
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}

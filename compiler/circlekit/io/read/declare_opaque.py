@@ -21,7 +21,7 @@ def declare_opaque(model: Model, label: str) -> None:
 
     Custom operators and unknown codes stay opaque.  So does an operator with the field ``misfit`` in
     ``extra``: the reason why the operator did not fit its class when the text was printed.  Raise ParseError
-    if another operator does not fit its class.  ``label``: the name of the text, for messages.
+    if any other opaque operator does not fit its class.  ``label``: the name of the text, for messages.
     """
     loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)
     numbers = {id(graph): index for index, graph in enumerate(model.graphs)}

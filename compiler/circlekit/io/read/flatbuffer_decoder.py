@@ -103,7 +103,8 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many references may still be followed, and how many bytes read.
-    ``tables``: the number of tables read.  ``shared``: how many of them the same vector had already.
+    ``tables``: the number of tables read.  ``shared``: how many of them an earlier element of the same vector
+    also refers to.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """

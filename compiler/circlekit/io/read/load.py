@@ -244,7 +244,7 @@ class Loader:
 
     @staticmethod
     def record_unused(graph: Graph, values: list[Value]) -> None:
-        """Record the values that no operator uses; make values without elements and producer constants.
+        """Record the values that no operator uses; make a constant of each empty value without a producer.
 
         ``values``: the values of ``graph``.  Inputs and variables stay as they are.
         """
@@ -359,5 +359,5 @@ class Loader:
 def _is_empty(value: Value) -> bool:
     """Return whether ``value`` has no elements, and a shape of which numpy can make an array."""
     shape = value.shape or ()
-    # numpy requires less than 2^63 bytes without the dimensions that are 0; an element has at most 16 bytes
+    # the dimensions other than 0 must give numpy less than 2^63 bytes; an element has at most 16 bytes
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

@@ -164,7 +164,7 @@ class OpLoader:
     def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | str:
         """Return the attributes by name, or a sentence if the declaration does not allow a value.
 
-        ``path``: the path of the operator.  Raise InvalidFile for the index of no graph.
+        ``path``: the path of the operator.  Raise InvalidFile for an index without a graph.
         """
         out: dict[str, Any] = {}
         for slot in plan.slots:
