@@ -40,7 +40,7 @@ In a larger tensor, few numbers are outside of the observed range.
 """
 
 UNSEEN = 4
-"""Margins make room for this many times as many numbers as calibration observed."""
+"""If calibration observed n numbers of a tensor, its margins make room for this many times n numbers."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -186,7 +186,7 @@ def widened(ends: Range, factor: float) -> Range:
 def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorStatistics]) -> dict[str, Range]:
     """Return wider ranges for the tensors of which calibration observed fewer than FEW_NUMBERS numbers.
 
-    An example are the logits of a classifier.  The other tensors are not in the result.
+    The logits of a classifier are an example.  The other tensors are not in the result.
     The largest of n normally distributed numbers grows as sqrt(2 ln n) (Cramer, 1946, section 28.6), so the
     ranges are multiplied by sqrt(ln(UNSEEN * n) / ln(n)).
     """

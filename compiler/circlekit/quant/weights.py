@@ -107,8 +107,9 @@ def finite_numbers(value: Value) -> Array:
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
     """Return {index: channel axis} of the constants of ``op`` that ``scheme`` stores in another dtype.
 
-    ``scheme``: a scheme with float activations.  It stores float32 weights and tables; as float16 also all
-    other constants that are large enough to save bytes.  The axis None means one scale for the tensor.
+    ``scheme``: a scheme with float activations.  It stores weights and tables that are float32.  A float16
+    scheme also stores all other float32 constants that are large enough to save bytes.  The axis None means
+    one scale for the tensor.
     Operators that call graphs, and opaque operators, have no such constants.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():

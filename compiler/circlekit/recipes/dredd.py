@@ -7,7 +7,7 @@ With a folder, ``run_case`` leaves these files in it:
     NAME.opt.circle or .tflite    the model after the passes
     input.h5, expected.h5         seeded inputs, and the outputs before the passes
     opt.expected.h5               the outputs of NAME.opt, after it was read back
-    boundary/, zero/, ...         the same three files for other inputs
+    boundary/, zero/, ...         the same three .h5 files for other kinds of inputs
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Test:
         self.runs: list[Run] = []
 
     def run(self) -> None:
-        """Run the test; raise a CirclekitError that is a failure of the test, too."""
+        """Run the test.  A CirclekitError that it raises is a failure of the test, too."""
         rules = self.case.rules()
         self.result.passes = rules.passes
         names = [name.replace("-", "_") for name in rules.passes]
@@ -159,7 +159,7 @@ class _Test:
     def write(self, model: Model, name: str, with_tables: bool) -> Model:
         """Write ``model`` to the file ``name``; return the model that is read back from it.
 
-        ``with_tables``: whether the order of values and unused values must be the same, too.
+        ``with_tables``: whether unused values, and the file's order of values, must be the same, too.
         Raise ModelError if the models differ, or if the model read back would be written as other bytes.
         """
         path = self.folder / name
@@ -178,8 +178,8 @@ class _Test:
     def run_reference(self, base: Model) -> None:
         """Run the recipe's model on all sets of seeded inputs, and keep the runs in ``runs``.
 
-        A model that does not run, for example because an axis is out of range, only gets a note.  But the
-        error is raised if LiteRT runs the model.
+        A model that does not run, for example because an axis is out of range, only gets a note.  But
+        with LiteRT, the error is raised unless LiteRT has all operators and fails to run the model, too.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -249,7 +249,7 @@ class _Test:
         """Run ``model`` on the inputs of ``runs`` and compare its outputs, by name, with those of ``base``.
 
         ``base``: the model before the passes.  Stop at the first set of inputs with differences; return a
-        sentence for each.
+        sentence for each output that differs.
         """
         names, expected = ([value.name for value in m.main.outputs] for m in (model, base))
         for run in self.runs:

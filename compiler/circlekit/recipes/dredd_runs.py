@@ -19,7 +19,7 @@ from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
 
 MAX_LAZY_IMPORT_TESTS = 8
-"""For more tests than this, passes and LiteRT are imported before processes are forked, which share them."""
+"""For more tests than this, passes and LiteRT are imported once, before the processes are forked."""
 
 
 def run_cases(

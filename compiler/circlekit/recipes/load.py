@@ -80,7 +80,8 @@ def read_recipe(
     ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
     has, otherwise tflite.
     ``folder``: the folder of the files that the text names; None: it must not name any.
-    ``sure``: False: the words of the text come first, ``fmt`` is used only if they do not decide.
+    ``sure``: True: ``fmt`` decides, unless it is None.  False: the words of the text decide, and ``fmt`` is
+    used only if the text has no such words.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import circlekit.ops  # noqa: F401  # the rules of operators must be there
+import circlekit.ops  # noqa: F401  # imported to declare the operators
 from circlekit.errors import FormatError
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file

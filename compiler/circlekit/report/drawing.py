@@ -21,8 +21,8 @@ MAX_LABEL_CHARACTERS = 120
 def graph_drawing(graph: Graph) -> dict[str, Any]:
     """Return {"groups": list}; the first group is the whole graph.
 
-    A group is a dict with its ``label``, the ``range`` of its operators, how many operators of which
-    ``kinds`` it has, its ``boxes`` and its ``edges``.
+    A group is a dict with its ``label``, the ``range`` of its operators, the number of operators of each
+    kind as a text (``kinds``), its ``boxes`` and its ``edges``.
     A box is a list [kind, content, layer, center].  Kind and content are: ``op`` and the index of an
     operator, ``group`` and the index of a group, ``in`` or ``out`` and the text of a value, ``bend`` and 0.
     An edge is a list [indices of its boxes from the first to the last, text].

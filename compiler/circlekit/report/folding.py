@@ -26,7 +26,7 @@ MAX_SCOPES = 40
 """Scopes become groups if there are at most this many; a group has at most this many children."""
 
 USUAL_GROUPS = 10
-"""The number of groups, about, that are made if there are neither scopes nor repeated blocks."""
+"""About this many groups are made if there are neither scopes nor repeated blocks."""
 
 MAX_CHILD_SHARE = 0.8
 """A child with more than this part of the operators of its group is replaced by the child's own children."""
@@ -104,7 +104,7 @@ class _Folder:
         """Return (label, first, stop) of each scope that is directly below the scopes of all operators.
 
         An operator in none of these scopes is returned alone, with the label "".
-        Return [] if there are too many scopes, or if a scope occurs in several places, as a scope does that
+        Return [] if there are too many scopes, or if a scope occurs in several places, for example because it
         is named after a class.
         """
         scopes = self.scopes[first:stop]

@@ -21,8 +21,9 @@ from circlekit.targets.findings import choose_targets
 class PassChanges:
     """The changes that one pass made.
 
-    ``rewrites``: how many.  ``removed``, ``added``: the operators that are gone and those that are new, as
-    text.  An operator whose text changed, for example because it reads another value, is in both lists.
+    ``rewrites``: the number of changes.  ``removed``, ``added``: the operators that are gone and those that
+    are new, as text.  An operator whose text changed, for example because it reads another value, is in both
+    lists.
     """
 
     name: str

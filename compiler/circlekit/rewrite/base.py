@@ -148,7 +148,7 @@ class Context:
     ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows, None for no restriction.
     ``default_rules``: if ``target`` is None, the rules of the format's default target, for passes that need
-    some; made when the first of them asks.
+    rules; they are made when the first such pass asks for them.
     """
 
     format: str = "circle"

@@ -61,8 +61,8 @@ class Definition:
     """The pictures of a rewrite class and facts about its methods.
 
     ``conditions``: names of the methods marked as conditions.  ``constant_names``: operands of
-    ``before`` that must be constant.  ``parameters``: for each of these methods and for ``constants``, the
-    names of its parameters.
+    ``before`` that must be constant.  ``parameters``: for each condition and for the method
+    ``constants``, the names of its parameters.
     """
 
     before: Picture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Match a picture against a graph, from its root backwards, with backtracking over operand orders."""
+"""Match a picture against a graph, from the root of the picture backwards; backtrack over operand orders."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Matcher:
             id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
             for node in picture.nodes
         }
-        # To explain, operands that the picture produces come first: a wrong constant is then a near miss.
+        # With ``explain``, operands that the picture produces come first, so a wrong constant is a near miss.
         self._operand_order = {
             id(node): sorted(
                 range(len(node.operands)), key=lambda i: explain and node.operands[i].name not in interior
@@ -107,7 +107,10 @@ class Matcher:
         return count, self.failure.sentence, self.failure.progress
 
     def refuse(self, match: Match, progress: int, sentence: str, is_vague: bool = False) -> None:
-        """Record why ``match`` failed if it has more progress than the recorded failure, or is less vague."""
+        """Record why ``match`` failed if it has more progress than the recorded failure.
+
+        With equal progress, replace a vague failure by one that is not vague.
+        """
         last = self.failure
         if progress > last.progress or (progress == last.progress and last.is_vague and not is_vague):
             self.failure = Failure(progress, sentence, is_vague, tuple(dict.fromkeys(match.ops.values())))
@@ -132,7 +135,7 @@ class Matcher:
             if bound is not None:
                 yield from self._match_orders(node, op, match.with_op(node, op, bound))
             return
-        # To explain, attributes are matched last: a match in which only an attribute differs is nearest.
+        # With ``explain``, attributes come last: a match in which only an attribute differs is the nearest.
         for full in self._match_orders(node, op, match.with_op(node, op, {})):
             bound = self._bind_attributes(node, op, full, self._progress(full))
             if bound is not None:
@@ -325,7 +328,7 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match a node of the picture before the root, but lack the user that it shows.
+    """Yield operators that match a node of the picture before the root, but lack the user in the picture.
 
     If the root is a custom operator, also yield the operators with other custom codes.
     """

@@ -148,7 +148,7 @@ def query(text: str, label: str) -> Picture:
 
 
 class _Reader:
-    """Makes nodes of the statements of a picture, and checks these against the declarations of operators."""
+    """Checks the statements of a picture against the declarations of operators, and makes nodes of them."""
 
     def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
         self.source = source

@@ -33,10 +33,10 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""At most this many users of a value in ``spread`` are checked for being rewritten in the same way."""
+"""If a value in ``spread`` has other users, and more uses than this, they are not examined: no match."""
 
 MAX_GROWING_REWRITES = 100
-"""A value may be rewritten at most this many times, and once more for each operator of the graph."""
+"""A value may be rewritten at most this many times plus the number of operators of the graph."""
 
 
 def condition(method: F) -> F:
@@ -185,7 +185,7 @@ class Rewrite(GraphPass):
                     context.count_rewrite(before)
                     return True
             matcher.refuse(match, self._full_progress, sentence)  # more progress than any partial match
-        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # operators that match
+        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # matched operators
         failure = matcher.failure
         if context.refusals is not None and (failure.progress + 1) // 2 >= required:
             missing = self._full_progress - failure.progress

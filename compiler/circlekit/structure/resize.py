@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the inputs of a model other shapes; update results and the constants that state shapes."""
+"""Give the inputs of a model other shapes; update the results' shapes and the constants that state shapes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ HANDLES = (DType.RESOURCE, DType.VARIANT)
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
     """Return the values that ``ops`` read but do not produce, in the order of first use.
 
-    Constants are left out, and variables that are no input of the graph.
+    Constants, and variables that are no input of the graph, are left out.
     """
     own = {value for op in ops for value in op.results}
     read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)

@@ -3,7 +3,7 @@
 
     rank            the highest rank of an operand or result
     broadcast_rank  the highest rank of operands whose shapes differ (0: all shapes must be equal)
-    operands        [least, greatest] number of operands in the file, with absent optional ones; null: any
+    operands        [least, greatest] number of operands in the file; absent ones count; null: no bound
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions
     elements        operand -> the greatest number of elements that it may have

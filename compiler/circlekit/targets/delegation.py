@@ -75,8 +75,8 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        This is so if the delegate refuses one of them, and if there would not be more partitions if the
-        delegate ran all of them.
+        They may if the delegate refuses one of them, and if a delegate that ran all of them would not have
+        more partitions.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):

@@ -89,9 +89,9 @@ class Finding:
     ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result.
     ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 
-    For an output, these are the operator that produces the output, and the name of the output as ``result``.
-    For an input, ``index`` is the index among the inputs, ``operator`` is INPUT, and ``result`` the name of
-    the input.
+    In a finding about an output, ``index`` and ``operator`` are those of the operator that produces the
+    output, and ``result`` is the name of the output.  In a finding about an input, ``index`` is the index
+    among the inputs, ``operator`` is INPUT, and ``result`` is the name of the input.
     """
 
     target: str
@@ -157,8 +157,8 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
     """Yield a finding for each output whose memory may be used again before the run ends.
 
     A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
-    the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So an operator
-    may be later unless an operator that reads the output needs its results.
+    the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So every
+    operator may run later, except those whose results are needed by an operator that reads the output.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:

@@ -38,8 +38,8 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
 class _Shapes:
     """The shapes that results have in a runtime that ignores attributes of ``ops``.
 
-    ``shapes``: the values whose shape is not the declared one, with that shape.  ``origins``: for each such
-    value, the operators of ``ops`` that cause the difference.
+    ``shapes``: for each value whose shape in the runtime differs from the declared shape, the shape in the
+    runtime.  ``origins``: for each such value, the operators of ``ops`` that cause the difference.
     """
 
     def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:

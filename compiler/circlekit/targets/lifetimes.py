@@ -87,7 +87,7 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
 
 
 def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
-    """Return the operand whose buffer the first result of an operator shares, for each such operator."""
+    """Return {operator: operand whose buffer its first result shares}, for operators that share a buffer."""
     uses = _use_counts(graph, graph.ops)
     owners: dict[Value, Value] = {}
     found: dict[Op, Value] = {}

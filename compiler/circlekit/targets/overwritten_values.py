@@ -33,9 +33,9 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
     ``settled``: operators that are not examined.  Operators that overwrite an operand of unknown shape are
     not examined either, because its size is only known in a run.
 
-    How it happens: before LiteRT 2.3 lets an operator overwrite its operand, it counts how often the operand
-    and the first value in the same buffer are read.  It does not count the reads of other views of the
-    buffer.  Source: ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
+    How it happens: LiteRT 2.3 counts how often the operand and the first value in the same buffer are read,
+    and then decides whether the operator may overwrite the operand.  It does not count the reads of other
+    views of the buffer.  Source: ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
     """
     shared = shared_operands(graph, planner)
     writers = [

@@ -6,8 +6,8 @@ by a positive factor multiplies one or more channels of the result by the same f
 Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; ADD if both operands get the
 same factors; MUL if one operand gets factors.
 
-There is no table of operators.  An operator is run on random numbers twice: as they are, and with another
-factor for each channel.  The factors are then looked for in the results.
+There is no table of operators.  An operator is run twice: on random numbers, and on the same numbers with
+each channel multiplied by a factor of its own.  The factors are then looked for in the results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 """The allowed difference from a scaled result, relative to the largest element of the channel."""
 
 MOST_CHANNELS = 8192
-"""Operators with more channels are not measured: so many factors would be too close to each other."""
+"""Operators with more channels are not measured, because their factors would be too close to each other."""
 
 SIGNS = ((1, 1), (-1, -1), (-1, 1))
 """For each run, (sign of the first operand's numbers, sign of all other operands' numbers).
@@ -61,7 +61,7 @@ class Flow:
 def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
     """Return how ``op`` passes channels on; None if it does not, or if it cannot be measured.
 
-    ``seed``: that of the random numbers.  A fused RELU6 is measured as a RELU.
+    ``seed``: the seed of the random numbers.  A fused RELU6 is measured as a RELU.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
     if any(s is None or not s for s in shapes) or not op.pure or op.called_graphs():
@@ -103,8 +103,9 @@ class _Probe:
         self.plain = self._results({})
 
     def _results(self, factors: dict[int, Array]) -> list[Array]:
-        """Return each result as a matrix [rows, channels], which has the rows of the runs with all ``SIGNS``.
+        """Run ``op`` with each pair of SIGNS; return each result as a matrix [rows, channels] of all runs.
 
+        With a single random operand, the third pair would repeat the second, so it is left out.
         ``factors``: by index of the operand, the factor of each channel; other operands are not scaled.
         """
         runs = [self._run(factors, *signs) for signs in SIGNS[: len(self.moving) + 1]]
@@ -138,7 +139,7 @@ class _Probe:
         return [self.arrays[i].shape[-1] for i in self.moving]  # type: ignore[union-attr]  # they are present
 
     def distinct(self) -> list[Flow] | None:
-        """Return the flows if every channel of every operand has another factor; None if there are none."""
+        """Scale each channel of each operand by a factor of its own; return the flows, None without any."""
         sizes = self._sizes()
         starts = np.concatenate([[0], np.cumsum(sizes)])
         channel_factors = _distinct_factors(int(starts[-1]))
@@ -153,7 +154,7 @@ class _Probe:
         ]
 
     def alike(self) -> list[Flow] | None:
-        """Return the flows if all operands have the same factors; None if there are none."""
+        """Scale all operands by the same factors; return the flows, None without any."""
         sizes = set(self._sizes())
         if len(self.moving) < 2 or len(sizes) != 1:
             return None
@@ -162,7 +163,7 @@ class _Probe:
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
-        """Return the flows if a single operand is scaled, for each operand; None if there are none."""
+        """Scale each operand in a run of its own; return the flows of all these runs, None without any."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)

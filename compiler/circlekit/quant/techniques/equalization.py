@@ -2,9 +2,10 @@
 """Channel equalization: scale the channels of activations so that all of them have similar ranges.
 
 A quantized activation has one scale, so a channel with a small range uses few of the integers.  Equalization
-divides such a channel by a factor of at most 1: in the weights and the bias of the layer that produces the
-channel.  The weights of the layers that read the channel are multiplied by the factor.  The operators between
-these layers pass channels on (see ``channel_flow``).  The outputs of the model stay the same.
+divides such a channel by a factor of at most 1: it divides the weights and the bias of the layer that
+produces the channel.  The weights of the layers that read the channel are multiplied by the factor.  The
+operators between these layers pass channels on (see ``channel_flow``).  The outputs of the model stay the
+same.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because

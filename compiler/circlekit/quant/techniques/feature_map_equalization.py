@@ -240,8 +240,9 @@ def _paths(front: Op) -> Iterator[list[Op]]:
 
 
 def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
-    """Return the scale of each input channel of the back ``layer``; 1 if activations or weights are all 0.
+    """Return the scale of each input channel of the back ``layer``.
 
+    The scale of a channel is 1 if all its activations, or all its weights, are 0.
     ``magnitudes``: the largest activation of each channel.
     """
     matrices = np.abs(layer.matrices(layer.weights.array())).max(axis=1)

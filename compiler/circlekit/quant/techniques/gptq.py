@@ -4,8 +4,8 @@
 Sources: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
 factor; for ``refine``, coordinate descent on the same error, Behdin et al., "QuantEase", 2023.
 
-The functions have these arguments.  All arrays are float64; g is the number of independent groups, o of the
-outputs of a group, d of the weights of an output.
+The functions have these arguments.  All arrays are float64; g is the number of independent groups, o
+the number of outputs of a group, d the number of weights of an output.
 
 ``target`` [g,o,d]: the weights to approximate.
 ``hessian`` [g,d,d]: the sum of the outer products of the rows that are multiplied by the weights.

@@ -34,7 +34,8 @@ MOST_NOISE = 0.25
 class LayerData:
     """A layer and samples of its input; see ``linear_layer`` for layers as matrix products.
 
-    In shapes, g is the number of groups, o of the outputs of a group, d the depth, n the number of rows.
+    In shapes, g is the number of groups, o the number of outputs of a group, d the depth, n the number of
+    rows.
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.
@@ -69,7 +70,7 @@ class LayerData:
     def hessian(self) -> Array:
         """The covariance of the quantized model's rows times n, as float64[g*p,d/p,d/p].
 
-        Without a bias, the mean is not subtracted: it is the sum of the outer products of the rows.
+        If the layer has no bias, no mean is subtracted: the result is the sum of the rows' outer products.
         """
         centered = self.split(self._centered(self.rows))
         return np.asarray(centered.swapaxes(1, 2) @ centered, np.float64)
@@ -82,7 +83,11 @@ class LayerData:
 
     @property
     def input_noise(self) -> float:
-        """The sum of squared differences between both models' rows, divided by n times the float variance."""
+        """The noise of the inputs divided by their signal, both as sums of squares.
+
+        The noise is the difference between the rows of both models; the signal is the float rows minus their
+        mean.
+        """
         signal = self.float_rows - self.float_rows.mean(axis=1, keepdims=True)
         noise = self.rows - self.float_rows
         return float(np.square(noise).sum() / max(np.square(signal).sum(), 1e-30))

@@ -33,7 +33,7 @@ ROWS_PER_DEPTH = 8
 """A layer of depth d is fitted to about this many times d rows, but to at least about LEAST_ROWS."""
 
 LEAST_ROWS = 8192
-"""The smallest number of rows, about, to which a layer is fitted, if there are as many."""
+"""A layer is fitted to at least about this many rows, or to all rows if there are fewer."""
 
 STREAMS = 2
 """The number of models whose arrays are in memory: the float model and the simulated quantized model."""
@@ -216,7 +216,7 @@ class Sweep:
         """Return, each by name of the technique, the fits to ``data`` and their errors on ``rows`` in dB.
 
         ``rows`` [2,g,n,d]: rows of the float model and of the quantized model.
-        Techniques whose bias does not fit are left out; all are if the signal is not finite.
+        Techniques whose bias does not fit are left out.  If the signal is not finite, no technique is tried.
         """
         act = layer.op.attribute_items()["act"]
         wanted = apply_activation(_products(rows[0], data.weights, data.bias), act)
@@ -329,8 +329,8 @@ def fake_quantized(array: Array, form: TensorForm) -> Array:
 def stream_bytes(model: Model) -> int:
     """Return an estimate of how many bytes a sweep holds in memory for each sample.
 
-    The estimate is twice the size, in both models, of the operands and results of a single operator: the one
-    for which this size is largest.
+    The operator with the largest operands and results counts: the estimate is twice the bytes of its operands
+    and results in both models.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [

@@ -2,8 +2,8 @@
 """Convolutions and fully connected layers as matrix products.
 
 A layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``.  The rows of CONV_2D
-are those of im2col, the rows of TRANSPOSE_CONV those of im2col on its result.  DEPTHWISE_CONV_2D has one
-group for each input channel.
+are those of im2col.  TRANSPOSE_CONV has a row for each position of its result: for each tap, the input pixel
+that the tap adds to this position, or 0.  DEPTHWISE_CONV_2D has one group for each input channel.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ def separate_biases(graph: Graph) -> None:
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
-            name = graph.unique_name("bias")  # a short name, because it makes the file larger
+            name = graph.unique_name("bias")  # short, because each name makes the file larger
             op.set_input(layer.bias_index, Value.constant(name, layer.bias.array()))
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a layer; None if it is none, or if its weights or its bias are no plain constants.
+    """Return ``op`` as a layer; None if it is no layer, or if its weights or its bias are no plain constants.
 
     Weights and input must be float, and the number of input channels known.
     """

@@ -3,7 +3,7 @@
 
 If all operators between two layers are linear and do not mix a block of channels with others, the first
 layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose: the
-outputs of the model stay the same.  An example are the value projection and the output projection of
+outputs of the model stay the same.  Examples are the value projection and the output projection of
 attention, where a block is a head.  Such pairs are found by trial: both layers are rotated, and the outputs
 of the model are compared.
 
@@ -84,7 +84,7 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
 
 
 def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False) -> None:
-    """Rotate the weights of layers of the main graph in place; raise ModelError if it has no such layers.
+    """Rotate the weights of layers of the main graph in place; raise ModelError if one of them is absent.
 
     ``only_first``: do not rotate the second layers, for a trial.
     """
@@ -150,7 +150,7 @@ def _reached(first: Op) -> list[Op]:
 
 
 def _is_rotatable(layer: LinearLayer) -> bool:
-    """Return whether ``layer`` mixes only channels, not positions, and alone reads its constants."""
+    """Return whether ``layer`` mixes channels but not positions, and is the only user of its constants."""
     constants = [value for value in (layer.weights, layer.bias) if value is not None]
     is_plain = layer.groups == 1 and not layer.is_depthwise
     depth = layer.input.shape[-1] if layer.input.shape else None

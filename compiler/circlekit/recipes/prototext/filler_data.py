@@ -42,7 +42,10 @@ EMPTY_STRING_BYTES = 64
 """The memory of an empty string while a tensor of strings is made."""
 
 MAX_LISTED = 64
-"""The largest number of elements that a recipe lists; of bytes, if the type of the elements is unknown."""
+"""The largest number of elements that a recipe lists.
+
+Data that cannot be listed is in base64 up to this number of bytes; if it is larger, a file may hold it.
+"""
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
 """All tags."""
@@ -239,7 +242,10 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return a filler that lists the elements, or one if all are equal; None if the list is too long."""
+    """Return a filler with all elements, or with a single element if all are equal.
+
+    Return None if there are too many elements, or if decimals cannot give their bits.
+    """
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
         return None

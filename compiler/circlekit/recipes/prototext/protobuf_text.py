@@ -2,7 +2,7 @@
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
 The tree of a message is a dict {``RecipeField.stored``: value}.  Strings and enums are str, repeated fields
-lists, messages trees.  The key "" holds the name of the message.
+are lists, messages are trees.  The key "" holds the name of the message.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def _recipe_class(fmt: str) -> Any:
                 item.type, item.type_name = _Type.TYPE_ENUM, f".{field.type}.Value"
     for type_ in sorted({field.type for fields in messages.values() for field in fields}):
         enum = enum_of(type_, fmt)
-        if (
-            enum is not None
-        ):  # each enum gets a message, because a message cannot have a name of a value twice
+        if enum is not None:  # each enum in its own message, because two enums may share a value's name
             value_type = file.message_type.add(name=type_).enum_type.add(name="Value")
             for name, value in enum.numbers.items():
                 value_type.value.add(name=name, number=value)
@@ -116,7 +114,7 @@ class RecipeText:
         return error_at(self.label, self.text, start + column - 1, message)
 
     def _sentence(self, error: text_format.ParseError) -> str:
-        """Return the library's message without its place; for an unknown name, one with similar names."""
+        """Return the library's message without its place; for an unknown name, a text with similar names."""
         line = self.text.split("\n")[error.GetLine() - 1]
         place = f"{error.GetLine()}:{error.GetColumn()} : "
         text = str(error).removeprefix(place).removeprefix(f"'{line}': ")
@@ -202,7 +200,7 @@ def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
 
 
 def format_recipe(tree: Tree, fmt: str) -> str:
-    """Return the text of ``tree``, of the message ModelRecipe, without the fields that have their default."""
+    """Return the text of ``tree``, a message ModelRecipe; fields that have their defaults are left out."""
     message = _recipe_class(fmt)()
     _fill(message, tree, fmt)
     text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)

@@ -118,7 +118,7 @@ class _RecipeReader:
             self.fail(message, recipe, field)
 
     def tensor_map(self, recipe: Tree, indices: dict[str, int]) -> Tree:
-        """Return a table TensorMap; ``indices``: of the operands of the graph, by name."""
+        """Return a table TensorMap; ``indices``: the index of each operand of the graph, by name."""
         index = recipe.get("tensor_index")
         if "tensor" in recipe:
             index = self.find([recipe["tensor"]], indices, recipe, "tensor")[0]
@@ -303,8 +303,8 @@ class _RecipeReader:
     def operator(self, recipe: Tree, indices: dict[str, int], made: set[int]) -> Tree:
         """Return a table Operator.
 
-        ``indices``: of the operands of the graph, by name.  ``made``: the indices of the results of earlier
-        operators; those of this operator are added.
+        ``indices``: the index of each operand of the graph, by name.  ``made``: the indices of the results of
+        earlier operators; those of this operator are added.
         """
         code, custom_code, _ = key = self.key(recipe)
         tree: Tree = {"opcode_index": self.codes[key]}

@@ -123,7 +123,7 @@ class _RecipeWriter:
         return out
 
     def graph(self, tree: Tree, names: Sequence[str]) -> Tree:
-        """Return a message Graph; ``names``: of the graph's tensors."""
+        """Return a message Graph; ``names``: the names of the graph's tensors."""
         return {
             "operand": [self.operand(t, n) for t, n in zip(tree.get("tensors", ()), names, strict=True)],
             "operation": [self.operation(op, names) for op in tree.get("operators", ())],
@@ -180,7 +180,7 @@ class _RecipeWriter:
     # -- operations ----------------------------------------------------------------------------
 
     def operation(self, tree: Tree, names: Sequence[str]) -> Tree:
-        """Return a message Operation; ``names``: of the graph's tensors."""
+        """Return a message Operation; ``names``: the names of the graph's tensors."""
         code, custom, version = self.codes[tree.get("opcode_index", 0)]
         if code.startswith("UNKNOWN_"):
             raise UnsupportedError(f"a recipe cannot express an operator that the schema lacks, {code}")
