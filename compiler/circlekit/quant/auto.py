@@ -102,7 +102,7 @@ TECHNIQUES: Mapping[str, str] = {
     "raising": "raising",
     **{name.lower().replace(" ", "-"): name for name in list(ROUNDING)[1:]},
 }
-"""The techniques that can be left out, by the word for it; those of layers have their names in ROUNDING."""
+"""The techniques that can be left out: by the word with which a user names them, their name in the code."""
 
 Change = tuple[Mapping[str, Any], float]
 """Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
@@ -240,7 +240,7 @@ class Auto:
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
-                best = replace(best, margin=True)  # the samples held back rarely show that it helps
+                best = replace(best, margin=True)  # the samples held back rarely show that a margin helps
             changes = self._changes_of_ranges(is_wide)
             best = self._best(best, changes, self._held_back, "on samples held back")
         return best

@@ -2,7 +2,7 @@
 """Choose the plan of a float model from the ranges of its tensors.
 
 Every tensor gets a form that covers its range, unless the quantization rule of an operator demands another.
-An operator that the target cannot run in its forms gets the fallback of its scheme, or stays float.  That
+An operator that the target cannot run in these forms gets the fallback of its scheme, or stays float.  That
 changes the forms that its neighbors need, so all forms are chosen again until no operator is refused.
 """
 
@@ -125,7 +125,7 @@ class GraphChooser(KernelForms):
     def _choose_all(self) -> dict[Op, CirclekitError]:
         """Choose all forms again; return the refused operators, with the reasons.
 
-        The steps build on each other, so the first step that refuses an operator is the last.
+        The steps build on each other, so no step follows one that has refused an operator.
         """
         self.tensors, self.inner, self.operand_forms = {}, {}, {op: {} for op in self.schemes}
         refused: dict[Op, CirclekitError] = {}
@@ -310,9 +310,9 @@ class GraphChooser(KernelForms):
         return operands, results
 
     def _left_by_delegate(self) -> dict[Op, CirclekitError]:
-        """Return the operators that the target's delegate takes as float operators, but not in their forms.
+        """Return the operators that the target's delegate takes as float operators, but not in planned forms.
 
-        Return none of them if the delegate takes no operator in its forms: the scheme then serves another
+        Return none of them if the delegate takes no operator in planned forms: the scheme then serves another
         runtime, and leaving operators float would not help.
         """
         if not self.target.delegated:
@@ -330,7 +330,7 @@ class GraphChooser(KernelForms):
         return found if is_taken else {}
 
     def _mend_kernels(self) -> bool:
-        """Choose finer forms for operators whose kernels miss the grids of given forms.
+        """Choose finer forms for operators whose kernels miss the grids of given forms (``kernel_fault``).
 
         Return whether there are such operators.
         """

@@ -33,8 +33,8 @@ The sum is the integer of the second dtype that stands for the same real number.
 def given_form(form: TensorForm | None, dtype: DType | None) -> TensorForm | None:
     """Return ``form`` converted to ``dtype``, so that its integers stand for the same real numbers.
 
-    int8 and uint8 can be converted to each other; every dtype stays itself.  Return None for all other pairs
-    of dtypes, and if one of the arguments is None.
+    int8 and uint8 can be converted to each other; a form that already has ``dtype`` is returned unchanged.
+    Return None for all other pairs of dtypes, and if one of the arguments is None.
     """
     if form is None or dtype is None or form.dtype is dtype:
         return form if dtype is not None else None
@@ -71,8 +71,8 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
     The weights keep their numbers, because the finer grid includes the grid of ``form``.  The purpose is a
     finer scale of the bias, which is computed from the scale of the weights.
     ``numbers``: the weights, which are on the grid of ``form``.  The power of 2 is smaller than ``step``
-    demands if the integers of the weights would not fit the dtype.  A form that was not used in training is
-    returned unchanged.
+    demands if the weights would otherwise become integers that do not fit the dtype.  A form that was not
+    used in training is returned unchanged.
     """
     if not form.rounds:
         return form
@@ -159,7 +159,7 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 
 
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
-    """Return ``form`` with the smallest scale that still covers ``low`` to ``high``; None: its own scale.
+    """Return ``form`` with the smallest scale that still covers ``low`` to ``high``; None if it has it.
 
     The scale is divided by a power of 2, so the new form can store every number of ``form`` between ``low``
     and ``high``, which are themselves numbers of ``form``.
@@ -204,7 +204,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the range (min, max) of a constant, or that of ``value`` in ``ranges``; None without one."""
+    """Return the range (min, max) of a constant, or that of ``value`` in ``ranges``; None if unknown."""
     if value.is_const and value.is_plain and value.numel:
         return float(value.array().min()), float(value.array().max())
     return ranges.get(value.name)

@@ -45,8 +45,8 @@ class KernelForms(InnerForms):
     """Chooses forms that suit the integer kernels of operators; see ``TensorForms`` for the attributes.
 
     ``widened``: the operators that ``widen`` or ``make_finer`` gave a wider scheme, with the reasons.
-    ``refined``: those that read operands with finer steps, see ``refine_operands``.  ``tried``: the forms for
-    which ``kernel_fault`` found none.
+    ``refined``: those that read operands with finer steps, see ``refine_operands``.  ``tried``: by operator,
+    the forms with which ``kernel_fault`` found no fault.
     """
 
     widened: dict[Op, str]
@@ -91,7 +91,7 @@ class KernelForms(InnerForms):
         return True
 
     def refine_operands(self, op: Op) -> None:
-        """Let an operator in ``refined`` read operands whose grids have few bits with finer steps."""
+        """If ``op`` is in ``refined``, give finer steps to those of its operands whose grid has few bits."""
         for index in self.activations(op) if op in self.refined else ():
             value, dtype = op.inputs[index], self.scheme_of(op).activations
             assert value is not None
@@ -111,7 +111,7 @@ class KernelForms(InnerForms):
             self.schemes[op], self.widened[op], self.operand_forms[op] = SCHEMES[WIDE], reason, {}
 
     def _runs_wide(self, op: Op, rule: QuantizationRule, scheme: Scheme) -> bool:
-        """Return whether the target runs ``op`` in int16, and QUANTIZE between int16 and ``scheme``."""
+        """Return whether the target runs ``op`` in int16, and QUANTIZE from ``scheme`` to int16 and back."""
         assert scheme.activations is not None
         narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
@@ -206,7 +206,7 @@ class KernelForms(InnerForms):
                 continue  # no integer stands for a negative number
             if self.scheme_of(op).asymmetric:
                 scale, zero_point = asymmetric(0.0, high, form.dtype)
-                if self.name_of(op, index) in self.given:  # its numbers stay the same
+                if self.name_of(op, index) in self.given:  # the numbers of a given form stay
                     scale = form.scale[0]
                 reason = f"without negative numbers, on which {op.code} fails"
                 self.operand_forms[op][index] = TensorForm(form.dtype, (scale,), (zero_point,), reason=reason)

@@ -79,7 +79,7 @@ class TensorForm:
     def quantization(self, name: str) -> Quantization | None:
         """Return this form as the quantization of a tensor of the IR; None for float16.
 
-        ``name``: the name of the tensor, from which that of the tensor with the scales of blocks is made.
+        ``name``: the name of the tensor.  The scales of blocks are a constant with the name ``NAME_scales``.
         """
         if self.block:
             scales = Value.constant(f"{name}_scales", self.scales.astype(np.float16))
@@ -288,7 +288,7 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
 
 
 def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
-    """Return the form in a JSON object; raise FormatError, which begins with ``where``, if it has none."""
+    """Return the form in a JSON object; raise FormatError, beginning with ``where``, for a wrong object."""
     try:
         scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied

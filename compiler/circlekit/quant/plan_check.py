@@ -139,7 +139,8 @@ class _GraphChecker:
     ) -> Iterator[tuple[int, TensorForm | None, TensorForm | None]]:
         """Yield (index, form of the data, form of the weights) for each bias of ``op``.
 
-        For a bias with several factors, the form of the data has the product of all scales but the last.
+        For a bias in ``rule.biases``, the last factor of its product counts as the weights; the scale of the
+        data is the product of the constant and of the scales of all other factors.
         """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format JSON so that it is easy to read: one line for each field of an object, or list of numbers."""
+"""Format JSON so that it is easy to read: a line for each field, and a list of numbers on one line."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ROUNDING: Mapping[str, LayerTechnique] = {
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
-"""By name, the techniques from which the best one of each layer is chosen."""
+"""By name, the techniques from which the best one is chosen for each layer."""
 
 ALTERNATIVES: Sequence[tuple[str, Mapping[str, LayerTechnique]]] = (
     ("rounding to nearest", {}),

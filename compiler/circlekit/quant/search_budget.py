@@ -14,10 +14,10 @@ WORK_PER_SECOND = 7e9
 OPERATOR_WORK = 1.5e6
 """The fixed cost of each operator, expressed as a number of multiply-accumulates."""
 
-# The costs of the steps of a search for each sample, about, in runs of the float model.
+# The approximate costs of the steps of a search, for each sample, in runs of the float model.
 
 ROTATION_RUNS = 24
-"""The cost of comparing the rotated model with the model."""
+"""The cost of comparing the rotated model with the original."""
 
 COLLECTING_RUNS = 3
 """The cost of observing ranges."""

@@ -15,7 +15,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DecomposeHardSwish(Rewrite):
-    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); with this pass, O1 omits fuse_hardswish, which undoes it."""
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); O1 with this pass omits fuse_hardswish, its opposite."""
 
     name = "decompose_hardswish"
 
@@ -78,7 +78,7 @@ class ReplaceSubWithAdd(Rewrite):
 
 
 class ReplaceChannelwiseMulAdd(Rewrite):
-    """x * gamma + beta  ==  dwconv(x, gamma) + beta, with a filter of 1 x 1, if both are per channel."""
+    """x * gamma + beta  ==  dwconv(x, gamma) + beta, a filter of 1 x 1, if gamma and beta are per channel."""
 
     name = "replace_cw_mul_add_with_depthwise_conv"
 
@@ -94,7 +94,7 @@ class ReplaceChannelwiseMulAdd(Rewrite):
 
 
 class _Expand(Rewrite):
-    """$operator($old)  ==  $operator($new), where ``full`` is ``c`` broadcast along exactly one dimension."""
+    """$operator($old)  ==  $operator($new); ``full`` in $new is ``c`` of $old broadcast along one axis."""
 
     before = "z = $operator($old)  {act: any = act}"
     after = "z = $operator($new)  {like z, act: act}"

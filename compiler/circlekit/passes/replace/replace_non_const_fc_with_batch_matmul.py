@@ -119,7 +119,7 @@ def swapped_source(value: Value) -> Value | None:
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Return whether the input is a batch of matrices that fit the weights; else it needs a Reshape."""
+    """Return whether the input is a batch of matrices that fit the weights, so that it needs no Reshape."""
     columns = (op.weights.shape or (None, None))[1]
     return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == columns
 
@@ -138,6 +138,6 @@ def _product(new: Inserter, op: FullyConnected) -> Value:
     bias = op.bias
     if bias is None:
         return y if op.act is Activation.NONE else new.make(OPERATORS[op.act](y))
-    if bias.rank != 1:  # FULLY_CONNECTED accepts any rank, but with it an ADD might broadcast the product
+    if bias.rank != 1:  # FULLY_CONNECTED accepts any rank, but an ADD might broadcast the product to it
         bias = Value.constant(new.graph.unique_name(bias.name), bias.array().reshape(-1))
     return new.make(Add(y, bias, act=op.act))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace custom operators with the names of TensorFlow operators by builtin ones."""
+"""Replace custom operators that are named after TensorFlow operators by builtin operators."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TRANSPOSE_X, TRANSPOSE_Y = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])
 
 
 class ResolveCustomMatMul(Rules):
-    """Replace TensorFlow's MatMul by FULLY_CONNECTED, with Transposes where its options require them."""
+    """Replace TensorFlow's MatMul by FULLY_CONNECTED, with the Transposes that MatMul's options require."""
 
     name = "resolve_customop_matmul"
     rules = (
@@ -108,7 +108,7 @@ class ResolveCustomMatMul(Rules):
 
 
 class ResolveCustomBatchMatMul(Rewrite):
-    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with its options adj_x and adj_y."""
+    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with the same adj_x and adj_y."""
 
     name = "resolve_customop_batchmatmul"
 

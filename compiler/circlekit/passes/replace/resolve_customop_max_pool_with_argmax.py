@@ -31,7 +31,10 @@ MAX_EXACT_INTEGER = 1 << 24
 """Every integer from 0 to this one is exact in float32, the dtype in which positions are computed."""
 
 MAX_WINDOW_OR_CHANNELS = 1 << 12
-"""Limit for the elements in a window, which become channels, and for channels, which become operators."""
+"""Limit for the number of elements in a window, and for the number of channels.
+
+Each element of a window becomes a channel of a convolution; each channel needs operators of its own.
+"""
 
 
 class _PositionBuilder(Inserter):
@@ -40,11 +43,11 @@ class _PositionBuilder(Inserter):
     As in ONE's pass, there are a SPLIT and a CONCATENATION even for one channel, and a product with 1 before
     a padding: a quantizer gives this product the range of the data without the padding value.
 
-    For one channel, a convolution with unit vectors moves the elements of each window to the last axis.
+    In each channel, a convolution with unit vectors moves the elements of each window to the last axis.
     Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
     window begins at (top, left), the position in an image of width W with C channels is
-    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: whether positions go on from one image of
-    the batch to the next.
+    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: whether positions count from the start of
+    the batch, not from the start of each image.
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
@@ -87,7 +90,7 @@ class _PositionBuilder(Inserter):
         return self.make(Add(position, self.array(offset))) if offset.any() else position
 
     def positions_in_channel(self, x: Value) -> Value:
-        """Return the positions [N,h,w,1] for a single channel ``x``, without the addend for the channel."""
+        """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0."""
         (height, width), (down, right) = self.window, self.strides
         unit_vectors = np.eye(height * width, dtype=np.float32).reshape(-1, height, width, 1)
         filter, bias = self.array(unit_vectors), self.array(np.zeros(height * width, np.float32))
@@ -112,9 +115,10 @@ class _PositionBuilder(Inserter):
 
 
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
-    """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions; for finite x.
+    """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions.
 
-    There is no picture, because the number of operators depends on the number of channels.
+    The positions are right for finite x.  There is no picture, because the number of operators depends on the
+    number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"

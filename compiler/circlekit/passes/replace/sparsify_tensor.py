@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store only the parts of a constant that are not zero, in the sparse format of the schema.
 
-The constant is an array of blocks.  Its levels are the dimensions of this array, which come first, and the
-dimensions of a block.  A dense level is stored as its size; a sparse level as the indices of the parts that
-are not zero.
+The constant counts as an array of blocks.  Each dimension of this array is a level, and so is each dimension
+of a block; the latter have the higher numbers.  A dense level is stored as its size; a sparse level as the
+indices of the parts that are not zero.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str,
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """Return the schema's table for a vector: 16 bits per number, as ONE does, or 32 if one needs more."""
+    """Return the schema's table for a vector: 16 bits per number, as in ONE, or 32 if any number needs it."""
     small = numbers.max(initial=0) < 1 << 16
     table, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
     return {"": table, "values": numbers.astype(dtype)}

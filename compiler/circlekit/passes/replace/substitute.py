@@ -104,7 +104,7 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
-    The maximum of a window is then an element of x, or equal to it.  Transposes may stand before and after
+    The maximum of a window is then the maximum of its elements of x.  Transposes may stand before and after
     the PADV2.
     """
 
@@ -125,7 +125,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
-    """Return whether ``value`` is 0 or more, judged by the operator that computes it before Transposes."""
+    """Return whether the operator that computes ``value``, apart from Transposes, returns only 0 or more."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None
@@ -136,7 +136,7 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why a user of ``value`` would compute other values; None if none would.
+    """Return why a user of ``value`` may compute other numbers after the rewrite; None if no user does.
 
     ``edges``: the padding (before, after) of each axis of ``value``.
     """
@@ -155,7 +155,7 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Refuse if ``user`` is no max pool whose windows all reach beyond the padding of ``value``."""
+    """Refuse unless ``user`` is a max pool and all its windows reach beyond the padding of ``value``."""
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):

@@ -125,9 +125,9 @@ class _Unroller(Inserter):
 
 
 class UnrollUnidirSeqLstm(GraphPass):
-    """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length; the state is zero before each run.
+    """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length; each run of the result begins with a zero state.
 
-    The operator itself keeps its state from one run to the next until a reset.  Peepholes, projection,
+    The original operator keeps its state from one run to the next until a reset.  Peepholes, projection,
     layer normalization, clipping and diagonal weights are supported.
     """
 

@@ -95,7 +95,7 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
     """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
 
     If the slice drops axes, either the operators then work without these axes, or a Reshape drops them
-    afterwards; the latter only if no slice remains.
+    afterwards; the latter only if no slice remains, because only constants are sliced.
     """
     pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)
@@ -170,7 +170,7 @@ class _Cone:
                 yield from (part for part in parts if part.ranges)
 
     def is_moved_back(self) -> bool:
-        """Return whether forward_batchnorm would move a factor or an offset before a slice again."""
+        """Return whether forward_batchnorm would undo the move: move a factor or an offset before a slice."""
         sliced_values = {part.value for part in self.to_slice()}
         return any(
             isinstance(op, Add | Mul)

@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether the value is a constant with one use, of which ``constant`` can take this part."""
+        """Whether ``constant`` can return this part: the value is a suitable constant with one use."""
         value = self.value
         is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
         return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split

@@ -11,7 +11,7 @@ bundle of constants (``ops/matmul/circle_layers.py`` describes the code).  The o
       alpha                f32 [code rows]: the scales
       packed_binary_code   i32 [code rows, words]
       number_of_clusters, size_of_clusters, qbits_of_clusters     i32: n; rows [n]; bits [n] of the clusters
-                           (a further number in one of them only makes equal constants distinct)
+                           (some have a further number at the end, so that no two constants are equal)
       the original weights, as the model uses them
       dequant_weight       the decoded weights; not in every model
 
@@ -127,9 +127,9 @@ def read_info(graph: Graph) -> Info | str | None:
 
 
 def _constant(value: Value, *dtypes: object) -> Array | None:
-    """Return the data of a constant, or of the constant that a Reshape produces ``value`` from.
+    """Return the data of ``value``; if a Reshape produces it, the data of the operand of the Reshape.
 
-    Return None for other values, and for a constant with none of ``dtypes``.
+    Return None if that is not a constant with one of ``dtypes``.
     """
     if isinstance(value.producer, Reshape):
         value = value.producer.input
@@ -147,7 +147,7 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
         arrays[item] = array
     name = bundle[Item.WEIGHTS].name
     number, bits, rows = (arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS))
-    n = int(number[0]) if number.size else 0  # further numbers only make equal constants distinct
+    n = int(number[0]) if number.size else 0  # further numbers have no meaning
     clusters = None
     if 1 <= n <= min(bits.size, rows.size) and min(bits[:n].min(), rows[:n].min()) > 0:
         clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)

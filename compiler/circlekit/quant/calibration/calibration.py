@@ -77,7 +77,7 @@ _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_comple
 def keeps_state(model: Model) -> bool:
     """Return whether ``model`` computes one step of a sequence in each run and keeps state for the next.
 
-    The samples are then consecutive steps.  If not, every sample is run from the initial state.
+    If it does, the samples are consecutive steps; if not, every sample is run from the initial state.
     """
     return any(isinstance(op, Stateful) and op.is_one_step for op in model.main)
 

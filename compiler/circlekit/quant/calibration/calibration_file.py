@@ -35,7 +35,7 @@ Graph = dict[str, TensorStatistics]
 SUFFIXES = (".json", ".npz")
 VERSION = 1
 DOCUMENT = "calibration"
-"""The member of an .npz file that holds the document as UTF-8 text, and its key for the VERSION."""
+"""The member of an .npz file that holds the document as UTF-8 text; in the document, the key of VERSION."""
 
 
 def check_path(path: FilePath) -> None:
@@ -72,8 +72,8 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> N
 def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[Graph]]:
     """Return (facts, graphs), the arguments with which ``save`` wrote the file.
 
-    ``facts``: the default of each fact; the result is converted to its type.  Raise FileError if the file
-    cannot be read, FormatError if it is not a calibration.
+    ``facts``: the default of each fact; what the file has is converted to the type of the default.
+    Raise FileError if the file cannot be read, FormatError if it is not a calibration.
     """
     check_path(path)
     name = os.fspath(path)

@@ -135,7 +135,7 @@ class _Jobs(Iterator[Job]):
 
     ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if the last
     skipped sample is not the last sample of ``done``.
-    ``checksums``: in order, of the samples that were yielded but are not added to the statistics yet.
+    ``checksums``: those of the samples that were yielded but are not in the statistics yet, in order.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:

@@ -26,7 +26,7 @@ def observe_on_cluster(
 ) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples.
 
-    ``client``: a ``distributed.Client``.  ``engine``: its name.
+    ``client``: a ``distributed.Client``.  ``engine``: the name of the engine.
     The model is sent once to each worker, as the result of a task, which the scheduler can repeat.  Each
     worker computes one sample at a time.
     Raise the error of the first sample that fails, and ModelError if the cluster gives up a sample.
@@ -50,7 +50,7 @@ def _result(number: int, future: Any) -> Observations:
     """Wait for ``future`` and return the statistics of sample ``number``; raise the error of the sample."""
     try:
         answer: Answer = future.result()
-    except Exception as error:  # Dask raises many kinds, its transport others
+    except Exception as error:  # Dask and its transport raise errors of many kinds
         raise ModelError(f"the cluster gave up sample {number}: {type(error).__name__}: {error}") from error
     if answer.error is not None:
         raise answer.error
@@ -72,7 +72,7 @@ _ONE_AT_A_TIME = threading.Lock()
 def _observe(content: bytes, engine: str, selection: Selection, job: Job) -> Answer:
     """Run one sample in a worker process; make the engine first if the worker does not have it.
 
-    ``content``: the bytes of the model as a circle file.  ``engine``: its name.
+    ``content``: the bytes of the model as a circle file.  ``engine``: the name of the engine.
     """
     from distributed import get_worker  # optional dependency
 

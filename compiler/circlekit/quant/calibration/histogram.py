@@ -11,10 +11,10 @@ import numpy as np
 from circlekit.ir.value import Array
 
 MAX_BINS = 4096
-"""The largest number of bins.  The width of a bin is the smallest power of two for which they are enough."""
+"""The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The index of a bin, counted from 0, has at most this many bits.  So large numbers get wide bins."""
+"""The index of a bin, counted from the number 0, has at most so many bits; large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""

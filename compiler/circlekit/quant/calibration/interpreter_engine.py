@@ -19,7 +19,7 @@ from circlekit.quant.calibration.observer import Observations, Observer, Selecti
 class InterpreterEngine:
     """Runs samples with the interpreter in one thread.
 
-    The bits of a matrix product may depend on the number of BLAS threads, so there is one.
+    The bits of a matrix product may depend on the number of BLAS threads, so BLAS uses one thread, too.
     Each sample is run from the initial state of variables, unless the model computes one step of a sequence
     in each run (``keeps_state``).
     """

@@ -19,7 +19,7 @@ LAST_AXIS = -1
 Channels = bool | Collection[str] | Mapping[str, int]
 """The tensors that get statistics per channel: True for all, names, or {name: axis of the channels}.
 
-The first two take LAST_AXIS.
+For True and for names, the axis of the channels is LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]

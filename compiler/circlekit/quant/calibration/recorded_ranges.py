@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges into a model file, and read them, where ONE's tools do: min and max of the quantization."""
+"""Write ranges into a model, and read them, in the fields of ONE's tools: min and max of the quantization."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ class RandomSamples:
     """``count`` random samples, always the same for a seed.  Their ranges are not those of real data.
 
     ``like_one``: the distributions of ONE's record-minmax: uniform floats from -5 to 5, uniform integers from
-    0 to 100.  If not, the inputs that ``circlekit run`` makes: normally distributed floats.  Integers that
-    index a dimension stay below it.
+    0 to 100.  If False, the samples are the inputs that ``circlekit run`` makes: normally distributed floats.
+    Integers that index an axis stay below its size.
     """
 
     model: Model

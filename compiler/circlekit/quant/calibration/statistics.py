@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of one tensor: its range in each sample; on request, statistics per channel and a histogram.
 
-Elements that are infinite or NaN are ignored: they are counted, but do not belong to the range.  So are
-elements with the largest magnitude of float32, because exporters write -3.4e38 for "minus infinity" in masks.
+Elements that are infinite or NaN are ignored: they are counted, but do not belong to the range.  Elements
+with the largest magnitude of float32 are also ignored, because exporters write -3.4e38 for "minus infinity"
+in masks.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether a person has edited the range: it then differs from that of ``minima`` and ``maxima``."""
+        """Whether a person has edited the range, so that ``minima`` and ``maxima`` give another one."""
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
         return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))

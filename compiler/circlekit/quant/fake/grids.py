@@ -173,7 +173,7 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
 
 
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
-    """Enter ``form`` for ``value``, and for the operand whose form the producer of ``value`` keeps, if any.
+    """Enter ``form`` in ``grids`` for ``value``, and for the operand whose form its producer keeps, if any.
 
     If several FAKE_QUANTs round ``value`` to different grids, not all users read numbers rounded to ``form``:
     the form is entered with ``rounds`` False.

@@ -243,7 +243,7 @@ def has_rounding(value: Value) -> bool:
 
 
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
-    """Return the range that contrib.quantize would find for such samples; 0 is in it."""
+    """Return the range that contrib.quantize would find for the samples of ``statistics``; 0 is in it."""
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
     else:

@@ -84,7 +84,7 @@ def _is_bias(match: Match) -> bool:
 
 
 def _bypass_is_activated(match: Match) -> bool:
-    """Return whether the ADD adds a bias, or an activation follows it, which another rule rounds."""
+    """Return whether the ADD adds a bias, or precedes an activation, whose result another rule rounds."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 
@@ -94,7 +94,7 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _follows_no_rounding(match: Match) -> bool:
-    """Return whether no operand of the sum or product is rounded, or its only user is an activation."""
+    """Return whether no operand of the ADD or MUL is rounded, or the result's only user is an activation."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True

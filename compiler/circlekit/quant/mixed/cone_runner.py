@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a graph once, then compute its outputs for changed values, running only the operators that change."""
+"""Run a graph once, then compute its outputs for changed values with only the operators that use them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ConeRunner:
         return [self._read(value, changed) for value in self.graph.outputs]
 
     def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
-        """Return the results of ``op`` in the last run if the operands in ``changed`` had these arrays.
+        """Return the results that ``op`` would have in the last run if ``changed`` held some of its operands.
 
         ``changed`` may have constants, too.
         """

@@ -78,7 +78,7 @@ def raise_operators(
 ) -> Raised:
     """Return the operators of the float ``model`` to raise to the scheme ``raise_to``.
 
-    ``first``: the operators that are raised so far, which belong to the result; None: none are.
+    ``first``: the operators that are raised so far; the result includes them.  None: no operators.
     ``target_sqnr``: choose few operators with which every output reaches this SQNR, in dB.
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.

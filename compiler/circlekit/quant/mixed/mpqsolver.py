@@ -132,7 +132,7 @@ class Solver:
             observer.begin(uint8, int16)
         target = int16 + ratio * (uint8 - int16)
         self.say(f"Target qerror: {target:g}")
-        if uint8 <= target:  # also if int16 is no better than uint8, for which ONE raises an error
+        if uint8 <= target:  # also if int16 is no better than uint8; ONE then raises an error
             self.say("The best configuration is uint8 configuration")
             return _told(observer, q8, uint8)
         if int16 >= target:
@@ -204,7 +204,7 @@ class Solver:
 
 
 def pattern_setting(dtype: str, granularity: str) -> LayerSetting:
-    """Return the setting of the operators outside of patterns, by ONE's words.
+    """Return the setting of the operators outside of patterns, from ONE's words for dtype and granularity.
 
     int16 weights always have a scale per channel.  Raise UnsupportedError for words that ONE does not have.
     """
@@ -237,7 +237,10 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the names of operators (their first results) up to depth ``cut`` (``front``) or from it on."""
+    """Return the names (of the first results) of operators at depths up to ``cut``, or else from ``cut`` on.
+
+    ``front``: whether the operators up to ``cut`` are meant.
+    """
     return tuple(
         op.results[0].name
         for op in graph

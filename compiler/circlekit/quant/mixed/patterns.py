@@ -62,7 +62,7 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
     """
     found = []
     for pattern in PATTERNS:
-        matches = dict.fromkeys(  # operands of a commutative operator match in both orders
+        matches = dict.fromkeys(  # once each: a commutative operator may match in both orders
             tuple(dict.fromkeys(match.ops.values()))
             for text in pattern.pictures
             for matcher in [Matcher(query(text, pattern.name), quantized=False)]

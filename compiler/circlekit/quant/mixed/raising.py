@@ -93,7 +93,7 @@ def choose_raised(
 
 
 def _rounded_source(value: Value) -> Value:
-    """Return the tensor from which data movement copies the elements of ``value``; else ``value`` itself."""
+    """Return the tensor from which data movement copies ``value``; ``value`` itself if it is no copy."""
     source = None if value.producer is None else followed_operand(value.producer)
     return value if source is None else _rounded_source(source)
 
@@ -125,7 +125,7 @@ class _Gains:
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
-        """Return ``cluster`` and the operators that share a value with it, without shared constants."""
+        """Return ``cluster`` and the operators that share a value with it that is no constant."""
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
 

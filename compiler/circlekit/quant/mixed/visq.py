@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's visq: compare each tensor of a quantized model with the float model; write errors as JSON and graph.
+"""ONE's visq: compare each tensor of a quantized model with the float model; write or draw the errors.
 
 ``fake_quantize`` turns the quantized model into a float model that rounds.  Its tensors are compared with
 those of the same names in the float model.  Source of the formulas and of the files: ``visq`` in ONE's

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose parameters (scale and zero point) of activations by ONE's rules.
 
-Constants that stand for activations get them, too.
+Constants in the place of activations get parameters, too (``quantize_constants``).
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantiz
 def converted_parameters(value: Value, dtype: DType) -> Quantization:
     """Return the parameters that ``value`` gets in ``dtype``.
 
-    They are the fixed ones of its rule, or else those of its recorded range.  Raise ModelError if it has
-    neither.
+    They are the fixed parameters of the rule for ``value`` (``origin_rule``), or else those of its recorded
+    range.  Raise ModelError if it has neither.
     """
     rule = origin_rule(value)
     if dtype in rule.fixed:
@@ -221,9 +221,9 @@ def finite_floats(value: Value) -> Array:
 
 
 def quantize_constants(task: Task) -> None:
-    """Quantize the float constants that stand for activations, by the range of their elements.
+    """Quantize the float constants in the place of activations, by the range of their elements.
 
-    These are all but weights, biases and the constants in ``OneRule.per_element``.
+    These are all constants but weights, biases and those in ``OneRule.per_element``.
     """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype

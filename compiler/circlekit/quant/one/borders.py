@@ -89,8 +89,8 @@ def insert_mixed_precision(task: Task) -> None:
 def remove_redundant_conversions(task: Task) -> None:
     """Simplify chains of inserted conversions, and remove the conversions that change nothing.
 
-    If one QUANTIZE follows another, the second converts the operand of the first.  If a DEQUANTIZE follows
-    the QUANTIZE of a float value, users of its result read that value.
+    If one QUANTIZE follows another, the second then reads the operand of the first.  If a DEQUANTIZE follows
+    the QUANTIZE of a float value, the users of the DEQUANTIZE then read that value.
     """
     editor = task.editor
     changed = True

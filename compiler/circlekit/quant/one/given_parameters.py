@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change the parameters of quantized tensors: make all int8 tensors uint8, or set those of named tensors."""
+"""Make all int8 tensors of a model uint8, or set or copy the quantization parameters of named tensors."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class GraphEditor:
         return result
 
     def redirect(self, old: Value, new: Value) -> None:
-        """Replace ``old`` by ``new`` in all users but the producer of ``new``, and in outputs."""
+        """Replace ``old`` by ``new`` in outputs, and in all users except the producer of ``new``."""
         for op, index in old.uses:
             if op is not new.producer:
                 op.set_input(index, new)

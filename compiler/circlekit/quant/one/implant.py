@@ -45,9 +45,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
     A constant without ``value`` is rounded with its parameters.  If an operator such as RESHAPE does not
     scale its operand, results that the file does not name get the parameters of the operand.
-    Raise FileError or FormatError for the files; ModelError for an unknown name, a tensor that is not
-    float32, or a tensor that stays float32; ShapeError if an array does not fit; UnsupportedError for a
-    sparse constant without ``value``.
+    Raise FileError or FormatError for the files; ModelError if a named tensor does not exist or is not
+    float32 before, or if any tensor would be float32 afterwards; ShapeError if an array does not fit;
+    UnsupportedError for a sparse constant without ``value``.
     """
     parameters = _read(Path(path))
     values = {v.name: v for v in model.main.values()}

@@ -4,8 +4,9 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-All other tensors get parameters from the operands of their producers, as in ONE.  Source: the behavior of
-luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
+Other constants, but not biases, get parameters from their elements.  Other results get those of an operand if
+their producer moves or negates elements, and else stay float.  Source: the behavior of luci's
+QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ DEFAULT = LayerSetting(i16, CHANNEL)
 def quantize_onnx_model(model: Model) -> None:
     """Quantize ``model`` in place with the parameters of the ONNX operators, and remove these operators.
 
-    Raise UnsupportedError for ONNX operators in another place than shown above; ModelError if the two
-    operators of a pair have different parameters, if the model has no such operators, or if a tensor lacks
-    parameters.
+    Raise UnsupportedError for ONNX operators in another place than the module's docstring shows; ModelError
+    if the two operators of a pair have different parameters, if the model has no such operators, or if a
+    tensor lacks parameters.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize only weights: to integers (--quantize_weights), or rounded (--quantize_dequantize_weights)."""
+"""Turn only weights into integers (--quantize_weights) or rounded floats (--quantize_dequantize_weights)."""
 
 from __future__ import annotations
 
