@@ -182,8 +182,8 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 class Resize(Op, versions={i8: 2, i16: 4}):
     """Base class of operators that resize images [N,H,W,C] to the height and width in ``size``.
 
-    ``align_corners``: whether the centers of the corner pixels coincide.  ``half_pixel_centers``: whether the
-    edges of the images coincide.
+    ``align_corners``: whether the centers of the corner pixels of input and result coincide.
+    ``half_pixel_centers``: whether the edges of input and result coincide.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")

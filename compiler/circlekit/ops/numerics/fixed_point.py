@@ -3,8 +3,9 @@
 
 A real multiplier is an int32 mantissa with 31 fraction bits and a power of two: mantissa / 2^31 * 2^shift.
 LiteRT rounds twice.  After the product with the mantissa, a half is rounded up.  After the right shift, a
-half is rounded away from zero in the reference kernels, and up in the optimized kernels.  Unless they say
-otherwise, functions take any integer arrays and return int64, which holds every intermediate result.
+half is rounded away from zero in the reference kernels, and up in the optimized kernels.  Unless its
+docstring says otherwise, a function takes any integer arrays and returns int64, which holds every
+intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
 bits.  In Q0 the largest integer stands for 1.0, which has no exact form.
@@ -40,7 +41,7 @@ class QuantizedMultiplier(NamedTuple):
 
 
 def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
-    """Return the factors nearest to the numbers ``real``, which are not negative; below 2^-32 they are 0."""
+    """Return the factors nearest to the numbers ``real`` >= 0; a number below 2^-32 gives the factor 0."""
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
     mantissa = round_half_away(fraction * 2.0**31).astype(np.int64)
     shift = exponent.astype(np.int64)
@@ -271,7 +272,7 @@ def get_reciprocal(x: Array) -> tuple[Ints, Ints]:
 def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
     """Return 1 / sqrt(x) for integers from 0 to 2^31 - 1; the result for 0 equals the result for 1."""
     x = np.asarray(x, np.int64)
-    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # to shift out: x is below 2^29 then
+    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # pairs of bits to shift out, to get below 2^29
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
     half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # Q3

@@ -110,8 +110,8 @@ _EXPM1_SERIES = tuple(
 def fdlibm_tanh(x: Floats) -> Floats:
     """Return tanh(x), bit for bit as in C libraries that are derived from fdlibm (glibc up to 2.40).
 
-    LiteRT calls the C library.  Where it truncates the results to integers, the last bit matters.  Source:
-    fdlibm s_tanhf.c, which uses e^x - 1.
+    LiteRT calls the C library.  Where LiteRT truncates the results to integers, the last bit matters.
+    Source: fdlibm s_tanhf.c, which uses e^x - 1.
     """
     size = np.minimum(np.abs(x), np.float32(22))
     large = size >= 1
@@ -123,7 +123,7 @@ def fdlibm_tanh(x: Floats) -> Floats:
 def _fdlibm_expm1(x: Floats) -> Floats:
     """Return e^x - 1 for -2 < x <= 44.
 
-    x is divided into k * ln 2 + remainder - lost, where ``lost`` is the rounding error of the remainder.
+    x is split into k * ln 2 + remainder - lost, where ``lost`` is the rounding error of the remainder.
     """
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)

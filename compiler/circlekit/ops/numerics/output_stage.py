@@ -39,10 +39,11 @@ class Kernels(Enum):
     or numbers differ; the rest at the end is computed as by the reference kernels.
 
     - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
-    - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: the same, in groups of 8 channels.
-    - FULLY_CONNECTED: the same, and fixed point instead of float64.
-    - MEAN over height and width: the same, in groups of 16 channels; the zero point is rounded by itself.
-    - QUANTIZE from 8 bits to 8 bits: the same, in groups of 16 numbers.
+    - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: a half is rounded up, in groups of 8 channels.
+    - FULLY_CONNECTED: a half is rounded up, and fixed point takes the place of float64.
+    - MEAN over height and width: a half is rounded up, in groups of 16 channels; the zero point is rounded by
+      itself.
+    - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
     - QUANTIZE from float32: in groups of 8 numbers, x is multiplied by 1 / scale, and a half is rounded to
       even; the rest is divided by the scale in float64, and a half is rounded away from zero.
     - DEQUANTIZE: in groups of 8 numbers, the result is scale * x - scale * zero_point, each product rounded.

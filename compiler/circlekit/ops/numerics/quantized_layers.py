@@ -114,7 +114,7 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
 
 
 def channel_scales(weights: Value, channels: int) -> Array:
-    """Return the scales of ``weights``, float32 [1] or [channels]; raise ModelError for another number."""
+    """Return the scales of ``weights``, float32 [1] or [channels]; raise ModelError for any other count."""
     scale_of(weights)
     assert weights.quantization is not None  # it has a scale
     scales: Array = weights.quantization.scale
@@ -140,7 +140,7 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 
 
 def weight_zero_points(weights: Value, channels: int) -> Ints:
-    """Return the zero points of ``weights``, a scalar or [channels]; raise ModelError for another number.
+    """Return the zero points of ``weights``, a scalar or [channels]; raise ModelError for any other count.
 
     The zero points of signed weights are 0, because LiteRT ignores those in the file.
     """

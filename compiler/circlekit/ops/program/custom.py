@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of custom operators: operators of TensorFlow that converters keep, and those of LiteRT.
+"""Kernels of custom operators: those that converters keep from TensorFlow, and those that LiteRT defines.
 
 Their attributes are in the custom options, a FlexBuffer map.  Source: TensorFlow's definitions.
 """

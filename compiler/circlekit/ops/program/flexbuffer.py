@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read FlexBuffers, the format without schema of the options of custom operators.
+"""Read FlexBuffers, a format without a schema, in which custom operators store their options.
 
 A value has a type and a slot of 1, 2, 4 or 8 bytes.  A value that does not fit its slot is stored at an
 earlier position, and the slot holds the distance to that position in bytes.  Source: "FlexBuffers' internals"
@@ -62,7 +62,7 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.elements_left = 4 * len(data)  # shared vectors count repeatedly; limits the time
+        self.elements_left = 4 * len(data)  # limits the time: a shared vector counts each time it is read
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):

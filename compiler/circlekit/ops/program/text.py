@@ -24,7 +24,7 @@ from circlekit.ops.operand_dtypes import ANY
 
 Words = NDArray[np.uint64]
 
-# constants and private functions have their names in FarmHash
+# constants and private functions are named as in FarmHash
 K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.uint64(0x9AE16A3B2F90404F)
 
 
@@ -145,7 +145,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the groups of ``words``; a group comes after all longer groups that begin with it."""
-        waiting: list[tuple[list[int], bool]] = [([], False)]  # (words, is extended)
+        waiting: list[tuple[list[int], bool]] = [([], False)]  # (indices of words, is extended)
         while waiting:
             group, is_extended = waiting.pop()
             if len(group) == self.ngram_size or (is_extended and group and self.include_all_ngrams):
@@ -160,8 +160,8 @@ class SkipGram(Op, code="SKIP_GRAM"):
 def split_words(text: bytes) -> list[bytes]:
     """Return the words of ``text``.
 
-    As in LiteRT, if the text begins with exactly one white space and has several words, the first is left
-    out.
+    As in LiteRT, if the text begins with exactly one white space and has several words, the first word is
+    left out.
     """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():

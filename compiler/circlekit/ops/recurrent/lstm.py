@@ -48,13 +48,13 @@ PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "out
 NORMS = tuple(f"{gate}_layer_norm_coefficients" for gate in GATES)
 
 GATE_SCALE = 2.0**-12
-"""The scale of the sums of gates on integers, without layer normalization."""
+"""The scale of the integer sums of the gates if there is no layer normalization."""
 
 
 def _bias_products(gate: str) -> tuple[Product, ...]:
-    """Return the possible scales of the bias of a gate: with layer normalization, or else without.
+    """Return the scales that the bias of a gate may have: first the one for layer normalization.
 
-    The bias is added after the layer normalization.
+    With layer normalization, the bias is added after it.
     """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))
@@ -237,7 +237,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
     @property
     def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
-        """The names of the variable operands; in the basic form, the operands of two weights hold states."""
+        """The names of the variable operands; in the basic form, two of them are named like weights."""
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
@@ -255,15 +255,15 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
         return (out, new, joined, sums), (out, new)
 
     def required_version(self) -> int:
-        version = super().required_version()  # 2 and 3 (hybrid) become 3 and 4: the basic form is 2
+        version = super().required_version()  # 2 and 3 (hybrid) become 3 and 4: the basic form has version 2
         return 2 if self.is_basic else version + (version in (2, 3))
 
 
 def _operands_of_both_directions() -> dict[str, Any]:
     """Return the declarations of weights, biases and projection for both directions, by name.
 
-    Optional are only the operands of the input gate, the peephole weights (for the cell state), and the
-    projection.
+    Only the operands of the input gate, the peephole weights (``cell_to_...``), and the operands of the
+    projection are optional.
     """
     declared: dict[str, Any] = {}
     for direction in ("fw_", "bw_"):

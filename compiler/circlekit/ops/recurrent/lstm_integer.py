@@ -218,7 +218,8 @@ def basic_integer_step(
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
     For the arguments see ``lstm_float.basic_step``.  Input and output have the scale 1/128 and the zero point
-    128, so they are from -1 to 1.  LiteRT's only kernel for this form rounds a half of the sums up.
+    128, so they are from -1 to 1.  When LiteRT's only kernel for this form rescales the sums, it rounds a
+    half up.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

@@ -94,9 +94,9 @@ class RoundedProductsLstm:
         return self._projected(wrap_int16(output)), cell
 
     def _product(self, side: str, gate: str, x: Array) -> Ints:
-        """Return ``x`` [batch, n] times weights of ``gate``, rounded to 8 bits, in the scale of its sums.
+        """Return ``x`` [batch, n] times weights of ``gate``, rounded to 8 bits.
 
-        ``side``: which weights of the gate, "input" or "recurrent".
+        The result is in the scale of the gate's sums.  ``side``: which weights, "input" or "recurrent".
         """
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]

@@ -54,11 +54,11 @@ Weights = Mapping[str, Weight]
 
 
 class StackedWeights:
-    """Several weights of equal shape, by which one matrix product multiplies the same data.
+    """Several weights of equal shape that are multiplied by the same data, in one matrix product.
 
     Each weight is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  The constructor
-    raises ModelError for other shapes, and for different ones.  ``asymmetric``: the hybrid form quantizes the
-    data with a zero point.
+    raises ModelError for another rank, and if the shapes differ.  ``asymmetric``: whether the hybrid form
+    quantizes the data with a zero point.
     """
 
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
@@ -94,7 +94,7 @@ class StackedWeights:
 
 
 CellState = tuple[Array, ...]
-"""The state of a cell between two steps; first the hidden state [batch, outputs], its output."""
+"""The state of a cell between two steps; its first array is the hidden state [batch, outputs], the output."""
 
 Step = Callable[[int, CellState], CellState]
 """A function of a time step t and the state before it that returns the state after it."""
@@ -130,8 +130,8 @@ class RecurrentLayer(Stateful):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         """Return the step function of one direction.
 
-        ``weights``: the operands of the direction, by name without its prefix, and the operands of no
-        direction.  ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
+        ``weights``: the operands of the direction and those of no direction, by name without the prefix.
+        ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
         """
 
     @property
@@ -211,7 +211,7 @@ class RecurrentLayer(Stateful):
         return UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
 
     def required_version(self) -> int:
-        """Return 2 for float data with int8 weights, 3 if they are quantized asymmetrically, else 1."""
+        """Return 2 for float data with int8 weights (3 if the data are quantized asymmetrically), else 1."""
         weights = self.inputs[self.version_operand]
         if weights is None or weights.dtype is not i8 or self.input.dtype is not f32:
             return 1

@@ -36,7 +36,7 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """The pairs of input and output dtypes for which LiteRT has kernels."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of the scaled differences from the maximum; beyond, the exponential is 0."""
+"""The integer bits of the scaled differences from the maximum; outside of their range, e^x is taken as 0."""
 
 SUM_INTEGER_BITS = 12
 """The integer bits of the sum of exponentials."""
@@ -90,7 +90,7 @@ def below_maximum(x: Array) -> Array:
 def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     """Return SOFTMAX of ``x``, the int8 or uint8 elements of ``input``, in the dtype of ``output``.
 
-    The result has the scale 2^-bits of that dtype, and its lowest integer stands for 0.0.
+    The scale of the result is 1 / 2^n for n bits of that dtype, and its lowest integer stands for 0.0.
     """
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)

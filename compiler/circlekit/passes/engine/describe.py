@@ -111,7 +111,7 @@ def _picture(head: str, text: str) -> Iterator[str]:
 
 
 def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
-    """Return the names and summaries of all passes in groups: O1 by phase, opt-in by reason, approximate."""
+    """Return the names and summaries of all passes as text, in the groups that ``groups`` yields."""
     blocks = []
     for heading, names in groups(passes):
         rows = [(name, summary(passes[name]) + _suffix(passes[name])) for name in names]

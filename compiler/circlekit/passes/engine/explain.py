@@ -189,7 +189,7 @@ def find_ops(model: Model, which: str, removed: Collection[str] = ()) -> list[Op
 
 
 def names_of_op(op: Op) -> set[str]:
-    """Return the names of the results of ``op``, each with ``%``, its code, its class and its custom code."""
+    """Return code, class name and custom code of ``op``, and the names of its results, each with ``%``."""
     custom = [op.custom_code] if isinstance(op, OpaqueOp) and op.custom_code else []
     return {op.code, type(op).__name__, *custom, *(f"%{value.name}" for value in op.results)}
 

@@ -38,15 +38,15 @@ MAX_DEPTH = 2
 
 
 class Legalization(GraphPass):
-    """A pass that replaces operators that the format or a runtime refuses by operators that both accept.
+    """A pass that replaces operators which the format or a runtime refuses; both accept the new operators.
 
-    It also replaces an operator that runs, but that the delegate of a runtime refuses, by operators that the
-    delegate takes.  It has no ``name``, so users and pipelines cannot run it: it would remove operators that
-    later passes look for.
+    It also replaces an operator that the runtime accepts, but its delegate refuses; the delegate accepts the
+    new operators.  The pass has no ``name``, so users and pipelines cannot run it: it would remove operators
+    that later passes look for.
 
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
-    ``lowers``: the word that leaves it out if it is in the argument ``keep`` of ``legalize``; "" for none.
+    ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves this pass out; "" for none.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether it runs after the legalizations for which this is False, because it changes more
     of the model.
@@ -72,7 +72,7 @@ class Legalization(GraphPass):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if getattr(cls, "before", "") or getattr(cls, "kinds", ()):  # no base class
+        if getattr(cls, "before", "") or getattr(cls, "kinds", ()):  # else ``cls`` is a base class
             LEGALIZATIONS.append(cls)
 
     @property
@@ -95,7 +95,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and taking all of them would add no partition.
+        """Return whether a delegate refuses one of ``ops``, and running all would take no more partitions.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """
@@ -126,9 +126,10 @@ class Legalization(GraphPass):
 
 
 class Lowering(Legalization, Rewrite):
-    """A legalization that is declared by a picture; the format or a runtime refuses the root of the picture.
+    """A legalization that is declared by a picture.
 
-    A delegate may refuse any operator of the picture: together they may cut a partition.
+    It applies if the format or a runtime refuses the root of the picture.  It also applies if the delegate of
+    a runtime refuses the root, and the operators of the picture together may divide a partition.
     """
 
     def wants(self, op: Op) -> bool:

@@ -22,7 +22,7 @@ DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; see docs/guide/results.md."""
 
 MAX_VERDICTS = 12
-"""If more outputs were compared, only the one with the largest difference is named."""
+"""If more outputs were compared, only one is named: the one whose difference is nearest to its tolerance."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
@@ -217,7 +217,7 @@ class Report:
 
     @property
     def refusals(self) -> list[Refusal]:
-        """The refusals of the passes to be explained, the nearest first."""
+        """The refusals in ``explanations``, in the same order."""
         return [refusal for explanation in self.explanations for refusal in explanation.refusals]
 
     def rows(self) -> tuple[list[Row], list[Row]]:

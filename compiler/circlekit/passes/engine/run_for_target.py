@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pass, and undo the run if it replaced operators that the target takes by one that it does not take.
+"""Run a pass, and undo the run if the pass replaced operators that the target takes by one that it refuses.
 
 A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
 written as code may make operators anywhere, so its result is examined.
@@ -45,7 +45,8 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         made: dict[str, str] = {}
         for check, sentences in zip(rules.checks, wrong, strict=True):
             wrong_before = {op for op in old if check(op) is not None}
-            # if one of these is gone, the wrong operators may have been made from it: nothing is lost
+            # if an old operator that the check refuses is gone, the new refused ones may have been made from
+            # it; then nothing is lost
             if wrong_before <= sentences.keys():
                 made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
         if made:  # nothing is lost either if another operator of the model has the same obstacle
@@ -89,8 +90,8 @@ class _Start:
 def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
     """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
-    If these are not known, bar the pass from running at all.  ``made``: why the unsupported operators do not
-    run, by the names of their first results.
+    If the operators to bar are not known, bar the pass from running at all.  ``made``: why the unsupported
+    operators do not run, by the names of their first results.
     """
     found = {
         (name, result): sentence
@@ -103,7 +104,7 @@ def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
 
 
 def target_obstacle(name: str, context: Context) -> str:
-    """Return why the pass ``name`` was not run, because of the target; "" if it was."""
+    """Return how the target prevented the pass ``name`` from running, as a sentence; "" if it did not."""
     sentence = None if context.target is None else context.target.barred.get((name, WHOLE_PASS))
     reason = "it would make an operator that does not run"
     return "" if sentence is None else f"{name} is left out, because {reason}: {sentence}"

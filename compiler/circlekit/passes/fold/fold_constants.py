@@ -188,7 +188,7 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
         if graph.is_output(value):
             op.take_result(index, Value("", value.dtype, value.shape))
             value.data = _owned(array)
-            for name in ("sparsity", "compression_type"):  # describe data in the file, which is replaced
+            for name in ("sparsity", "compression_type"):  # they describe the old data
                 value.extra.pop(name, None)
             continue
         constant = Value.constant(value.name, _owned(array), value.quantization)
