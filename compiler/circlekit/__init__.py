@@ -122,7 +122,7 @@ _MODULES = {
     "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
-"""The public names by the module that defines them, as in the imports for type checkers above."""
+"""For each module, the public names that it defines; the imports for type checkers above list the same."""
 
 
 if not TYPE_CHECKING:  # a type checker then reports names that do not exist

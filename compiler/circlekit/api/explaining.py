@@ -20,9 +20,9 @@ def explain(
     settings: Mapping[str, Any] | None = None,
     target: TargetChoice = None,
 ) -> list[Explanation]:
-    """Return what passes would rewrite in ``model``, which is not changed, and why they do not rewrite more.
+    """Return what passes would rewrite in ``model``, and why not more; ``model`` is not changed.
 
-    ``passes``: the name of a pass, or ``all``; for all, the pass with the nearest miss comes first.
+    ``passes``: the name of a pass, or ``all``; with ``all``, the pass with the nearest miss comes first.
     ``format``, ``settings``, ``target``: see ``optimize``.  Raise RewriteError for an unknown pass.
     """
     check_model(model)

@@ -80,7 +80,7 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
 
 
 def parse(text: str) -> Model:
-    """Return the model in a text form; types of results that the text does not state are inferred.
+    """Return the model that ``text`` describes; types of results that it does not state are inferred.
 
     ``print(model)`` shows this form, but shortens large constants, and a shortened constant cannot be parsed.
     Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
@@ -95,8 +95,8 @@ def parse(text: str) -> Model:
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
     """Write ``model`` to the file ``path``, completely or not at all.
 
-    ``format``: circle or tflite; None: that of the extension of ``path``, or without an extension that of the
-    model.
+    ``format``: circle or tflite; None: the format of the extension of ``path``, or of ``model`` if ``path``
+    has no extension.
     Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
     UnsupportedError for an operator that cannot be replaced, FileError if the file cannot be written, or if
     its extension is unknown and ``format`` is None.
@@ -132,7 +132,7 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``:
     1e-5 for float32, up to 1e-4 if ``a`` amplifies rounding errors, more where the terms of an output cancel.
-    If one model is float and the other is its quantized form, they are compared as real numbers.
+    If one model is float and the other is its quantized form, values are compared as real numbers.
     The result is true if the models are equal; its ``str`` lists what was compared.
     Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
     """
@@ -142,9 +142,10 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 
 
 def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:
-    """Return the records {label: inputs} in the file or folder ``inputs``, or a single record of ``inputs``.
+    """Return the records {label: inputs} on which to run ``model``; None if ``inputs`` is None.
 
-    Return None for None.  Raise FileError or FormatError if the file cannot be read.
+    ``inputs``: the path of a file or folder with records, or the arrays of a single record.
+    Raise FileError or FormatError if the file cannot be read.
     """
     if inputs is None:
         return None

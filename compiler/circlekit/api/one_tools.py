@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for ONE's tools around quantization: ranges and parameters from files, equalization, hooks."""
+"""What ONE's tools around quantization do: take ranges or parameters from files, equalize, call hooks."""
 
 from __future__ import annotations
 
@@ -23,22 +23,25 @@ from circlekit.quant.techniques.feature_map_equalization import (
 
 
 def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 99.0) -> int:
-    """Write the ranges in an HDF5 file of ONE's runtime into ``model``; return how many tensors got a range.
+    """Copy ranges from an HDF5 file of ONE's runtime into ``model``; return how many tensors got a range.
 
-    ``low``, ``high``: the percentile, 0 to 100, of the minima of all runs that becomes the min of a tensor,
-    and the percentile of the maxima that becomes the max.
-    Raise FormatError for another layout, ModelError if a float tensor has no range, UnsupportedError for a
-    wrong percentile.
+    ``low``, ``high``: percentiles, 0 to 100.  The file has a min and a max of each tensor for each run.  The
+    min of a tensor becomes the percentile ``low`` of its minima, the max the percentile ``high`` of its
+    maxima.
+    Raise FileError if the file cannot be read, FormatError if it has another layout, ModelError if it has no
+    range for a float tensor, UnsupportedError for a wrong percentile.
     """
     check_model(model)
     return minmax_dump.embed_ranges(model, path, low, high)
 
 
 def implant(model: Model, path: FilePath) -> None:
-    """Quantize ``model``, in place, with the parameters and integers in a JSON file of ONE's q-implant.
+    """Quantize ``model``, in place, with the given parameters of its tensors and integers of its constants.
 
-    Raise FileError or FormatError for the files; ModelError or ShapeError if they do not fit the model, or if
-    a tensor stays float32.
+    ``path``: a JSON file for ONE's q-implant, which names npy files with these arrays.
+    Raise FileError or FormatError if a file is missing or wrong; ModelError or ShapeError if the arrays do
+    not fit the model; ModelError if a tensor stays float32; UnsupportedError for a sparse constant without
+    given integers.
     """
     check_model(model)
     implanting.implant(model, path)

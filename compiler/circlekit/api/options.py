@@ -28,13 +28,13 @@ from circlekit.targets.findings import TargetChoice, choose_targets
 
 @dataclass(frozen=True)
 class Options:
-    """What ``convert`` does to a model.  Fields that are not described here are arguments of ``optimize``.
+    """What ``convert`` does to a model.  Fields that are not described here are described at ``optimize``.
 
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's table of origins into the metadata: from which operators each operator was made.
     ``keep_activations``: keep a fused activation that ONE's runtime ignores; otherwise it is written as an
     operator of its own.
-    ``explain_op``: which operators of the result to explain, see ``which`` of ``circlekit.explain_op``.
+    ``explain_op``: which operators of the optimized model to explain; see ``which`` of ``explain_op``.
     """
 
     passes: Sequence[str] = ()
@@ -53,7 +53,7 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options`` and return them; settings that are paths of files of records are replaced by arrays.
+    """Check ``options`` and return them; replace the path of a file of records in a setting by its arrays.
 
     Raise RewriteError for an unknown name, or for a setting of a pass that does not run; UnsupportedError for
     an unknown target, FileError for an unusable path.

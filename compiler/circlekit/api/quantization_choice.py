@@ -32,7 +32,8 @@ from circlekit.targets.target import Target
 class QuantizationChoice:
     """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
 
-    ``interface``: the dtypes of inputs and of outputs, None for float.  ``given``: the grids of the model.
+    ``interface``: the dtypes of inputs and of outputs, None for float.
+    ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
     ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
@@ -62,7 +63,7 @@ class QuantizationChoice:
         )
 
     def collected(self, model: Model, samples: Sequence[Sequence[Array]]) -> Calibration:
-        """Return the calibration of ``model`` on ``samples`` that the estimator needs."""
+        """Calibrate ``model`` on ``samples``, with histograms if the estimator needs them."""
         return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
 
     def mix(
@@ -104,7 +105,7 @@ class QuantizationChoice:
     ) -> Plan:
         """Quantize the prepared ``model`` in place and return the plan.
 
-        ``seconds``: about the time for trying techniques; 0: plain rules decide.
+        ``seconds``: about how long techniques are tried; 0: plain rules decide.
         """
         has_grids = any(self.given)
         is_open = (

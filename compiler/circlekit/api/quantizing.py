@@ -101,8 +101,9 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Schemes with float activations need neither.  Nor does a model that rounds
-    (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly its grids.
+    in place of samples.  Schemes with float activations need neither.  Nor does a model with operators that
+    round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): the rounded tensors get exactly the grids of these
+    operators.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It replaces all
     other arguments.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
@@ -118,9 +119,9 @@ def quantize(
     Without ``auto``, plain rules decide.  ``without``: techniques that are not tried, by their words in
     ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
-    ``raise_to``.  With ``target_sqnr``, as many operators are chosen as every output needs to reach this
-    signal-to-noise ratio in dB.  With ``budget``, the operators are chosen that help most within a budget
-    such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
+    ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
+    signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a budget such as
+    ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
     calibrations and plans that do not fit.
@@ -188,7 +189,7 @@ def _count_sparse(model: Model) -> int:
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
-    """Change ``model`` in place into the float model to quantize; return its grids (``take_grids``)."""
+    """Change ``model`` in place into the float model to quantize; return the result of ``take_grids``."""
     runtime = find_target(steps.target)
     make_names_distinct(model)
     given = take_grids(model) if scheme.activations is not None and not scheme.follows_one else []
@@ -249,6 +250,6 @@ def _summary(model: Model) -> Summary:
 
 
 def expand_weights(model: Model) -> None:
-    """Make the float16 weights of ``model`` float32 in place; ONE's quantizer needs that."""
+    """Convert the float16 weights of ``model`` to float32, in place; ONE's quantizer needs float32."""
     if any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
         optimize(model, ONE_PREPARATION, target="none")

@@ -12,7 +12,7 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""For a default target, the runtime on which users may run the files, too, although they did not name it."""
+"""{default target: another runtime on which users may run the file, although they named no runtime}."""
 
 
 class TargetWatch:

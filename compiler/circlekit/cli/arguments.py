@@ -149,7 +149,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write; ``Parser.add_output`` declared it.  Exit if none or two were given."""
+    """Return the path to write, from the arguments of ``Parser.add_output``; exit unless one is given."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")
@@ -157,7 +157,7 @@ def output_of(arguments: argparse.Namespace) -> str:
 
 
 def add_inputs(parser: Parser, purpose: str) -> None:
-    """Add ``--inputs``; ``purpose``: begin of its help text, such as "run on the inputs"."""
+    """Add ``--inputs``; ``purpose``: the beginning of its help text, such as "run on the inputs"."""
     parser.add_argument(
         "--inputs",
         metavar="DATA",
@@ -233,7 +233,7 @@ def input_file(word: str) -> str:
 def output_path(word: str) -> str:
     """Return the path in the argument ``word``; refuse ``-``.
 
-    For results that cannot go to the standard output.
+    This is the type of an argument for results that cannot go to the standard output.
     """
     if word == "-":
         raise argparse.ArgumentTypeError("expected a file or a folder, got -, the standard output")

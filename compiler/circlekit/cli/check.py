@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Check the model at ``path`` for the targets; return the findings as JSON types.
 
-    Without --json and --quiet also print them.
+    Print them, too, unless --json or --quiet is given.
     """
     model = load(source_of(path))
     targets = choose_targets(arguments.target, arguments.format or model.format)

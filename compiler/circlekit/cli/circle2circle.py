@@ -162,7 +162,7 @@ def options_of(arguments: argparse.Namespace, output: str) -> Options:
 
 
 SETTING_PREFIX = "setting "
-"""The parsed arguments have a setting of a pass in the attribute of this prefix and the name of its flag."""
+"""In the parsed arguments, the attribute for the setting NAME of a pass is this prefix followed by NAME."""
 
 
 def add_pass_flags(

@@ -104,7 +104,7 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 class Result:
     """What was found about two models, or about two files of arrays.
 
-    ``comparison``: that of the outputs.  ``judgement``: the errors of a quantized model, or None if the
+    ``comparison``: how the outputs compare.  ``judgement``: the errors of a quantized model, or None if the
     second model is not a quantized form of the first.  ``layers``: with --per-layer, the comparisons of the
     results of operators.  ``ops``: the operators of the second model as text, by the name of their result.
     """
@@ -199,7 +199,7 @@ def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _table(outcomes: Sequence[Outcome], with_inputs: bool = False) -> Iterator[str]:
-    """Yield the lines of a table of ``outcomes``, with the name in the last column, as it may be long.
+    """Yield the lines of a table of ``outcomes``; the last column has the names, which may be long.
 
     ``with_inputs``: whether to append the label of the inputs, such as "normal", to the name.
     """

@@ -145,10 +145,10 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
 
 RULER, LINE = "=" * 67, "-" * 67
 MAX_ELEMENTS = 4
-"""Number of elements shown of a longer vector.  Longer vectors and buffers end with an ellipsis."""
+"""A longer vector is printed as its first MAX_ELEMENTS elements and an ellipsis."""
 
 MAX_BYTES = 16
-"""Number of bytes shown of a buffer of more than MAX_ELEMENTS bytes."""
+"""A buffer of more than MAX_ELEMENTS bytes is printed as its first MAX_BYTES bytes and an ellipsis."""
 
 DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",

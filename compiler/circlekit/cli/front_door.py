@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "Print a script for completion in a shell.",
     },
 }
-"""The sub-commands by purpose.  The first sentence of each description is repeated here, because to import
+"""The sub-commands by purpose.  The first sentence of each description is repeated here, because importing
 all commands for the help page would be slow."""
 
 SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}

@@ -52,7 +52,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Check the file at ``path`` and return the findings as JSON types; print them, too, without --json."""
+    """Check the file at ``path``; return the findings as JSON types; print them unless --json is given."""
     data = map_file(path)
     findings = check_bytes(data, path)
     failed = any(arguments.strict or f.severity == "error" for f in findings)
@@ -136,9 +136,9 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the flags ask for as JSON types: the cost, some views, or the summary of a file.
+    """Return, as JSON types, what the flags ask for: the cost, some views, or the summary of a file.
 
-    Without --json also print it.
+    Print it, too, unless --json is given.
     """
     several = len(arguments.files) > 1
     if arguments.cost:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run passes, a cfg file of onecc, or a command on one model: the work of circlekit run-all in a process."""
+"""The work of circlekit run-all on one model: run passes, a cfg file of onecc, or a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""Number of the last lines printed by a command that are kept in its result."""
+"""The result of a command keeps at most so many lines of what the command printed: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class TaskResult:
 
 
 def run_task(task: Task) -> TaskResult:
-    """Run ``task`` and return the result; no error is raised, it becomes a result with the status FAILED."""
+    """Run ``task`` and return the result; for any error, return a result with the status FAILED."""
     started = time.monotonic()
     try:
         result = _RUN[task.kind](task)

@@ -87,7 +87,7 @@ def _is_folder(path: str) -> bool:
 def _run_many(
     arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
 ) -> int:
-    """Write each model into the folder ``output``, also after a model that fails; return the exit code."""
+    """Write each model into the folder ``output``; go on after a model that fails; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
     folder = Path(output)

@@ -36,7 +36,7 @@ HOOKS = {
     "InstanceNorm": "input gamma beta epsilon output fused_act",
     "Split": "split_dim value num_splits outputs",
 }
-"""The arguments of an operator's own hooks, after ``name``.  Pre does not get ``output`` and ``outputs``."""
+"""The arguments of an operator's own hooks, after ``name``.  Pre hooks get no ``output`` or ``outputs``."""
 
 ONE_OPCODES = {
     "L2_NORMALIZATION": "L2Normalize",
@@ -59,7 +59,7 @@ class AnalysisError(CirclekitError):
 
 
 def load_analysis(path: str | os.PathLike[str]) -> object:
-    """Return an instance of the class that the Python file at ``path`` defines under its own name.
+    """Return an instance of the class NAME that the Python file NAME.py at ``path`` defines.
 
     Raise FileError if there is no such file, ModelError if it does not have the class, AnalysisError if its
     code fails.

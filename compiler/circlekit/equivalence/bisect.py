@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the pass and the rewrite that change what a model computes; make a small model that shows it."""
+"""Find the pass and the rewrite that change what a model computes; make a small model with the fault."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def find_culprit(
 ) -> Culprit | None:
     """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
 
-    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: the largest
-    number of models that the reduction to a small model tests.  ``settings``, ``exact``: see Context.
+    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how
+    many models are tested at most to find a smaller one.  ``settings``, ``exact``: see Context.
     ``records``: the inputs on which models are compared; a smaller model that does not take these inputs is
     compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the errors of
     ``reference_runs`` if ``model`` cannot be run.
@@ -153,12 +153,13 @@ def _narrow(
 ) -> Culprit:
     """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
 
-    ``name``: the name of the step.  ``sentence``: the fault that it causes after the passes before it.
+    ``name``: the name of the step.  ``model``: the model before it.  ``sentence``: the fault that was found
+    after it, when all earlier passes had run, too.
     """
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()
     fault = _fault(name, step, model, unlimited, records)
-    if fault is None:  # wrong only in addition to the rounding of earlier passes
+    if fault is None:  # alone it is right: the fault needs the rounding of earlier passes, too
         return culprit
     kind, culprit.fault = fault
     before_rewrite = None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce a model that shows a fault to a small model that shows it too, as a function or command tests.
+"""Reduce a model that shows a fault to a small model that shows the same fault.
 
-The reduction removes operators and outputs, resets attributes, and makes sizes smaller and constants simpler.
+A function or a command tests whether a model shows the fault.  The reduction removes operators and outputs,
+resets attributes, and makes sizes smaller and constants simpler.
 Source of ``_Reducer.select``: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
 
@@ -127,7 +128,7 @@ class _Reducer:
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Keep few of ``count`` items: try each part alone, then all parts without one, then smaller parts.
+        """Keep few of ``count`` items: try each part alone, then all parts but one, then smaller parts.
 
         ``select``: returns a model with the items at the given indices only.
         """

@@ -114,7 +114,7 @@ def _on_cluster(
     from distributed import as_completed  # optional dependency
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the size of the jobs is known
+        warnings.simplefilter("ignore")  # Dask warns of large jobs, which are expected here
         futures = [client.submit(_one_at_a_time, work, job, pure=False, retries=retries) for job in jobs]
     numbers = {future.key: index for index, future in enumerate(futures)}
     try:

@@ -113,7 +113,10 @@ def run_steps(
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Do the same as ``run_steps`` with a new interpreter; errors stay ValueError or RuntimeError."""
+    """Do the same as ``run_steps``; raise ValueError or RuntimeError as LiteRT does.
+
+    ``interpreter``: an interpreter of LiteRT that has not run yet.
+    """
     outputs = []
     needs_allocation = True  # later only for new shapes, because an allocation resets the variables
     for inputs in steps:

@@ -16,7 +16,7 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """Return why the first such operator of ``model`` is undefined in LiteRT; None if all are defined."""
+    """Return why the first operator with undefined results in LiteRT has them; None if there is none."""
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
 

@@ -17,8 +17,9 @@ from circlekit.passes.engine.optimization_report import equal_within
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
 """The tolerated difference of float results, divided by the largest magnitude in the reference.
 
-A rewrite may reorder sums, or move a factor from the data into the weights.  The error is then some units in
-the last place of the largest term, and not of each element.  Integers and bools must be equal.
+A rewrite may reorder sums, or move a factor from the data into the weights.  The error of an element is
+then some units in the last place of the largest term, and not of the element itself.  Integers and bools must
+be equal.
 """
 
 

@@ -13,7 +13,7 @@ from circlekit.ops.quantization import is_quantized, per_tensor_quantization
 
 
 def real_numbers(value: Value, array: Array) -> Array:
-    """Return the real numbers for which ``array``, the elements of ``value``, stands, as float64.
+    """Return as float64 the real numbers that ``array`` stands for; ``array`` has the elements of ``value``.
 
     Elements are dequantized if ``value`` has one scale.  Complex numbers and strings are returned unchanged.
     """
@@ -35,10 +35,10 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
 def inputs_for(
     model: Model, other: Model, inputs: Sequence[Array] | Mapping[str, Array]
 ) -> Sequence[Array] | Mapping[str, Array] | None:
-    """Return ``inputs``, which are inputs of ``other``, in the types of the inputs of ``model``.
+    """Convert ``inputs``, which are inputs of ``other``, to the types of the inputs of ``model``.
 
-    A type is dtype, scale and zero point.  Return None if the inputs of the models differ in names or ranks,
-    or in both types and shapes.
+    A type is here dtype, scale and zero point.  Return None if the inputs of the models differ in names or
+    ranks, or if both their types and their shapes differ.
     """
     theirs, own = other.main.inputs, model.main.inputs
     if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:

@@ -91,7 +91,7 @@ def with_moved_results(model: Model) -> Model:
     """Return a copy of ``model`` with its float constants and float32 results moved.
 
     A constant moves by one unit in the last place (see ``with_moved_constants``).  A result is multiplied by
-    1 + 2^-23 or 1 - 2^-23; the choice is seeded for each index of the last axis.
+    1 + 2^-23 or 1 - 2^-23: a seeded random choice for each index of the last axis.
     """
     moved = with_moved_constants(model)
     for graph in moved.graphs:

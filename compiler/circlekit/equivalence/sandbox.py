@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The error for a forked process that ended too early, or was killed for sending nothing too long.
+    """The error for a forked process that ended too early, or was killed after it sent nothing for too long.
 
     ``code``: the exit code of the process; -SIGKILL if it was killed.
     """
@@ -42,7 +42,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(work, sender))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads, which are not forked and not needed
+        warnings.simplefilter("ignore")  # Python warns that threads are not forked; none is needed
         process.start()
     sender.close()
     try:
@@ -90,7 +90,7 @@ SILENCE_SECONDS = 60.0
 SMALLEST_ARRAY_BYTES = 64
 """The least size of an array in a file.
 
-A file may claim to have more arrays than fit into it; reading these adds nothing to the processor time.
+A file may claim to have more arrays than fit into it; the time limit does not grow for these.
 """
 
 LARGEST_COMPRESSION = 1100
@@ -109,7 +109,7 @@ class Item(NamedTuple):
 
 
 def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
-    """Yield the items of ``items``, called in a forked process, or in this one if the system cannot fork.
+    """Call ``items`` in a forked process, or in this one if the system cannot fork; yield what it yields.
 
     ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the errors of
     ``items``, LimitError if the process needs too much memory, FormatError if it crashes or takes too long.

@@ -29,7 +29,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""The limit of integers that may be sizes: plain integers of more than 8 bits that index nothing."""
+"""Plain integers of more than 8 bits that index nothing may be sizes, so they are made below this number."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Numbers where activations change (0, 1, 3, 6), where an epsilon has an effect (1e-30), and large numbers.
@@ -124,8 +124,9 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
-    For quantized or 8-bit data that index nothing, they are the limits of the dtype; else a small range from
-    0.
+    ``bound``: the size that the integers index, or None.  Integers that index nothing and are quantized or
+    have 8 bits may have any value of the dtype.  All others are at least 0, and below ``bound``, or without
+    one below UNBOUNDED_INTEGERS_END.
     """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
@@ -145,7 +146,7 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return, by ``id`` of the input, the smallest size that its integers index.
+    """Return {``id`` of an input: the smallest size that its integers index}.
 
     Inputs that index nothing are left out.  It is assumed that integer operators between an input and an
     index operand (Cast, Reshape, arithmetic) keep indices below the bound, as they do in the models of
@@ -181,7 +182,7 @@ TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` of ``op`` indexes; None without one, or if unknown."""
+    """Return the size that operand ``position`` of ``op`` indexes; None if there is none or it is unknown."""
     index_position, table_position = TABLES.get(op.code, (None, 0))
     data = op.inputs[table_position] if position == index_position else None
     if data is None or not data.shape:

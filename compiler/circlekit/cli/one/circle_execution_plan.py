@@ -30,7 +30,7 @@ RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
 """The values of ``--runtime``.  The last is ONE's default, although ONE's own program refuses it."""
 
 TRUE, FALSE = "true", "false"
-"""The values of the flags for which ONE expects a word."""
+"""The two values of ``--allocate_const``, ``--allocate_input`` and ``--use_dsp``."""
 
 
 def _declare(parser: Parser) -> None:

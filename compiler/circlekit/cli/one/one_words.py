@@ -13,7 +13,7 @@ UNREADABLE = "Failed to open file"
 
 
 class NotWrittenError(FileError):
-    """The output cannot be written.  The exit code is not that of an input that cannot be read."""
+    """The output cannot be written.  The exit code differs from that for an input that cannot be read."""
 
 
 @contextmanager

@@ -29,8 +29,8 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     """Yield the texts about passes.
 
-    One pass has its own text in any case.  Of several passes, each that rewrote something or has a near miss
-    has its own text; at most two more texts list and count the others.
+    If there is only one pass, yield its text.  Of several passes, yield the text of each that rewrote
+    something or has a near miss; at most two more texts list and count the others.
     """
     if len(passes) <= 1:
         yield from map(str, passes)

@@ -166,9 +166,9 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 
 
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
-    """Return the name, and as numbers the scale and zero point, after ``--force_quantparam``.
+    """Return (name of the tensor, scale, zero point) from the three words after ``--force_quantparam``.
 
-    Exit if scale or zero point is no number.
+    Exit if the scale is no number, or the zero point no integer.
     """
     try:
         return name, float(scale), int(zero_point)

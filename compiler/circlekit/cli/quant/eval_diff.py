@@ -99,7 +99,7 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
 
 
 class _Summary:
-    """Collects the metrics that ONE lacks, SQNR and top-k match of each output; writes outputs to files."""
+    """Collects two metrics that ONE lacks (SQNR and top-k match) for each output; writes outputs to files."""
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
         self.arguments = arguments

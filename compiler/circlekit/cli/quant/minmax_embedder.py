@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""minmax-embedder: write the ranges that ONE's runtime recorded in a file into a model, with ONE's flags."""
+"""minmax-embedder: copy the ranges in a file that ONE's runtime wrote into a model, with ONE's flags."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ operators of named patterns int16.
 DATA are samples, as for record-minmax."""
 
 SIDES = {"true": True, "false": False, "auto": None}
-"""The values of ``--bisection``: are the int16 operators at the inputs?  None: the errors of visq decide."""
+"""For each value of ``--bisection``: whether the int16 operators are those near the inputs (True) or near the
+outputs (False); None: the errors of visq decide."""
 
 
 def _declare(parser: Parser) -> None:

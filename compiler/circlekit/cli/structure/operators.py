@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-operator lists the operators of a model; circle-input-names the operand names of all operators."""
+"""circle-operator lists a model's operators.  circle-input-names lists ONE's names of operands."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ circle_operator = Command(
 
 
 RENAMED = {"lhs": "x", "rhs": "y"}
-"""ONE's name of an operand, by its name in circlekit.  The source of this and the next two is luci/logex."""
+"""ONE's name of an operand, by its name in circlekit.
+
+The source of this table and of the next two is ONE's folder luci/logex.
+"""
 
 FIRST_NAMES = {
     "x": "ABS CAST CEIL COS EXP FLOOR L2_NORMALIZATION LOG LOGICAL_NOT LOGISTIC NEG ROUND RSQRT SIN SQRT"
@@ -70,7 +73,7 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
-"""ONE's name of the first operand, and the operators for which it is the name."""
+"""The operators whose first operand has another name in ONE, by that name."""
 
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",

@@ -32,7 +32,7 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""The most bytes and chunks of a dataset that may be absent in the file.
+"""At most so many bytes, and so many chunks, of a dataset may be absent in the file.
 
 HDF5 does not store a chunk in which all elements have the fill value.
 """
@@ -85,7 +85,7 @@ def _image(file: h5py.File) -> bytes:
 
 
 def _member_name(name: str) -> str:
-    """Return ``name`` with escape sequences for NUL, which HDF5 does not allow, and ``.``, a group itself."""
+    """Return ``name`` with escape sequences for NUL, which HDF5 does not allow, and for path parts ``.``."""
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
 

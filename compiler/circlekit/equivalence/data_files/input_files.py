@@ -65,7 +65,7 @@ class GraphInputs:
         for position in (names.get, self.aliases.get, self._number):
             by_index = {position(name.removesuffix(":0")): array for name, array in arrays}
             if by_index.keys() - {None} > set(range(len(self.inputs))):
-                return None  # a number of no input
+                return None  # a name has a number that no input has
             if by_index.keys() >= set(range(len(self.inputs))):
                 return [by_index[index] for index in range(len(self.inputs))]
         takes_any_name = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
@@ -127,7 +127,7 @@ def _folder_records(
 ) -> Iterator[tuple[str, list[Array]]]:
     """Yield the (label, record) pairs of ``folder`` and of the folders in it.
 
-    ``lazily``: the memory limit applies to each record, not to each file.
+    ``lazily``: in HDF5 files, the memory limit applies to each array, not to all arrays of a file together.
     """
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)

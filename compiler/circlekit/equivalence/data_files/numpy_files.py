@@ -31,7 +31,7 @@ ENCRYPTED = 1
 """The flag of an encrypted member of a zip file."""
 
 LOCAL_HEADER_BYTES = 30
-"""The size of the header of a zip member without name and extra field."""
+"""The size of the fixed part of the header of a zip member; the name and the extra field follow it."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,

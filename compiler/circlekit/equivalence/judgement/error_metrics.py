@@ -23,13 +23,14 @@ MIN_CLASSES = 10
 class ErrorMetrics:
     """Sums over the elements of all pairs of arrays that were added; the metrics follow from them.
 
-    The error is the result minus the reference.  ``skipped``: the number of elements that are not finite in
-    both arrays, which are left out.  ``count``: the number of all other elements.
+    The error is the result minus the reference.  ``skipped``: the number of elements that are left out
+    because the reference or the result is not finite.  ``count``: the number of all other elements.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
     ``product``: the sum of reference times result.
     ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
-    magnitude.
-    ``intervals``: for each pair of arrays, the largest magnitude divided by the range of the reference.
+    magnitude of an error.
+    ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
+    reference (largest minus smallest element).
     ``overlaps``: for each k of TOP, and each vector along the last axis, the share of its k largest elements
     that are among the k largest elements of the reference.
     """
@@ -125,7 +126,7 @@ class ErrorMetrics:
     def mpeir(self) -> float | None:
         """The mean peak error to interval ratio of ONE's circle-eval-diff: the mean of ``intervals``.
 
-        A pair whose reference has equal elements counts as 1.  None if nothing was added.
+        A pair counts as 1 if all elements of its reference are equal.  None if nothing was added.
         """
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
