@@ -35,7 +35,7 @@ class RemoveNodes(PassSequence):
 
 
 class FoldBatchNorms(PassSequence):
-    """Fold batch norms, in one operator or several, into the layer that computes their input."""
+    """Fold batch norms, written as one operator or several, into the layer that computes their input."""
 
     name = "fold_batch_norms"
     members = ("fold_constants", "remove_identity", "remove_unnecessary_cast", *FOLD_BATCHNORM)

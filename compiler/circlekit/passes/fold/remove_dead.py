@@ -37,7 +37,7 @@ def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
         return True
     for graph in op.called_graphs():
         if graph not in known:
-            known[graph] = True  # for a graph that calls itself, which may not terminate
+            known[graph] = True  # a graph that calls itself may not terminate: that is an effect
             known[graph] = any(_has_effect(inner, known) for inner in graph)
     return any(known[graph] for graph in op.called_graphs())
 
@@ -79,7 +79,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
 
 
 def _values_in(thing: Any) -> Iterator[Value]:
-    """Yield the values in ``thing``, a field kept as the file has it: the intermediates of an LSTM."""
+    """Yield the values in ``thing``, an ``Op.extra``: for example, the intermediates of an LSTM."""
     if isinstance(thing, Value):
         yield thing
     elif isinstance(thing, Mapping):

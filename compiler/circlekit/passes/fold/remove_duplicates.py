@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge operators that compute the same value, and equal constants."""
+"""Merge equal constants, and operators that compute the same value."""
 
 from __future__ import annotations
 

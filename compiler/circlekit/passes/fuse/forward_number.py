@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a product with one number into the weights of a layer that may be far up the graph.
 
-An example is the scale of an attention.  The product may be after the product of queries and keys, before a
-mask, after a rotary embedding, or only on the queries if one layer computes queries, keys and values.
+An example is the scale of an attention.  A model may multiply by it after the matrix product of queries and
+keys, before a mask, or after a rotary embedding.  It may also multiply only the queries of a layer that
+computes queries, keys and values.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
 """The layers whose weights can be multiplied."""
 
 MAX_DEPTH = 24
-"""The search for a layer ends after this many operators before the factor, to limit the time."""
+"""The search for a layer goes back over at most this many operators, to limit the time."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
-"""The most elements of the result of a layer whose channels are followed through data movement."""
+"""If the result of a layer has more elements, its channels are not followed through data movement."""
 
 
 class ForwardNumber(GraphPass):
@@ -115,7 +116,7 @@ class _Region:
         self.deepest = -1, ""
 
     def add(self, value: Value, depth: int = 0) -> str | None:
-        """Add what has to be multiplied so that ``value`` is multiplied by the number.
+        """Add the operators and layers that have to change so that ``value`` is multiplied by the number.
 
         ``depth``: the number of operators between ``value`` and ``root``.  Return why ``value`` cannot be
         multiplied; None if it can.
@@ -174,7 +175,7 @@ class _Region:
     def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
         """Return the channels of ``layer`` to multiply, None for all; and why they must not change, or None.
 
-        They must not change if an operator reads them that needs their old elements.
+        They must not change if another operator needs their old elements.
         """
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []

@@ -22,7 +22,7 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""(operator, activation fused before it) -> the one activation that equals both, for pairs that have one."""
+"""(operator, activation fused into the operator before) -> the one activation that equals both, if any."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
 """Activations that a CONCATENATION between the operator and the RELU may have.
@@ -64,7 +64,7 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return the values to change to relu(value): ``value``, and the values of which data movement makes it.
+    """Return ``value`` and the values of which data movement makes it; RELU has to be applied to each.
 
     Data movement is followed back to operators that can fuse an activation.  Return [] if another operator
     is reached, or if a value on the way has other users.

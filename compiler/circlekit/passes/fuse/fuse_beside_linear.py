@@ -89,7 +89,7 @@ class _Sum(BeforeLinear):
 
     @condition
     def has_no_border(self, w: Array, z: Value, padding: Padding) -> str | None:
-        """No window may reach into the padding, whose zeros do not get the offset."""
+        """No window may reach into the padding, because the offset is not added to its zeros."""
         if padding is Padding.VALID or w.shape[1:3] == (1, 1):
             return None
         return f"%{z.name}: expected VALID padding, got SAME, whose border of zeros does not get the offset"
@@ -130,7 +130,7 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
 
 
 class _Product(BeforeLinear):
-    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; zeros of padding stay 0 times c."""
+    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; the zeros of padding stay 0."""
 
     before = """
         a = $arithmetic(x: f32$data, c: const f32$numbers)

@@ -33,8 +33,8 @@ def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Va
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
-    ``static``: the names, of one letter each, of values that must have static shapes.  ``block_dims``: the
-    number of dimensions of the block.  ``explicit``: whether a Pad in ``after`` does all padding; otherwise
+    ``static``: the values that must have static shapes; each letter is a name.  ``block_dims``: the number of
+    dimensions of the block.  ``explicit``: whether a Pad in ``after`` does all padding; otherwise
     the new convolution does, with SAME or VALID.
     """
 
@@ -115,7 +115,7 @@ class FuseSpaceToBatchWithConv(Rules):
 class _Dilated1D(_Blocks):
     """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for x [N, W, C].
 
-    $insert gives the convolution, which needs an image, a height of 1; $drop removes the height again.
+    A convolution needs an image, so $insert adds a height of 1 to its data; $drop removes the height again.
     """
 
     static = "xseyqzw"

@@ -58,7 +58,7 @@ class _Rows(Rewrite):
 
 
 class _FlattenedRows(_Rows):
-    """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED reshapes to rows."""
+    """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED forms the rows."""
 
     spread = ("r",)
 
@@ -71,9 +71,9 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """Return the axis where rows of ``size`` elements begin; None if ``perm`` moves an axis before it.
+    """Return the first axis of a row: the axes from there on have ``size`` elements together.
 
-    Return None also if no axis begins such rows.
+    Return None if there is no such axis, or if ``perm`` moves one of the axes before it.
     """
     shape = value.shape
     if shape is None:
@@ -95,7 +95,7 @@ class FuseTransposeToFullyConnectedWeights(Rules):
 
 
 class _Transposed(Rewrite):
-    """batch_matmul($old), where t is $side transposed  ==  batch_matmul(x, y) with $adj inverted."""
+    """batch_matmul($old)  ==  batch_matmul(x, y) with $adj inverted, where t is $side transposed."""
 
     before = """
         t = Transpose($side, perm: const)
@@ -116,7 +116,7 @@ class _Transposed(Rewrite):
 
 
 class _RowsStay(Rewrite):
-    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y, where u has the whole rows of y."""
+    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y; the rows of u are those of y."""
 
     before = """
         t = Transpose(y, perm: const)
@@ -145,7 +145,7 @@ class _RowsStay(Rewrite):
 class FuseTransposeWithBatchMatMul(Rules):
     """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand.
 
-    If it permutes other axes of the right operand, too, these stay in the Transpose, which then copies rows.
+    If it permutes other axes of the right operand, too, a Transpose of these axes stays, which copies rows.
     """
 
     name = "fuse_transpose_with_batch_matmul"

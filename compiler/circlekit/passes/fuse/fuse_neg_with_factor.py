@@ -24,9 +24,10 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class FuseNegWithFactor(GraphPass):
-    """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part), for any data movement.
+    """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
 
-    A factor that is not constant is multiplied by the signs, if it is not larger than the operand of NEG.
+    Other data movement may take the place of concat.  A factor that is not constant is multiplied by the
+    signs, if the product has no more elements than all operands of NEG together.
     """
 
     name = "fuse_neg_with_factor"
@@ -54,7 +55,7 @@ class FuseNegWithFactor(GraphPass):
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, if they have no other users.
 
-    The list of each value has the operands that its producer moves; it is empty where the movements begin.
+    The list of each value has the operands that its producer moves, none where the data movement begins.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -73,7 +74,10 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
 
 
 def _is_removable(graph: Graph, value: Value) -> bool:
-    """Return whether NEG produces ``value`` and can be removed.  A variable may change until the product."""
+    """Return whether NEG produces ``value`` and can be removed.
+
+    A NEG of a variable stays, because the variable may change before MUL reads it.
+    """
     neg = value.producer
     is_neg = isinstance(neg, Neg) and not neg.input.is_variable
     return is_neg and value.use_count == 1 and not graph.is_output(value)
@@ -95,7 +99,7 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
 
 
 def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array:
-    """Return the sign, -1 or 1, of each element of ``value``; an axis with equal signs has the dimension 1.
+    """Return the sign, -1 or 1, of each element of ``value``; an axis along which all are equal has size 1.
 
     ``tree``: from ``_tree``.  ``negated``: the values in it that NEG produces.
     """

@@ -27,7 +27,7 @@ class FuseMeanWithMean(Rewrite):
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """A single mean either keeps all reduced axes with size 1 or drops all, so both means must agree."""
+        """Both means together must keep all reduced axes, with size 1, or drop all, as a single mean does."""
         x, y, z = map(match.value, "xyz")
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
@@ -42,7 +42,7 @@ class FuseMeanWithMean(Rewrite):
         return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
-        """Return the axes of ``x`` that each mean reduces; the second mean may have a smaller rank."""
+        """Return the axes of ``x`` that each mean reduces; the second one may read data of a smaller rank."""
         rank = match.value("x").rank or 0
         first = _axes(match.value("first").array(), rank)
         left = [axis for axis in range(rank) if axis not in first or match.attributes["keep1"]]
@@ -58,7 +58,7 @@ REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 
 
 class _Dropped(Rewrite):
-    """$move(reduce(x) with keep_dims)  ==  reduce(x) without, if $move drops the reduced dimensions."""
+    """$move(reduce(x) with keep_dims)  ==  reduce(x) without it, if $move drops the reduced dimensions."""
 
     before = f"""
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the convolutions of a grouped convolution, which exporters split, as one operator."""
+"""Join the convolutions into which an exporter has split a grouped convolution."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _Group(NamedTuple):
 
 
 def _group(graph: Graph, value: Value) -> _Group | None:
-    """Return the group that computes ``value``; None if that is no plain convolution of a part of a value."""
+    """Return the group that computes ``value``; None if no convolution of a part of a value computes it."""
     result, after = _without_transpose(value)
     conv = result.producer
     is_alone = all(v.use_count == 1 and not graph.is_output(v) for v in (value, result))

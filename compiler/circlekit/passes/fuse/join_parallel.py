@@ -33,7 +33,8 @@ from circlekit.rewrite.base import Context, GraphPass
 MACS_PER_BYTE = 3
 """In a pipeline, joined layers must have this many multiply-accumulates for each additional byte moved.
 
-Measured with LiteRT and XNNPACK: joined queries, keys and values of 64 to 768 channels take up to 3 % longer.
+Measured with LiteRT and XNNPACK: joined layers for queries, keys and values of 64 to 768 channels take up
+to 3 % longer than separate ones.
 """
 
 
@@ -41,10 +42,11 @@ class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
     A pipeline joins layers only if that removes operators at a low cost: at least one operator if no more
-    bytes are moved, at least two if the SPLIT is small compared with the products.  If the results are read
-    in the same way, the operators that forward_split would remove count, too.  So a pipeline does not join
-    the gate and up projections of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 %
-    longer.  If the user names the pass, it always joins.
+    bytes are moved than before, or at least two if the additional bytes are few compared with the
+    multiplications (MACS_PER_BYTE).  If all results are read in the same way, the operators that
+    forward_split would remove count, too.  So a pipeline does not join the gate and up projections of a
+    SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.  If the user names the pass,
+    it always joins.
     """
 
     name = "join_fully_connected"
@@ -184,7 +186,7 @@ def _joined_quantization(parameters: Sequence[Quantization | None]) -> Quantizat
 class ForwardSplit(GraphPass):
     """f(part 1), f(part 2), ... of a split x  ==  the parts of f(x), if all parts are read in the same way.
 
-    f is a Transpose, a Reshape that keeps the axis apart, or an elementwise function.
+    f is a Transpose, an elementwise function, or a Reshape after which the parts still lie along one axis.
     """
 
     name = "forward_split"
@@ -291,7 +293,7 @@ def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: in
 
 
 def _split(new: Inserter, value: Value, axis: int, parts: Sequence[Value]) -> SplitOperator:
-    """Insert the operator that splits ``value`` along ``axis`` into ``parts``, which it then produces."""
+    """Insert an operator that splits ``value`` along ``axis`` into the values ``parts``; return it."""
     sizes = [(part.shape or ())[axis] or 0 for part in parts]
     dim = new.constant("split_dim", np.array(axis, np.int32))
     op: SplitOperator

@@ -210,7 +210,7 @@ class FusePRelu(Rules):
 
 
 class _Clamp(Rewrite):
-    """$second, where m = $first  ==  relu6(x)."""
+    """$second  ==  relu6(x), where m = $first."""
 
     before = """
         m = $first

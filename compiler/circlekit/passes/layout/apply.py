@@ -60,7 +60,8 @@ class Constants:
 class _Copy:
     """``value``: a tensor on ``side``.  ``users``: the operators that will read this copy.
 
-    ``base``: the copy from which the operator ``mover`` makes it; None if the producer of the tensor does.
+    ``base``: the copy from which ``mover``, an operator, makes this copy; None if the producer of the tensor
+    makes it.
     """
 
     side: int
@@ -127,7 +128,7 @@ class Applier:
             self.insert(copy.mover, users)
 
     def present_mover(self, tensor: Tensor, copy: _Copy) -> Op | None:
-        """Return the operator that makes ``copy`` from its base now, if no cheaper one could; else None."""
+        """Return the move that makes ``copy`` from its base now; None if none is of the cheapest kind."""
         assert copy.base is not None
         kind = Reshape if tensor.orders[copy.side] == tensor.orders[copy.base.side] else Transpose
         found = (m for m in tensor.moves if m.input is copy.base.value and m.output is copy.value)

@@ -31,14 +31,17 @@ from circlekit.passes.layout.permute_channels import has_weights_alone, taken, w
 from circlekit.passes.support.axes import is_movable
 
 QUANTIZED_CHANNELS_MULTIPLE = 8
-"""LiteRT's optimized depthwise kernel rounds the channels after the last full group of eight differently."""
+"""The channels of a quantized depthwise convolution change places only if this divides their number.
+
+LiteRT's optimized kernel rounds the channels after the last full group of eight differently.
+"""
 
 
 class Channelwise(NamedTuple):
-    """How an operator works on each channel alone.
+    """The operands of an operator that computes each channel of its result from the same channel of its data.
 
-    ``data``: its operands with the channels of the result.  ``constants``: its constants with a number for
-    each channel: the index of the operand, and the axis.
+    ``data``: the operands that have the channels of the result.  ``constants``: for each constant with one
+    number per channel, the index of the operand and the axis of the channels.
     """
 
     data: tuple[Value, ...]
@@ -46,7 +49,7 @@ class Channelwise(NamedTuple):
 
 
 def channelwise(op: Op) -> Channelwise | None:
-    """Return how ``op``, which has one result, works on each channel alone; None if it does not."""
+    """Return the operands of ``op`` if it computes each channel separately and has one result; else None."""
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output):
         return None
     return _channelwise(op) if dims_of(op.output)[-1] > 1 else None
@@ -119,7 +122,7 @@ def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
 
 @dataclass(eq=False, repr=False)
 class ChannelGroup:
-    """``values`` whose channels have one order; ``obstacle``: why this order is fixed, None if it can change.
+    """``values`` whose channels have the same order.  ``obstacle``: why this order is fixed, or None.
 
     ``producers``, ``users``: the layers that compute or read the values, and whose weights absorb the order.
     ``constants``: the constants of operators within the group, as (operator, index of the operand, axis).
@@ -143,7 +146,7 @@ class ChannelGroup:
 class GroupFinder:
     """Finds the group of a value.
 
-    ``moved``: values that data movement makes of channels of other values, and that will be computed in
+    ``moved``: values that data movement now makes of channels of other values, and that will be computed in
     another way.  ``movers``: the operators that compute them now, and will disappear.
     """
 
@@ -154,7 +157,7 @@ class GroupFinder:
         self.added: dict[Op, ChannelGroup] = {}
 
     def group_of(self, value: Value) -> ChannelGroup:
-        """Return the group of ``value``, which is found in the first call."""
+        """Return the group of ``value``; the first call finds the group."""
         if value not in self.groups:
             group = self.groups[value] = ChannelGroup([value])
             for member in group.values:  # the list grows in the loop
@@ -164,7 +167,7 @@ class GroupFinder:
         return self.groups[value]
 
     def visit(self, group: ChannelGroup, value: Value) -> str | None:
-        """Add values next to ``value`` that must have its order to ``group``.
+        """Add to ``group`` the values next to ``value`` whose channels must have the same order.
 
         Return why the order is fixed; None if it is not.
         """
@@ -203,7 +206,7 @@ class GroupFinder:
     def add(self, group: ChannelGroup, op: Op) -> bool:
         """Add the operands and the result of ``op`` to ``group``; return whether ``op`` can take any order.
 
-        It can if it works on each channel alone, and its values are in no other group.
+        It can if it computes each channel separately, and its values are in no other group.
         """
         if op in self.added:
             return self.added[op] is group

@@ -37,9 +37,9 @@ class ChannelMoves:
 
     ``sources``: for each value that data movement makes of channels of other values, these channels, traced
     back to values that are not made in this way.  ``movers``: the operators that compute such values, if
-    nothing needs their other results.  ``sinks``: the values in ``sources`` that other operators read, or
-    that are outputs of the graph.  ``suppliers``: the values whose channels the sinks have.  ``position``:
-    the index of each operator in the graph; empty if there are no sinks.
+    nothing needs their other results.  ``sinks``: the values in ``sources`` that are outputs of the
+    graph, or that operators outside of ``movers`` read.  ``suppliers``: the values whose channels the sinks
+    have.  ``position``: the index of each operator in the graph; empty if there are no sinks.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -98,7 +98,7 @@ class ChannelMoves:
 
 
 def _joined(op: Concatenation) -> Channels | None:
-    """Return the channels of a concatenation along the last axis, also of different sizes."""
+    """Return the channels of a concatenation along the last axis, also of unequal parts."""
     movement, rank = movement_of(op), op.output.rank or 0
     if movement is None or normalized_axis(op.axis, rank) != rank - 1:
         return None
@@ -108,9 +108,9 @@ def _joined(op: Concatenation) -> Channels | None:
 
 
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
-    """Return the channels of the sources of ``origin`` that are the channels of its result, of ``shape``.
+    """Return, for each channel of the result of ``origin``, the channel of a source that it copies.
 
-    Return None if ``origin`` moves more than channels.
+    ``shape``: the shape of the result.  Return None if ``origin`` moves more than channels.
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)

@@ -22,8 +22,8 @@ def orders_of(
     ``groups``: the group of each sink and supplier.  ``sources``: the channels of which each sink is made.
     ``position``: the index of each operator in the graph.  Two channels of a group are in the same class if
     they go to the same classes of the same sinks.  The channels are ordered by class, so that a class is
-    contiguous wherever it goes, and within a class in the order in which they come.  In a group whose order
-    is fixed, each channel is a class; a free group without suppliers is one class.
+    contiguous wherever it goes, and within a class by their places in the groups from which they come.  In a
+    group whose order is fixed, each channel is a class; a free group without suppliers is one class.
     """
     users: dict[Channel, list[tuple[Value, int]]] = {}
     for sink, channels in sources.items():
@@ -69,10 +69,10 @@ def _by_position(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return the groups, each before those that get its channels, with whether its order is free.
+    """Return whether the order of each group is free; a group comes before those that get its channels.
 
-    The order of a group is not free if it gets channels after it has first given some: these might be the
-    same channels.
+    The order of a group is not free if it gets channels after it has first given some: it might get back
+    the channels that it gave.
     """
     last_sink: dict[ChannelGroup, float] = {}
     first_supplier: dict[ChannelGroup, float] = {}

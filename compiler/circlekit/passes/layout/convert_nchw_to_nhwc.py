@@ -50,7 +50,7 @@ def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
 
 
 def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Iterator[Region]:
-    """Yield the regions of those of ``values`` that are in no region yet.  ``side``: of all these values."""
+    """Yield the regions of those of ``values`` that are in no region yet; they are on ``side``."""
     for value in values:
         if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)

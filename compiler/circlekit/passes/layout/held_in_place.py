@@ -17,7 +17,7 @@ NAMED_ENDS = 2
 
 
 def ends_of(graph: Graph, last: Op) -> str:
-    """Return words for the two ends of the chain of data movement up to ``last``.
+    """Return words for the two ends of the chain of data movement to which ``last`` belongs.
 
     The ends are operators, inputs or outputs of ``graph``.  Operators that only move data are passed over.
     """
@@ -30,7 +30,7 @@ def ends_of(graph: Graph, last: Op) -> str:
 
 
 def why_no_map(op: Op) -> str:
-    """Return why ``op``, which moves data, is no index map."""
+    """Return why ``op``, which moves data, has no index map."""
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
         return "more than one dimension of it or of its operand is unknown"
@@ -49,7 +49,8 @@ def _start(value: Value) -> str:
 def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Iterator[str]:
     """Yield the operators that read ``results``, as text; operators that only move data are passed over.
 
-    ``perm``: the permutation that a direct reader would have to work on if a Transpose were removed, or None.
+    ``perm``: if a Transpose produces ``results``, the permutation of the data that a direct reader would get
+    without it; else None.
     """
     todo = list(results)
     seen = set(todo)

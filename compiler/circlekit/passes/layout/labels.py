@@ -52,7 +52,7 @@ class Cost(NamedTuple):
         return Cost(self.bytes + other.bytes, self.moves + other.moves, self.ops_after + other.ops_after)
 
     def improves_on(self, other: Cost) -> bool:
-        """Return whether bytes or moves decrease and neither increases, or only the moves are later."""
+        """Return whether bytes or moves decrease and neither increases, or both stay and moves are later."""
         if self[:2] == other[:2]:
             return self.ops_after < other.ops_after
         return self.bytes <= other.bytes and self.moves <= other.moves
@@ -81,7 +81,7 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """A choice of labels.  ``current``: the labels now.  ``demands``: the demands of all tensors.
+    """The problem of choosing labels.  ``current``: the labels now.  ``demands``: the demands of all tensors.
 
     ``charges``: for each variable, its own cost with each label that it can have.  ``labels``: all labels
     that occur.
@@ -105,8 +105,9 @@ class Problem:
     def solve(self, moves_first: bool = False) -> list[int]:
         """Return labels for which the tuple (bytes, moves, ops_after, changes) is low.
 
-        For two labels it is the lowest one; for more, no step makes it lower.  ``changes``: the number of
-        labels that differ from ``current``.  ``moves_first``: compare (moves, bytes, ops_after, changes).
+        With two labels it is the lowest possible one; with more, steps lower it until none does, but for at
+        most MAX_ROUNDS rounds.  ``changes``: the number of labels that differ from ``current``.
+        ``moves_first``: compare (moves, bytes, ops_after, changes).
         """
         solver = _Solver(self, moves_first)
         best = list(self.current)
@@ -141,7 +142,8 @@ class Problem:
 class _Solver:
     """Takes the best step for a problem.
 
-    ``weights``: of demands and charges, integers whose sums compare like the tuples of ``Problem.solve``.
+    ``weights``: of the demands; ``charges``: those of the problem.  Both are integers whose sums compare like
+    the tuples of ``Problem.solve``.
     """
 
     def __init__(self, problem: Problem, moves_first: bool) -> None:

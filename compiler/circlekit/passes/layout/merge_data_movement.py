@@ -60,7 +60,7 @@ class MergeDataMovement(GraphPass):
 
 
 EXPLAINED = 12
-"""Progress of a refusal that says why data movement stays: it counts as nearer than refusals of pictures."""
+"""Progress of a refusal that says why data movement stays; so it is listed before refusals of pictures."""
 
 
 class Order(NamedTuple):
@@ -74,14 +74,14 @@ class Order(NamedTuple):
 
 
 _Form = tuple[Join | None, Plan, Order | None]
-"""How a map is written: the join of its sources, if there are several, and two fields as in ``_Way``."""
+"""How a map is written: ``join``, ``steps`` and ``order`` as in ``_Way``."""
 
 
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``: its cost.  ``old``: the cost of what legalization writes for the operators that it replaces.
-    ``is_simpler``: whether it is also cheaper than these operators without legalization.  ``origin``: the
+    ``new``: its cost.  ``old``: the cost, after legalization, of the operators that the way replaces.
+    ``is_simpler``: whether the way is also cheaper than these operators before legalization.  ``origin``: the
     sources and the map of the chain.  ``join``: the join of the sources, if there are several.  ``steps``:
     the operators after the join.  ``order``: the new order of channels of a layer at one end, if any.
     """
@@ -96,12 +96,12 @@ class _Way(NamedTuple):
 
     @property
     def change(self) -> MovementCost:
-        """The change of bytes and operators, which are negative or 0."""
+        """The changes of bytes and operators; neither is above 0 if the way pays."""
         return MovementCost(self.new.bytes - self.old.bytes, self.new.ops - self.old.ops)
 
     @property
     def pays(self) -> bool:
-        """Whether the way costs less, or as much and spares legalization some operators."""
+        """Whether the way costs less, or costs as much and ``is_simpler``."""
         return self.new.improves_on(self.old) or (self.new == self.old and self.is_simpler)
 
     @property
@@ -135,9 +135,9 @@ class _Chain:
         return False
 
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
-        """Return the cheapest of ``ways`` as it is written, and its operators; None if no way is cheaper.
+        """Return the way that is cheapest after legalization, and its operators; None if no way pays.
 
-        ``ways``: the one that is cheapest before legalization comes first.
+        ``ways``: sorted by their ``change`` before legalization.
         """
         best: tuple[_Way, list[Op]] | None = None
         for way in ways:
@@ -164,7 +164,7 @@ class _Chain:
         """Yield all cheaper ways; the chain may begin at any of its values.
 
         If the result equals its source, but both belong to the interface, a Reshape copies the source.
-        ``keep_used``: whether operators with other users stay; if not, these users are ignored.
+        ``keep_used``: whether operators whose results have other users stay; if not, these users are ignored.
         """
         for origin in origins(self.result):
             is_copied = not self.graph.can_stand_for(self.result, origin.sources[0])
@@ -210,7 +210,7 @@ class _Chain:
         return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
-        """Compute the result by ``ops``; without any, it is the source itself."""
+        """Let ``ops`` compute the result; if there are none, the source takes the place of the result."""
         graph, result, source = self.graph, self.result, way.origin.sources[0]
         if way.order is not None and not way.order.of_producer:
             permute_inputs(graph, result.users[0], way.order.channels)

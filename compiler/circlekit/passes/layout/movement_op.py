@@ -57,7 +57,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     def cost_on(self, perm: Perm | None) -> MovementCost | None:
         """Return the cost of the operators if operand and result are transposed by ``perm``.
 
-        Return the present cost for None, and None if no operators compute that.
+        If ``perm`` is None, return the present cost.  Return None if no operators compute the transposed map.
         """
         if perm is None:
             return self.cost
@@ -79,7 +79,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
 
 
 def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
-    """Replace chains by MovementOps that begin and end with values that have the axes of ``perms``.
+    """Replace chains that begin and end with values of the rank of ``perms`` by one MovementOp each.
 
     Transposes by ``perms`` or their inverses, and reshapes that do the same, stay at both ends.  ``writer``:
     writes the operators that replace a chain if its layout changes.
@@ -99,7 +99,8 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
 def _chains(graph: Graph) -> Iterator[list[Op]]:
     """Yield the longest chains of operators that move data; all results but the last one have one use.
 
-    A chain stands where its first operator does, so the other operands of all further ones are constants.
+    The MovementOp takes the place of the first operator, so the later operators of a chain may have no other
+    operands than constants.
     """
     seen: set[Op] = set()
     for op in graph.ops:

@@ -17,7 +17,7 @@ from circlekit.passes.engine.written_form import rules_for
 from circlekit.rewrite.base import Context
 
 MORE_IS_WRITTEN = "the target lacks an operator of the cheaper form, and its replacement costs more"
-"""The refusal of operators that legalization would replace by operators that cost more."""
+"""The refusal of new operators that, after legalization, would cost more than the old ones."""
 
 
 class MovementWriter:
@@ -33,7 +33,7 @@ class MovementWriter:
         self._costs: dict[Op, MovementCost] = {}
 
     def cost(self, ops: Iterable[Op]) -> MovementCost:
-        """Return the cost of what is written for ``ops``."""
+        """Return the cost of ``ops`` after legalization."""
         return sum_of(map(self._cost, ops))
 
     def _cost(self, op: Op) -> MovementCost:
@@ -48,8 +48,8 @@ class MovementWriter:
     def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
         """Return the operators of the best of ``forms``, which all compute the same.
 
-        The best form is one that the target runs; among several, one for which the fewest operators are
-        written; among several, the first.  The operators of the other forms lose their operands.
+        Forms that the target runs come first, then forms with fewer operators after legalization; of equally
+        good forms, the first is taken.  The operators of the other forms lose their operands.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:
@@ -74,10 +74,11 @@ class MovementWriter:
     def best_plan(
         self, index_map: IndexMap, source: Value, shapes: tuple[Shape, Shape], must_run: bool
     ) -> tuple[Plan, MovementCost] | None:
-        """Return the cheapest plan that the target runs, and its cost as written; None if it runs none.
+        """Return the cheapest plan that the target runs, and its cost after legalization; else None.
 
-        ``source``: a value with the dtype and the quantization of the data.  ``shapes``: of the operand and
-        of the result.  ``must_run``: if false, plans that the target does not run are considered, too.
+        ``source``: a value with the dtype and the quantization of the data.  ``shapes``: the shapes of
+        the operand and the result.  ``must_run``: if false, plans that the target does not run are
+        considered, too.
         """
         bits = source.dtype.bits
         best: tuple[Plan, MovementCost] | None = None

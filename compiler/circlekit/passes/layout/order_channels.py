@@ -27,7 +27,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class Part(NamedTuple):
-    """The channels ``start`` to ``stop`` of ``value``."""
+    """The channels of ``value`` from ``start`` up to, but not including, ``stop``."""
 
     value: Value
     start: int
@@ -43,7 +43,7 @@ class OrderChannels(GraphPass):
 
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
-    channels.  The orders go into weights, and into the constants of operators on each channel in between.
+    channels.  The orders go into the weights, and into the per-channel constants of operators in between.
     Neither the bytes moved nor the number of operators increases.
     """
 
@@ -199,7 +199,7 @@ class _Region:
         return op.output
 
     def replace(self, made: Mapping[Part, Value], results: Mapping[Value, Value]) -> None:
-        """Compute each sink as in ``results``, and the parts ``made`` after the values that are cut."""
+        """Insert the operators that cut out the parts ``made``, and compute each sink as in ``results``."""
         for part, value in made.items():
             if value.producer is not None and value.producer.graph is None:
                 self.graph.insert_after(part.value.producer, value.producer)
@@ -218,7 +218,7 @@ class _Region:
 
 
 def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
-    """Return the fewest parts that are ``channels``, one after the other."""
+    """Return ``channels``, in their order, as the fewest parts of contiguous channels."""
     parts: list[Part] = []
     for value, number in channels:
         if parts and parts[-1].value is value and parts[-1].stop == number:
@@ -229,9 +229,9 @@ def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
 
 
 def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
-    """Return ``parts`` of ``value``, which are in order, in lists: one operator takes the parts of a list.
+    """Return the sorted ``parts`` of ``value`` as lists: one operator cuts out all parts of a list.
 
-    One operator takes all parts if these are the whole value, each channel once.
+    There is only one list if the parts are the whole value, each channel once.
     """
     bounds = [(0, 0), *(part[1:] for part in parts), (dims_of(value)[-1],) * 2]
     if all(before[1] == after[0] for before, after in pairwise(bounds)):

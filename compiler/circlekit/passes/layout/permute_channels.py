@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""The most digits of a channel number, in mixed radix, of which all orders are tried."""
+"""All orders of the digits of a channel number (in mixed radix) are tried if there are at most this many."""
 
 
 def weights_of(op: Op | None) -> Value | None:
@@ -126,7 +126,7 @@ def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
 
 
 def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
-    """Return a constant with the indices ``order`` of ``value`` along ``axis``."""
+    """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``."""
     data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
     if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:
         arrays = {name: getattr(quantization, name) for name in ("scale", "zero_point", "min", "max")}

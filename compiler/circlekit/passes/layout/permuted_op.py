@@ -50,8 +50,9 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
     """Return the cost of ``op`` itself if ``data``, its operands that have a side, are permuted by ``perm``.
 
-    A MovementOp costs what its operators cost, a Transpose the bytes that it moves, and another operator that
-    moves data ``run_bytes`` for each contiguous run that it copies (see ``targets.target``).  Return None if
+    The cost of a MovementOp is that of its operators, and the cost of a Transpose is the bytes that it moves.
+    Any other operator that moves data costs ``run_bytes`` for each contiguous run that it copies (see
+    ``targets.target``); the rest costs nothing.  Return None if
     a MovementOp has no operators for that permutation, or if merge_data_movement would undo the permutation.
     """
     whole = tuple(range(len(perm)))
@@ -77,7 +78,8 @@ def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
 def _copied_runs(source: Shape, result: Shape) -> int:
     """Return the number of contiguous runs that are copied between tensors of these shapes.
 
-    All elements after the last axis in which they differ are one run; unknown dimensions count as 1.
+    A run has all elements along the last axis in which the shapes differ and along the axes after it.
+    Unknown dimensions count as 1.
     """
     different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
     before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]

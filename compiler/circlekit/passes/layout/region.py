@@ -28,7 +28,8 @@ class Tensor:
     ``sides``: all these values with their sides.  ``moves``: the transposes, and reshapes that do the same.
     ``ops_after``: how many operators, except transposes and reshapes, come after the producer of ``root``.
     ``shapes``, ``orders``: a number for each side of the region.  Two sides have the same number in
-    ``shapes`` if the array is the same on both sides, in ``orders`` if its order in memory is the same.
+    ``shapes`` if the tensor is the same array on both, and in ``orders`` if its elements have the same order
+    in memory on both.
     """
 
     root: Value
@@ -53,7 +54,7 @@ class Tensor:
 class Variable:
     """An operator that can work on several sides, and now works on ``side``.
 
-    ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
+    ``number``: its index in the region.  ``operands``: the indices of the operands that are permuted with it.
     ``changes``: for each side that it can have, the attributes and operands that change, from
     ``Op.permuted``.  ``charges``: its own cost on each of these sides.
     """
@@ -68,14 +69,17 @@ class Variable:
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """A connected set of tensors and variables, in the order in which they were found, on ``sides``."""
+    """A connected set of tensors and variables, in the order in which they were found.
+
+    ``sides``: all sides on which tensors and variables of the region may be.
+    """
 
     sides: list[int]
     tensors: list[Tensor] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
 
     def current_cost(self) -> Cost:
-        """Return the cost of the transposes and reshapes that the graph contains now, and the charges."""
+        """Return the cost of the transposes and reshapes that the graph contains now, and of the charges."""
         total = Cost(
             sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),

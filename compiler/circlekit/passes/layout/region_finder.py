@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph, and the problem of choosing layouts for each."""
+"""Find the regions of a graph, and state the problem of choosing layouts for each region."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RegionFinder:
     ``perms``: permutations by which values may be transposed; their inverses are added.  ``orders[side]``:
     the axes of side 0 in the order of ``side``; ``perms[0]`` leads from side 0 to side 1.  ``most_sides``:
     the most sides of a region; transposes to further sides are left alone.  ``run_bytes``: the cost of
-    copying a run of contiguous elements, besides its bytes, in bytes (see ``targets.target``).
+    copying a run of contiguous elements, in bytes, without the bytes of the run (see ``targets.target``).
 
     ``sides``: the side of every value found so far.  ``variables``: the variables found so far, by operator.
     ``fixed``: why an operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer;
@@ -64,7 +64,7 @@ class RegionFinder:
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 is_back = constant_perm(op) == inverse(self.orders[1])
-                # if perms[0] is the identity, both sides have one order, and the first one counts
+                # if perms[0] is the identity, both sides have the same order, and index() finds side 0
                 yield self.region(op.input, self.orders.index(self.orders[is_back]))
 
     def perm(self, start: int, end: int) -> Perm:
@@ -141,7 +141,7 @@ class RegionFinder:
     def cross(self, region: Region, op: Move) -> list[Value]:
         """Give a side to the operand or the result of ``op``, whichever has none yet; return this value."""
         source, result = op.input, op.output
-        if source in self.sides and result in self.sides:  # it may work on other axes as a variable
+        if source in self.sides and result in self.sides:  # unless it agrees with both, it may be a variable
             if self.source_of(op) is not None:
                 return []
             self.is_frustrated = True
@@ -303,7 +303,7 @@ class RegionFinder:
         )
 
     def demands(self, tensor: Tensor) -> list[Demand]:
-        """Return the demands of ``tensor``: a copy moves its bytes only to another order in memory."""
+        """Return the demands of ``tensor``: a copy with the same order in memory moves no bytes."""
         producer, consumers = self.ends(tensor)
         size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
         if tensor.orders == tensor.shapes:
@@ -330,7 +330,7 @@ class RegionFinder:
         return ~tensor.side if variable is None else variable.number, consumers
 
     def consumer(self, op: Op, index: int, side: int) -> int:
-        """Return the number of ``op`` as a variable, or ``~side`` if operand ``index`` must stay there."""
+        """Return the number of ``op`` as a variable; ``~side`` if operand ``index`` must stay on ``side``."""
         variable = self.variables.get(op)
         return ~side if variable is None or index not in variable.operands else variable.number
 
