@@ -160,7 +160,7 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def test_folders(path: Path) -> list[Path]:
-    """Return the folders with tests of a module: of its part, and named after its inner folders or file.
+    """Return the test folders of a module: that of its part, and those named like its inner folders or file.
 
     ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``api/structure.py`` -> ``tests/api``,
     ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant``, which has a folder ``one`` of its own.
@@ -198,11 +198,11 @@ def passes(tests: list[str], copy: Path) -> bool:
         )
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode in (0, 5)  # 5: a file without tests
+    return done.returncode in (0, 5)  # 5: pytest found no tests
 
 
 def is_found(mutation: Mutation, copy: Path) -> bool:
-    """Return whether the tests of its part fail on a copy of the package with this mutation."""
+    """Return whether the tests of the mutated part fail on a copy of the package with this mutation."""
     target = copy / mutation.path
     original = target.read_bytes()
     end = mutation.start + len(mutation.old)

@@ -25,7 +25,7 @@ SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 
 
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:
-    """Return measured commands as a Markdown table; the first one is the reference of the ratios."""
+    """Return measured commands as a Markdown table with ratios to the first; ``ratio_to``: its short name."""
     reference = next(iter(runs.values())).seconds
     rows: list[tuple[str, ...]] = [("command", "seconds", f"times {ratio_to}", "resident", "anonymous")]
     for name, run in runs.items():

@@ -35,9 +35,10 @@ INSTANCES = 10
 
 
 class Delegation(NamedTuple):
-    """What a delegate runs: ``partitions`` of the main graph, with ``delegated`` of its ``all`` operators.
+    """What a delegate runs of the main graph.
 
-    ``others``: the codes of the other operators.
+    ``partitions``: the number of partitions.  ``all``: the number of operators.
+    ``delegated``: how many of them are in partitions.  ``others``: the codes of the other operators.
     """
 
     partitions: int
@@ -93,7 +94,10 @@ def written(model: Model, passes: Sequence[str] = (), target: str | None = None)
 
 
 def latencies(model: Model, files: Sequence[bytes], seconds: float) -> list[list[float]]:
-    """Return the seconds of one invocation in each round, for each of ``files`` of ``model``."""
+    """Return, for each of ``files``, the seconds of one invocation in each round.
+
+    ``files``: TFLite files of ``model``.  ``seconds``: how long to measure all of them together.
+    """
     rounds: list[list[float]] = [[] for _ in files]
     arrays = make_inputs(model.main, InputSet("normal"))
     order = list(range(len(files)))
@@ -121,7 +125,10 @@ def _seconds(interpreter: Any, count: int) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a row for each model; return 1 if partitions increase or the share falls."""
+    """Print a row for each model.
+
+    Return 1 if the passes give a model more partitions, or a smaller share of delegated operators.
+    """
     parser = parser_of("delegate", "partitions and latency in LiteRT with XNNPACK")
     parser.add_argument("--passes", nargs="+", default=["O1"])
     parser.add_argument("--target", default="litert-xnnpack")

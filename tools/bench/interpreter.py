@@ -4,8 +4,8 @@
     python -m tools.bench.interpreter [MODEL ...] [--only NAME] [--seconds 2]
 
 Without MODEL: the models of the shared folder.  LiteRT runs its reference kernels (BUILTIN_REF) with one
-thread.  If those lack an operator of the model, its optimized kernels run (marked *), and the model does not
-count.  Both run in turns; the best time counts.
+thread.  If they lack an operator of a model, LiteRT runs its optimized kernels instead; the model is marked
+with * and left out of the mean.  The interpreter and LiteRT run in turns; the shortest time of each counts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from circlekit.ops.numerics.output_stage import Kernels
 from tools.fuzz.seeds import SHARED
 
 COUNTED_SECONDS = 1e-3
-"""The mean is over the models for which LiteRT takes at least this long."""
+"""The mean ratio is over the models for which LiteRT takes at least this long."""
 
 
 def parser_of(name: str, description: str) -> argparse.ArgumentParser:
-    """Return a parser of the models to measure, and of the seconds for each."""
+    """Return a command line parser for the models to measure and the seconds for each of them."""
     parser = argparse.ArgumentParser(prog=f"python -m tools.bench.{name}", description=description)
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
     parser.add_argument("--only", default="", help="models whose name contains this")

@@ -25,10 +25,10 @@ from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.matmul.dense import FullyConnected
 
 DEFAULT_WIDTH = 1024
-"""Elements per row and column of a layer, whose weights are 4 MiB then."""
+"""Rows and columns of a layer's weights, which then have 4 MiB."""
 
 MIN_LAYERS = 4
-"""Small models have narrower layers instead of fewer."""
+"""The smallest number of layers; a small model gets narrower layers instead of fewer."""
 
 CHANGED_LAYER = 1
 """The layer that O1 changes."""
@@ -53,7 +53,7 @@ def make_model(
 
 
 def skeleton(layers: int, width: int) -> Model:
-    """Return the model; each constant is a view of a number of its own, so it takes no memory."""
+    """Return the model; each constant is a different number, broadcast to its shape without taking memory."""
     x = Value("x", f32, (1, width))
     graph = Graph("main", [x])
     numbers = iter(range(1, layers + 3))

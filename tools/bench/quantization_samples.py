@@ -20,7 +20,7 @@ from tools.fuzz.seeds import SHARED
 CACHE = Path(os.environ.get("CIRCLEKIT_BENCH", Path.home() / ".cache" / "circlekit_bench"))
 COUNTS = {"calibration": 32, "test": 128}
 NOT_FLOAT = "int8|int16|quant|kws|str_ww"
-"""A pattern that is in the names of the shared models without float weights."""
+"""A pattern that matches a part of the name of each shared model without float weights."""
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "retina", "immunohistochemistry")
 TRAINED_ON = {"pretrainedResnet": (0, 255), "vww": (0, 1), "espcn": (0, 1), "face_landmark": (0, 1)}
@@ -106,7 +106,7 @@ def make_models(files: Sequence[Path], pattern: str) -> None:
 
 
 def samples_of(name: str, part: str) -> list[Sample]:
-    """Return the samples ``calibration`` or ``test`` of a model."""
+    """Return the samples of the model ``name``; ``part``: ``calibration`` or ``test``."""
     with np.load(CACHE / "models" / f"{name}.npz") as file:
         stacks: list[Any] = [file[f"{part}_{i}"] for i in range(sum(k.startswith(part) for k in file.files))]
     return [list(arrays) for arrays in zip(*stacks, strict=True)]

@@ -36,7 +36,7 @@ def by_tensorflow(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
         return bytes(
             convert.mlir_quantize(calibrated, input_data_type=tf.float32, output_data_type=tf.float32)
         )
-    f32 = tf.float32  # as TFLiteConverter does: its newer quantizer has no int16
+    f32 = tf.float32  # TFLiteConverter also uses its older quantizer for int16: the newer one has no int16
     return bytes(steps.calibrate_and_quantize(lambda: iter(samples), f32, f32, True, tf.int16, tf.int64))
 
 

@@ -14,7 +14,8 @@ from tools.fuzz.seeds import Seeds
 from tools.fuzz.verifier import damaged_file
 
 KINDS = ("structured", "blind", "verifier", "text")
-"""Models changed by their schema; models changed byte by byte; files for verifiers alone; recipes."""
+"""In this order: models changed field by field, models changed byte by byte, files on which only the decoder
+and LiteRT's verifier are compared, and recipes."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Case:
-    """A file to run.  ``done``: the names of the mutations by which it was made from the seed ``origin``."""
+    """A file to run.  ``origin``: the name of the file or recipe that was mutated, or of this file itself.
+
+    ``done``: the names of the mutations.
+    """
 
     data: bytes
     suffix: str

@@ -57,7 +57,7 @@ def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def copy_word(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Copy one aligned word to another place: wrong offsets, shared vtables."""
+    """Copy one aligned word to another place: this may break an offset, or let two tables share a vtable."""
     source, target = _position(out, rng) & ~3, _position(out, rng) & ~3
     if max(source, target) + 4 <= len(out):
         out[target : target + 4] = out[source : source + 4]
@@ -77,7 +77,7 @@ def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Replace a piece, or the rest of the file, by a piece of the other file."""
+    """Replace a piece by one of the other file, or everything after a position by the rest of that file."""
     at, there = _position(out, rng) & ~3, rng.randrange(max(1, len(other))) & ~3
     size = rng.choice((4, 16, 64, 512))
     if rng.random() < 0.2:

@@ -32,7 +32,7 @@ TEXTS = (
     "Convolution2DTransposeBias",
 )  # fmt: skip
 COUNTED = {"buffer": "buffers", "opcode_index": "operator_codes", "debug_metadata_index": "metadata"}
-"""Index fields by name, with the vector of Model that they index."""
+"""{name of a field that holds an index: the vector of Model that it indexes}."""
 
 TENSOR_INDICES = ("inputs", "outputs", "intermediates", "tensor_index")
 
@@ -46,7 +46,7 @@ class World:
     rng: random.Random
 
     def trees(self, name: str) -> list[Tree]:
-        """Return a vector of tables of Model."""
+        """Return the tables in the vector ``name`` of Model."""
         found: list[Tree] = self.root.get(name) or []
         return found
 
@@ -58,12 +58,12 @@ class World:
         return graphs[0] if self.rng.random() < 0.7 else self.rng.choice(graphs)
 
     def parts(self, vector: str) -> list[Tree]:
-        """Return the tensors or operators of the main graph, or of another one."""
+        """Return the tables in ``vector`` (``tensors``, ``operators``) of a subgraph, see ``graph``."""
         found: list[Tree] = (self.graph() or {}).get(vector) or []
         return found
 
     def part(self, vector: str) -> Tree | None:
-        """Return one of the tensors or operators of a graph; None where there are none."""
+        """Return a random one of ``parts``; None if there are none."""
         parts = self.parts(vector)
         return self.rng.choice(parts) if parts else None
 
@@ -93,7 +93,10 @@ def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
 
 
 def any_field(world: World, pattern: str) -> None:
-    """Change a field whose name (``Tensor.shape``) matches ``pattern``; each kind of table is as likely."""
+    """Change a field whose name, such as ``Tensor.shape``, matches ``pattern``.
+
+    The kind of table is drawn before the table, so that all kinds are equally likely.
+    """
     found: dict[str, list[tuple[Tree, Table]]] = {}
     for tree, spec in tables(world.root, table("Model", world.format), world.format):
         if matching(spec.name, world.format, pattern):
@@ -206,7 +209,10 @@ def _change_tables(world: World, tree: Tree, item: Field) -> None:
 
 
 def _change_union(world: World, tree: Tree, name: str, item: Field) -> None:
-    """Choose another member that keeps the common fields, a new member, or a type without a table."""
+    """Replace the member of a union by a random one or by a type without a table, or remove it.
+
+    A new member keeps the fields that it has in common with the old one, or gets random fields.
+    """
     rng = world.rng
     assert item.enum is not None
     known = enumeration(item.enum.name, world.format).numbers

@@ -32,8 +32,8 @@ MUTATIONS: dict[Callable[[World], None] | str, float] = {
 def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list[str]]:
     """Return a file like ``data``, a valid model, with a few things changed, and the names of the changes.
 
-    Constants mostly follow their shapes and types.  Sometimes the shapes of results are dropped, or replaced
-    by those that the operators infer.
+    Mostly, the data of constants are then made to fit their shapes and types.  Sometimes the shapes of
+    results are dropped, or replaced by those that the operators infer.
     """
     world = World(decode(memoryview(data), fmt), fmt, rng)
     count = 1

@@ -21,7 +21,7 @@ JOINING = ("ADD", "MUL", "CONCATENATION", "MAXIMUM", "SUB", "PACK", "ADD_N", "BA
 
 
 def ints(tree: Tree, name: str) -> list[int]:
-    """Return the vector of indices ``name`` as a list, which takes its place in ``tree``."""
+    """Turn the vector of indices ``name`` of ``tree`` into a list, and return this list."""
     values = tree.get(name)
     tree[name] = out = [] if values is None else [int(v) for v in values]
     return out
@@ -74,7 +74,7 @@ def add_constant(world: World, graph: Tree, kind: str, values: Any) -> int:
 
 
 def change_operator(world: World) -> None:
-    """Turn an operator into another one, with its own options, the old ones, or none."""
+    """Turn an operator into another one, with options of the new operator, the old options, or none."""
     operator, rng = world.part("operators"), world.rng
     if operator is None:
         return
@@ -87,7 +87,10 @@ def change_operator(world: World) -> None:
 
 
 def drop_operator(world: World) -> None:
-    """Remove an operator; its results become inputs, or its first operand replaces its result."""
+    """Remove an operator.
+
+    Its results become inputs of the graph, or its first operand takes the place of its first result.
+    """
     graph, rng = world.graph(), world.rng
     operators = (graph or {}).get("operators")
     if graph is None or not operators:

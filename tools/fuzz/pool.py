@@ -21,14 +21,14 @@ MEMORY_BYTES = 1 << 30
 """Address space of a worker, including its code and imports."""
 
 CASE_SECONDS = 5.0
-"""Processor time of a case."""
+"""Limit of the processor time of a case; four times this if values are compared."""
 
 WALL_SECONDS = 60.0
 """Time after which a worker that does not answer is killed."""
 
 CASES_AHEAD = 20
 VALUES_EVERY = 8
-"""One of so many structured cases is compared by value."""
+"""In one of VALUES_EVERY structured cases, values are compared."""
 
 
 @dataclass
@@ -71,7 +71,10 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_memory() -> None:
-    """Let allocations fail beyond MEMORY_BYTES; a process that is larger already may grow by half of that."""
+    """Limit the address space of this process to MEMORY_BYTES.
+
+    If its present size plus half of MEMORY_BYTES is more, that is the limit.
+    """
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = max(MEMORY_BYTES, size + MEMORY_BYTES // 2)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -26,7 +26,7 @@ MAX_TEXT_CHARACTERS = 6000
 """Longer recipes are not mutated as text."""
 
 MAX_RECIPE_BYTES = 2000
-"""Larger models of circlekit are not turned into recipes of ONE."""
+"""Larger models from circlekit's recipes are not turned into recipes of ONE."""
 
 HEAVY_BYTES = 100_000
 """Larger models are drawn less often, since copying their weights takes time."""
@@ -80,7 +80,7 @@ def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
             try:
                 data = to_bytes(read_recipe(text, name, fmt))
                 seeds.files.append(Seed(name, data, load_bytes(data).format, weight))
-            except CirclekitError:  # it needs another file, or is a test of a refusal
+            except CirclekitError:  # the recipe needs another file, or tests a refusal
                 continue
         if path.suffix == ".recipe" or len(data) <= MAX_RECIPE_BYTES:
             _add_reversed(seeds, name, data)

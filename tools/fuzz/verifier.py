@@ -31,14 +31,14 @@ def full_models() -> list[bytes]:
 
 
 def damaged_file(seeds: Seeds, rng: random.Random) -> tuple[bytes, list[str]]:
-    """Damage a seed, or a model with every table of the schema, which is structure alone."""
+    """Return a damaged file, made from a seed or from one of ``full_models``, and what was done to it."""
     small = (seed for seed in seeds.files if len(seed.data) < LARGEST_MODEL_BYTES)
     real = [seed.data for seed in small if seed.format == FORMAT]
     return mutate_bytes(rng.choice(rng.choice((real, full_models()))), rng.choice(full_models()), rng)
 
 
 def compare_verifiers(data: bytes) -> Outcome:
-    """Return which of the two accept a file, as an outcome; a fault if LiteRT alone refuses it."""
+    """Return which of decoder and LiteRT accept a file, as an outcome; a fault if LiteRT alone refuses it."""
     message, (is_accepted,) = decoder_message(data), accepted_files([data])
     if is_accepted:
         return Outcome(REFUSED, "by the decoder alone", message) if message else Outcome(SAVED, "by both")

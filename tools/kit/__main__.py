@@ -2,7 +2,7 @@
 """Compare the interpreter with LiteRT on random models, each of one operator.
 
 python -m tools.kit --cases 20000 --seed 7 [--op CONV_2D ...] [--table docs/measured/operators.md]
-python -m tools.kit --seed 7 --op CONV_2D --case 31      (one case, here, with its model as text)
+python -m tools.kit --seed 7 --op CONV_2D --case 31      (one case, in this process, with its model as text)
 """
 
 from __future__ import annotations

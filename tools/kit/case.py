@@ -33,17 +33,18 @@ from tools.samples.types import FILTERS, QUANTIZABLE, Types, types_of
 
 CASE_SECONDS = 30.0
 ATTEMPTS = 40
-"""The most samples that are drawn until LiteRT's table has one of them."""
+"""The largest number of samples that are drawn in search of one that LiteRT's table has."""
 
 FLOAT_PROBABILITY = 0.3
-"""Probability that a form with float data is drawn, if there is one."""
+"""Probability of drawing only from the forms with float data, if there are any; else all forms take part."""
 
 FLOAT16_TOLERANCE = 1e-3
 """float16 results have 11 bits, of which the last may differ."""
 
 OPTIMIZED_ORACLE = frozenset({"SUM", "LOCAL_RESPONSE_NORMALIZATION"})
-"""Operators whose reference kernel is wrong: SUM of int8 and int16 starts from unset memory, and
-LOCAL_RESPONSE_NORMALIZATION leaves out the last channel of a window."""
+"""Operators that are compared with LiteRT's optimized kernels, because its reference kernels are wrong: SUM
+of int8 and int16 starts from unset memory, and LOCAL_RESPONSE_NORMALIZATION leaves out the last channel of a
+window."""
 
 BOUNDED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 
@@ -111,7 +112,9 @@ def is_defined(op: Op) -> bool:
     )
     return (
         op.attribute_values.get("act", Activation.NONE) in BOUNDED
-        and all(v is None or not v.is_const or v.array().size for v in op.inputs)  # files hold no empty ones
+        and all(
+            v is None or not v.is_const or v.array().size for v in op.inputs
+        )  # a file holds no empty constant
         and (is_scaled or not computes)
         and find_target("litert").refusal(op) is None
         and undefined(Model([graph_of(op)] if op.graph is None else [op.graph])) is None
@@ -148,7 +151,10 @@ def judge(sample: Sample, tell: Tell = lambda news: None) -> tuple[Verdict, str]
 
 
 def magnitude(sample: Sample) -> float:
-    """Return the largest magnitude of the terms of a reduction, or of float results before an activation."""
+    """Return the largest magnitude of the terms of a reduction, or of float results before an activation.
+
+    Return 0 for other operators.
+    """
     op = sample.op
     if "keep_dims" in op.attribute_values:
         terms = (a[np.isfinite(a)] for a in sample.inputs if a.dtype.kind == "f")
@@ -161,7 +167,10 @@ def magnitude(sample: Sample) -> float:
 
 
 def compare(found: Sequence[Array], wanted: Sequence[Array], magnitude: float = 0.0) -> tuple[Verdict, str]:
-    """Compare the outputs; the tolerance of floats refers to at least ``magnitude``."""
+    """Compare the outputs.
+
+    The tolerance of floats is relative to their largest magnitude, or to ``magnitude`` if that is larger.
+    """
     for index, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
         texts = differences([f"output{index}"], [ours], [theirs], _tolerance(theirs, magnitude))
         if texts:

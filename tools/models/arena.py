@@ -2,10 +2,11 @@
 """Planned arenas have the size of LiteRT's own.
 
 LiteRT runs its built-in kernels on one thread, without delegates.  The size of its arena is read from the
-addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph, and every
-other buffer begins at the next multiple of 64 bytes after another one at the latest.  So the kernels' scratch
-buffers are found, too, and tensors elsewhere are left out: constants, variables and tensors of unknown size.
-The results of a WHILE whose body computes sizes, and all later ones, are elsewhere: there the plan is larger.
+addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph.  It has no
+gaps: every other buffer begins, at the latest, at the next multiple of 64 bytes after the end of another one.
+So the kernels' scratch buffers are found, too, and tensors elsewhere are left out: constants, variables and
+tensors of unknown size.  LiteRT also puts elsewhere the results of a WHILE whose body computes sizes, and all
+later results; for such models the planned arena is larger.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a model, written and read again, give the bits of the whole model, and so do the merged parts.
+"""Parts of a model, written and read again, compute the same bits as the whole model; so do the merged parts.
 
-The models are divided at random, by opcode and by name, by ONE's rule and into as few parts as possible.
+The models are divided at random: by opcode or by name, and by ONE's rule or into as few parts as possible.
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ from circlekit.passes.engine.legalize import legalize
 
 
 def findings(first: Model, inputs: Sequence[Array], seed: int, counts: Counter[str]) -> Iterator[str]:
-    """Yield what is lost or changed by printing and parsing one model, on which O1 runs."""
+    """Yield what printing and parsing ``first`` loses or changes, before O1 and after O1.
+
+    O1 runs on ``first`` itself.
+    """
     second = parse_model(print_model(first))
     yield from _differences(first, second, "")
     changes = [optimized(model) for model in (first, second)]

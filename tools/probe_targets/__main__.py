@@ -23,7 +23,10 @@ from tools.sweep import sweep, tool_parser
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
 XNNPACK_RUN_BYTES = 64
-"""CONCATENATION along 3 to 32 channels takes 5 ns a run; in that time, TRANSPOSE moves about 64 bytes."""
+"""CONCATENATION along 3 to 32 channels takes 5 ns for each run of contiguous elements.
+
+In that time, TRANSPOSE moves about 64 bytes.
+"""
 
 UNPROBED = "registered; no model that runs was drawn, so all forms count"
 

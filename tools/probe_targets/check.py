@@ -25,8 +25,9 @@ CHECK_SEED = 1 << 20
 """Makes the models differ from those that tables are made from."""
 
 LUCK_SAMPLES, LEAST_FAILURES = 24, 1 / 12
-"""If the table refuses a model that runs, so many models that it refuses for the same reason are run.  If at
-least this part of them fails, the first model ran by luck: it has zeros, or dimensions of 1."""
+"""If the table refuses a model that runs, LUCK_SAMPLES more models are run that it refuses for the same
+reason.  If at least the part LEAST_FAILURES of them fails, the first model ran by luck: it has zeros, or
+dimensions of 1."""
 
 
 class Drawn(NamedTuple):
@@ -37,7 +38,12 @@ class Drawn(NamedTuple):
 
 @dataclass
 class Agreement:
-    """``counts``: how many models (table, runtime) take or refuse.  ``differences``: a line for each."""
+    """How often the table and the runtime agree.
+
+    ``counts``: the number of models by (whether the table takes them, whether the runtime runs them).
+    ``lucky``: the number of models that the table refuses, but that run by luck.
+    ``differences``: a line for each other model on which they disagree.
+    """
 
     counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
     lucky: int = 0
@@ -53,7 +59,10 @@ class Agreement:
 
 
 def check(name: str, count: int, seed: int) -> Agreement:
-    """Return how runtime and table ``name`` agree on ``count`` models; the table has half of them or more."""
+    """Return how the runtime ``name`` and its table agree on ``count`` models.
+
+    At least every other one satisfies the table.
+    """
     target = find_target(name)
     found = Agreement()
     random = np.random.default_rng([seed, CHECK_SEED])
@@ -100,7 +109,7 @@ def _cause(refusal: str | None) -> str:
 
 
 def refusal_of(target: Target, op: Op) -> str | None:
-    """Return why the target does not run ``op``, or its delegate, if it has one, does not take it."""
+    """Return why the target's delegate does not run ``op``; without a delegate, why the target does not."""
     return target.delegate_refusal(op) if target.delegated else target.refusal(op)
 
 

@@ -23,14 +23,16 @@ from circlekit.targets.constraints import (
 from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
-"""For each harmed model that breaks a constraint, so many models that break it may run by luck.  For example,
-a runtime that ignores an activation gives the right values where there is nothing to clip."""
+"""For each harmed model that breaks a constraint, at most this many models may break it and run, by luck.
+For example, a runtime that ignores an activation gives the right values where there is nothing to clip."""
 
 LUCK_OF = {"row_multiple": 4.0}
-"""LUCK of single kinds of constraints: often, only rows that begin in whole bytes are read."""
+"""LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs, because it reads only
+rows that begin at the beginning of a byte."""
 
 LUCK_COST = 1.0
-"""The constraint that explains the most failures wins; a model that runs and breaks it cancels this many."""
+"""The constraint that explains the most failures is chosen; each model that runs although it breaks the
+constraint counts as this many failures less."""
 
 HIGHEST_RANK = 8
 """The highest rank of samples, and of operands in LiteRT."""
@@ -42,7 +44,7 @@ BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""
 
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
-"""Kinds of constraints that say nothing about a form without the named operands, or without their scales."""
+"""Kinds of constraints that say nothing about forms without the named operands; without their scales."""
 
 NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
@@ -79,9 +81,9 @@ def learn(
 ) -> Constraints:
     """Return few constraints that explain the failures; models that run break them only by luck.
 
-    ``published``: known constraints, tried first; they are kept unless models that run contradict them.  No
-    model contradicts a constraint on the value of an attribute, which a runtime may ignore where it changes
-    no number.  ``suspects``: constraints that are tried last.
+    ``published``: known constraints, tried first; they are kept unless models that run contradict them.
+    Constraints on the values of attributes are always kept: a runtime may ignore an attribute where that
+    changes no number.  ``suspects``: constraints that are tried last.
     """
     passed = [o.op for o in observed if o.runs]
     failed = [o for o in observed if not o.runs]
@@ -197,7 +199,10 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
 
 
 def _limits(good: Iterable[int], bad: Iterable[int]) -> tuple[int | None, int | None]:
-    """Return the lowest and the highest number around ``good`` before a ``bad`` one; None for no limit."""
+    """Return (least, most): how far ``good`` extends on both sides before a number in ``bad``.
+
+    None: there is no such number on that side.
+    """
     good, bad = set(good), set(bad)
     below, above = [n for n in bad if n < min(good)], [n for n in bad if n > max(good)]
     return max(below) + 1 if below else None, min(above) - 1 if above else None
@@ -228,7 +233,10 @@ def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield values of attributes: for enumerations and booleans those that run, for numbers the default."""
+    """Yield the values of enumerations and booleans with which models run, and defaults of numbers.
+
+    The default of a number is yielded if models run with no other number.
+    """
     for item in passed[0].attributes:
         if isinstance(item.default, DType) or item.is_graph or not isinstance(item.default, Named | int):
             continue

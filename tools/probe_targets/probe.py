@@ -43,16 +43,20 @@ FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
 the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
-"""Samples of each form that runs; then up to MORE_SAMPLES in a few forms, in all forms after a surprise."""
+"""Samples with numbers up to SAMPLES are drawn in each form that runs.  Those up to MORE_SAMPLES are drawn in
+a few forms (see SPREAD), and in all of them if a result contradicts the constraints so far."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
-"""Of so many samples, up to ALONE are run for each constraint: samples that break no other constraint."""
+"""Of the samples up to number OUTSIDE_SAMPLES, up to ALONE that break one constraint and no other are run for
+each constraint."""
 
 SPREAD, STEP = 3, len(RANKS)
-"""After SAMPLES, each sample is drawn in SPREAD forms; every STEP samples, constraints are learned again."""
+"""After SAMPLES, each sample is drawn in SPREAD forms; after every STEP samples, constraints are learned
+again if a result contradicts them."""
 
 LEAST_RUNNING = 0.2
-"""A form counts if at least this part of the models runs: some forms run by luck, if there is one element."""
+"""A form counts if at least this part of its models runs: models of other forms, too, may run by luck, for
+example with a single element."""
 
 LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
 """A form counts if, of the models that satisfy its constraints, at most this part is harmed, and at most
@@ -60,7 +64,8 @@ this part does not run."""
 
 HIGHEST_VERSION = 20
 FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
-"""``HYBRID``: for products of integer weights with floats, which some runtimes quantize in each run."""
+"""The first two are parts of the largest magnitude, the third one is a number of steps of a quantized result.
+``HYBRID``: for products of integer weights with floats, which some runtimes quantize in each run."""
 
 Form = dict[str, Any]
 
@@ -109,7 +114,7 @@ class _Probe:
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
-        """Run samples of all types, then more of those that run, and learn; see SAMPLES and the next ones."""
+        """Run samples of all types, then more of those that run, and learn; see SAMPLES and the following."""
         if self.code in RECURRENT:
             return self.measure_recurrent()
         known = self.runtime.dtypes
@@ -140,7 +145,7 @@ class _Probe:
         return self.result()
 
     def try_outside(self, running: Sequence[Types]) -> None:
-        """Run samples that break a single constraint, of which few were drawn so far, and learn again."""
+        """For constraints that few samples broke alone so far, run more such samples, and learn again."""
         found = Counter[tuple[str, str]]()
         for text, form in self.forms.items():
             found.update(
@@ -209,9 +214,9 @@ class _Probe:
                 form.constraints = learn(form.observed, self.published, self.suspects)
 
     def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
-        """Return the names of the computed operands if most models with unknown shapes do not run.
+        """Return the names of the operands that are not constant, if most models with unknown shapes fail.
 
-        The sizes of the inputs are stated before the model is prepared.
+        Return [] otherwise.  The sizes of the inputs are stated before the model is prepared.
         """
         sized, names = self.runtime.sized_dtypes, dict[str, None]()
         samples: list[Sample] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of recurrent operators: each set of optional operands, on floats, hybrid, and on integers."""
+"""Samples of recurrent operators with each set of optional operands: float, hybrid (float data), integer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIO
 """Operators in both directions are missing: whether LiteRT runs them depends on attributes and memory."""
 
 TIME, BATCH, INPUTS, CELLS, OUTPUTS, DEPTH = 2, 2, 5, 8, 6, 4
-"""``TIME`` and ``BATCH`` are equal: their order is an attribute.  ``OUTPUTS``: of a projection.
+"""``TIME`` and ``BATCH`` are equal, so that shapes fit both orders of these axes (``time_major``).
 
-``DEPTH``: the memory of SVDF.
+``OUTPUTS``: of a projection.  ``DEPTH``: the memory of SVDF.
 """
 
 OPTIONS = {
@@ -33,7 +33,7 @@ OPTIONS = {
     "no projection bias": ("projection_bias",),
     "no bias": ("bias",),
 }
-"""Operands that may be absent, by what their names contain.  ``no bias`` is for SVDF alone."""
+"""{option: parts of the names of the operands that are then absent}.  ``no bias`` is for SVDF alone."""
 
 
 def recurrent_samples(code: str, seed: int) -> Iterator[Sample]:

@@ -27,7 +27,10 @@ UNREGISTERED = "Didn't find op for builtin opcode", "Unsupported operation"
 
 
 def is_registered(reason: str) -> bool:
-    """Return whether a runtime has an operator in some version and form, by why it refuses a model."""
+    """Return whether a runtime has an operator in some version and form.
+
+    ``reason``: why the runtime refuses a model of the operator; empty if it does not.
+    """
     return not any(words in reason for words in UNREGISTERED)
 
 
@@ -117,7 +120,7 @@ def _run_onert(job: Job) -> Ran:
         file.write(job.content)
     try:
         session = onert.infer.session(file.name, "cpu")
-        Path(file.name).unlink()  # it is mapped; what follows may end the process
+        Path(file.name).unlink()  # the session has mapped it; what follows may end the process
         # not session.infer, which fails on inputs of rank 0
         for index, info in enumerate(session.get_inputs_tensorinfo()):
             if -1 in info.dims[: info.rank]:

@@ -65,7 +65,7 @@ def faults_of(what: str) -> Iterator[None]:
 class Original:
     """A model before any pass, with its outputs for several sets of inputs.
 
-    ``formats``: the formats that can express it.  ``fired``: how often each pass changed a copy.
+    ``formats``: the formats that can express it.  ``fired``: the number of changes of each pass.
     ``has_nan``: for each set of inputs, whether NaN occurs; then values are not compared.
     """
 

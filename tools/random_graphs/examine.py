@@ -120,7 +120,7 @@ class _Examination:
         return self.original.fired[name] > before and not kind.changes_interface
 
     def random_list(self, active: Sequence[str]) -> tuple[str, ...]:
-        """Return 2 to 8 passes in random order, mostly such as change the model."""
+        """Return 2 to 8 passes in random order, mostly those that change the model."""
         candidates = [
             name
             for name in (*self.passes, *list(active) * 4)

@@ -242,7 +242,7 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
     model, arrays = m.model()
     inner = [v for op in model.main for v in op.results if not model.main.is_output(v)]
     if len(inner) > 1 and m.chance(0.03):
-        inner[0].name = inner[1].name  # as a file may
+        inner[0].name = inner[1].name  # in a file, two tensors may have the same name
     if m.chance(0.3):
         inputs = {f"in{i}": v for i, v in enumerate(model.main.inputs)}
         outputs = {f"out{i}": v for i, v in enumerate(model.main.outputs)}

@@ -63,7 +63,7 @@ def retype(
 
 
 def _with_float16_constants(graph: Graph) -> int:
-    """Read float constants through DEQUANTIZE from float16; return how many there are."""
+    """Replace each float constant by a float16 constant and a DEQUANTIZE; return how many there are."""
     found = [v for v in graph.values() if v.is_plain and v.dtype is f32 and v.use_count]
     for value in found:
         with np.errstate(over="ignore"):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Insert whole small models into a graph under construction: recipes and single operators of all dtypes.
 
-Existing values of the same type take the place of their inputs, if there are any; or new inputs of the graph.
+Values of the graph that have the same type take the place of the model's inputs; where there are none, the
+graph gets new inputs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tools.kit.case import Job, codes, draw_case
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 MAX_INPUT_ELEMENTS = 2048
-"""Elements of all inputs of an inserted model."""
+"""The largest number of elements of all inputs of an inserted model."""
 
 
 @cache

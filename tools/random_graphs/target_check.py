@@ -81,7 +81,10 @@ def check_target(
 def _files(
     model: Model, passes: Sequence[str], raised: list[tuple[str, str]], tell: Tell
 ) -> Iterator[PassFile]:
-    """Yield the files after no pass, O1, and each of ``passes`` that changes something; fill ``raised``."""
+    """Yield the files after no pass, O1, and each of ``passes`` that changes something.
+
+    If a pass raises an error, add (its name, the error) to ``raised``.
+    """
     targets = TargetSet((find_target(TARGET),))
     kept = [name for name in passes if not find_pass(name).changes_interface]
     copy: Model | None = None

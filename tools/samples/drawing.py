@@ -30,7 +30,7 @@ RECIPE_EVERY, EMPTY_EVERY = 7, 23
 share no factor with the number of ``RANKS``, so that every rank is drawn."""
 
 ATTEMPTS = 2 * len(RANKS)
-"""The most models that are drawn until one fits, first of the wanted rank, then of others."""
+"""The largest number of models drawn in search of one that fits: first of the wanted rank, then of others."""
 
 LARGEST_DIMENSION, MAX_ELEMENTS = 5, 600
 

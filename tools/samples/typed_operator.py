@@ -84,7 +84,8 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 def takes_negatives(code: str) -> bool:
     """Return whether samples of an operator have negative numbers.
 
-    Samples of operators with slopes do, and of elementwise functions of one operand that are finite below 0.
+    Samples of operators with slopes do, and samples of elementwise functions of one operand that are finite
+    for negative numbers.
     """
     cls = REGISTRY[code]
     if _rule(cls).slopes:
@@ -245,7 +246,7 @@ class _Typing:
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
 
     def _result_quantization(self, index: int, value: Value) -> Quantization:
-        """Return the quantization of a result: of the data, the one that LiteRT requires, or another one."""
+        """Return the quantization of a result: that of the data, the one LiteRT requires, or another one."""
         cls = type(self.op)
         present = (v for v in self.operands if v is not None)
         data = next((v.quantization for v in present if v.dtype is value.dtype), None)
@@ -371,7 +372,7 @@ class _WideTyping(_Typing):
             free = {"act": Activation.NONE} if "act" in self.attributes else {}
             graph = graph_of(type(self.op)(*twins, **self.attributes | free))
             found = np.asarray(run(Model([graph]), [])[index], np.float64)
-        except CirclekitError:  # it has no float form
+        except CirclekitError:  # the operator has no float form
             return -1.0, 1.0
         found = found[np.isfinite(found)]
         return float(found.min(initial=0)), float(found.max(initial=0))

@@ -25,7 +25,8 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
     ``runtime``: a key of RUNTIMES.
     ``words``: the arguments MODEL [--inputs DATA] [--output FILE.npz].  Without DATA there is one seeded
-    random sample.  FILE.npz gets the outputs with the names ``SAMPLE/NAME``, samples counted from 0.
+    random sample.  FILE.npz gets each output under the name ``SAMPLE/NAME``: the number of the sample,
+    from 0, and the name of the output.
     ``load``: returns the model in a file.
     Raise UnsupportedError if the runtime is not installed, and the errors of loading, of samples and of the
     runtime.
@@ -126,4 +127,4 @@ RUNTIMES: dict[str, Callable[[Model], Run]] = {
     "litert": _litert,
     "onert": _onert,
 }
-"""By name of a runtime, a function that prepares a model and returns a function that runs it."""
+"""{name of a runtime: a function that prepares a model and returns a function that runs it}."""

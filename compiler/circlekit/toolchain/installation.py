@@ -93,7 +93,7 @@ class Installation:
     def group(self, name: str) -> dict[str, str]:
         """Return {key: text} of the optimization group ``name``.
 
-        Raise DriverError if there is no such group, or if it has not just the section [one-optimize].
+        Raise DriverError if there is no such group, or if [one-optimize] is not its only section.
         """
         groups = self.groups()
         if name not in groups:

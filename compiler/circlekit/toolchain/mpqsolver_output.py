@@ -23,11 +23,11 @@ TITLES = {
 """{title of a line: the option of circle-mpqsolver that it shows}."""
 
 ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
-"""By ``is_int16_front`` of ``Solver.bisect``, the names of the bisections."""
+"""{argument ``is_int16_front`` of ``Solver.bisect``: name of the bisection}."""
 
 
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
-    """Return the lines about ``options``, values by name; the value of an absent option is empty."""
+    """Return the lines about ``options`` {name: value}; the line of an absent option has no value."""
     lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
     lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
     method = "bisection" if is_bisection else "patterns"

@@ -144,7 +144,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Choice:
-    """The choices on onecc's command line, which come before those of a configuration file.
+    """The choices on onecc's command line, which take precedence over those of a configuration file.
 
     ``group``: the name of an optimization group without its O.
     """
@@ -205,7 +205,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
     """Return the drivers that [onecc] switches on, in the order to run them.
 
-    Raise DriverError for a section or a key of [onecc] that is no driver.
+    Raise DriverError for an unknown section, and for an unknown key or a wrong value in [onecc].
     """
     known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}
     sections = configuration.sections
@@ -233,7 +233,7 @@ INCLUDE = "include"
 
 
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
-    """Return the optimization groups to use, without their O and separated by spaces.
+    """Return the names of the optimization groups to use, without their O, separated by spaces.
 
     If two groups have the same key, the later group counts.  Raise DriverError for an unknown name.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of drivers, and their errors.  One description serves flags, help, configuration files and logs."""
+"""Options and errors of drivers.  One ``Option`` serves flags, help, configuration files and logs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Option:
         return [*([self.short] if self.short else []), f"--{self.name}"]
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Add the option to ``parser``; parsed arguments do not have it if it was not given."""
+        """Add the option to ``parser``; if it is not given, the parsed arguments have no attribute for it."""
         text = self.help.replace("%", "%%") if self.is_shown else argparse.SUPPRESS
         for value, help in self.constants.items():
             parser.add_argument(

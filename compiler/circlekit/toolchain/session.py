@@ -198,4 +198,4 @@ ONE_BEGINNINGS = ("ERROR", "Failed to open file")
 """Messages that begin with one of these are printed as they are; all others get ``ERROR: `` before them."""
 
 UNREAD = ("Failed to open file", "ERROR: Invalid input file")
-"""How messages about models that cannot be read begin."""
+"""The beginnings of messages about models that cannot be read."""

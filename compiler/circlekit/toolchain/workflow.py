@@ -71,10 +71,10 @@ def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]
     """Return whether ONE would report a cycle for these workflows, which have none.
 
     ONE orders workflows by a depth-first search from the first workflow of the file.  By mistake, all
-    workflows share one list of the workflows for which they wait.  So ONE reports a cycle if a workflow comes
-    after one that waits.
-    ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those after which it
-    runs.
+    workflows share one list of the workflows for which they wait.  So ONE accepts at most one workflow that
+    waits, and only if it waits for the first workflow of the file, or is that first workflow itself.
+    ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those for which it
+    waits.
     """
     waiting = [name for name in names if waits[name]]
     return len(waiting) > 1 or any(names[0] not in (name, *waits[name]) for name in waiting)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an ONNX model as TFLite with onnx2tf, and its values for seeded inputs.
+"""Convert an ONNX model to TFLite with onnx2tf, and record its outputs for seeded inputs.
 
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
 
-This is a program of its own, for any Python that has onnx2tf.  It writes the npz file VALUES with the inputs
-in0, ... and the outputs out0, ... of the ONNX model, computed by onnxruntime, with their names, and with data
-about the nodes (see ``nodes_of``), by which values of the TFLite model get names.
+This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz file with the inputs in0, ...
+of the ONNX model, the outputs out0, ... that onnxruntime computes for them, the names of inputs and outputs,
+and the arrays of ``nodes_of``, from which values of the TFLite model get names.
 --single_batch: unknown first dimensions become 1.  --unroll: a recurrent operator becomes one group of
 operators for each step.
 """
@@ -35,10 +35,10 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
-        import numpy as np  # of the converter
-        import onnx  # of the converter
-        import onnx2tf  # of the converter
-        import onnxruntime  # of the converter
+        import numpy as np  # installed with the converter
+        import onnx  # installed with the converter
+        import onnx2tf  # installed with the converter
+        import onnxruntime  # installed with the converter
     except ModuleNotFoundError as error:
         print(error, file=sys.stderr)
         return MISSING

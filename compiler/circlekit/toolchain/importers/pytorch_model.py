@@ -18,8 +18,8 @@ def main() -> int:
     """Convert the program that the command line names; return the exit code."""
     source, target = sys.argv[1:]
     try:
-        import tico  # of the converter
-        import torch  # of the converter
+        import tico  # installed with the converter
+        import torch  # installed with the converter
     except ModuleNotFoundError as error:
         print(error, file=sys.stderr)
         return MISSING

@@ -20,7 +20,7 @@ MISSING = 3
 """The exit code if tensorflow is not installed."""
 
 BCQ_MARK = "/bcqinfo_"
-"""Binary-coded weights W have constants with the names W, BCQ_MARK and one of BCQ_NAMES, without spaces."""
+"""Constants describe binary-coded weights W; each has the name W + BCQ_MARK + one of BCQ_NAMES."""
 
 BCQ_NAMES = (
     "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
@@ -54,7 +54,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        import tensorflow as tf  # of the converter
+        import tensorflow as tf  # installed with the converter
     except ModuleNotFoundError as error:
         print(error, file=sys.stderr)
         return MISSING
@@ -125,7 +125,7 @@ def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
     wrapped = tf.compat.v1.wrap_function(restore, [])
 
     def tensors(names: list[str]) -> list[Any]:
-        """Return the tensors with these names of operators or tensors."""
+        """Return the tensors with these names; the name of an operator stands for its first result."""
         return [wrapped.graph.as_graph_element(n if ":" in n else f"{n}:0") for n in names]
 
     function = wrapped.prune(tensors(inputs), tensors(outputs))
@@ -136,8 +136,8 @@ def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
 
 def read_graph(tf: Any, path: str) -> Any:
     """Return the GraphDef in the file ``path``, binary or text; raise OSError if it has none."""
-    from google.protobuf import text_format  # of the converter
-    from google.protobuf.message import DecodeError  # of the converter
+    from google.protobuf import text_format  # installed with the converter
+    from google.protobuf.message import DecodeError  # installed with the converter
 
     with open(path, "rb") as file:  # noqa: PTH123  # as above
         content = file.read()
