@@ -79,6 +79,15 @@ def test_constants_in_the_form_of_an_operand_are_covered_unless_they_stand_for_i
     assert form.scale[0] == pytest.approx((max(covered, 2) - min(covered, -2)) / 255, rel=0.01)
 
 
+@pytest.mark.parametrize(("steps", "wanted"), [(-129, -128), (-130, -130), (128, 127), (129, 129)])
+def test_a_constant_one_step_beyond_the_range_needs_no_other_form(steps: int, wanted: int) -> None:
+    """The operand has the integers -128 to 127 with steps of 1/64."""
+    x = np.array([[-128, -1, 0, 1, 2, 3, 4, 127]], np.float32) / 64
+    text = f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{steps / 64}]) }}"
+    scale = (max(wanted, 127) - min(wanted, -128)) / 255 / 64
+    assert planned(text, x).tensors["y"].scale[0] == pytest.approx(scale, rel=1e-6)
+
+
 def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     """HARD_SWISH multiplies by less than 1: the steps of the result are at least 1/127 of the operand's."""
     x = np.linspace(-1000, -0.1, 8, dtype=np.float32)[None]

@@ -184,6 +184,14 @@ def test_boxes_and_edges_of_a_small_graph() -> None:
     }  # fmt: skip
 
 
+def test_equal_chains_stand_on_both_sides_of_0() -> None:
+    graph = circlekit.parse("graph main(%x: f32[4], %u: f32[4]) -> %p, %q { %p = Abs(%x) %q = Neg(%u) }").main
+    layers = defaultdict(list)
+    for box in draw(graph, fold(graph)).boxes:
+        layers[box.layer].append(box.x)
+    assert {tuple(sorted(row)) for row in layers.values()} == {(-(160 + GAP) / 2, (160 + GAP) / 2)}
+
+
 def test_every_read_value_has_an_edge() -> None:
     graph = layers_of(3)
     drawing = draw(graph, fold(graph))

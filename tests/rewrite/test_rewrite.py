@@ -100,6 +100,21 @@ def test_a_long_chain_is_rewritten_in_one_run() -> None:
     assert [op.code for op in model.main] == ["ABS"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "applied"),
+    [
+        ("z = Neg(x)", "z = Relu(x)", 1),
+        ("z = Neg(x)", "y = Relu(x)\nz = Abs(y)", 1),
+        ("z = Neg(x)", "x", 0),  # Abs would read the variable, which is later
+        ("y = Neg(x)\nz = Abs(y)", "z = Abs(x)", 0),
+    ],
+)
+def test_variables_are_read_at_the_same_time(before: str, after: str, applied: int) -> None:
+    kind = type("Reader", (Rewrite,), {"name": "reader", "before": before, "after": after})
+    model = parse_model("graph g() -> %o { %s: f32[2] variable %y = Neg(%s) %o = Abs(%y) }")
+    assert kind().run(model, Context()) == applied
+
+
 def test_a_budget_ends_the_rewrites() -> None:
     model = parse_model(
         "graph g(%x: f32[2]) -> %o { %a = Neg(%x) %b = Neg(%a) %c = Neg(%b) %d = Neg(%c) %o = Abs(%d) }"

@@ -127,6 +127,14 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
     assert outputs_after(text, [None, 2, 3]) == (None, 6)
 
 
+def test_results_without_a_shape_rule_keep_their_rank_only() -> None:
+    text = (
+        'graph main(%x: f32[1,4]) -> %y {{ %y = Opaque(%x) {{code: "CUSTOM", custom_code: "A"}} : f32[{}] }}'
+    )
+    assert outputs_after(text.format("1,4,7"), [2, 4]) == (None, None, None)
+    assert outputs_after(text.format("*"), [2, 4]) is None
+
+
 def test_graphs_that_operators_call() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {

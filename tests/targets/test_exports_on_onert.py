@@ -72,6 +72,7 @@ graph main(%x: f32[{batch},3,4]) -> {outputs} {{
     ("runs", "batch", "units", "rest", "outputs"),
     [
         (True, 1, 4, "%b = Logistic(%a)\n%y = Mul(%b, %x)", "%y"),
+        (True, 1, 4, "%b = Add(%a, [[1.0], [2.0], [3.0]])\n%y = Mul(%b, %x)", "%y"),
         (True, 2, 4, "%b = Gelu(%a)\n%c = Add(%b, [1.0, 2.0, 3.0, 4.0])\n%y = Reshape(%c, [6, 4])", "%y"),
         (True, 2, 4, "%b = FullyConnected(%x, %w, none) {keep_num_dims: true}\n"
                      "%c = Mul(%a, %b)\n%y = Reshape(%c, [3, 8])", "%y"),
@@ -87,6 +88,19 @@ def test_a_shape_that_onert_computes_otherwise(
     """The attribute that onert ignores is a finding only where a reader tells the difference."""
     model = circlekit.parse(DENSE.format(batch=batch, units=units, rest=rest, outputs=outputs))
     assert run_there(model) == (runs, runs)
+
+
+@needs_onert
+def test_a_result_of_the_right_shape_with_its_elements_elsewhere() -> None:
+    """The rows of [2,4] are added to [2,2,4] along another axis than those of [2,1,4]."""
+    model = circlekit.parse("""
+graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {
+  %w = const f32[4,4] gaussian(0, 1)
+  %a = FullyConnected(%x, %w, none) {keep_num_dims: true}
+  %y = Add(%a, %u)
+}
+""")
+    assert run_there(model) == (False, False)
 
 
 @needs_onert

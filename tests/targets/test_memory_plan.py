@@ -62,6 +62,25 @@ def test_litert_shares_buffers_in_place_and_keeps_inputs() -> None:
     assert [life.buffer.name for life in plan.live_at_peak] == ["%x", "%a", "%b = %c = %d = %e"]
 
 
+def test_litert_shares_no_buffer_of_an_input_a_constant_or_a_variable() -> None:
+    plan = plan_of("""
+graph main(%x: f32[100]) -> %y {
+  %s: f32[100] variable
+  %k = const f32[100] constant(1)
+  %a = Reshape(%x, [50, 2])
+  %b = Reshape(%s, [50, 2])
+  %c = Reshape(%s, [50, 2])
+  %d = Abs(%b)
+  %e = Reshape(%d, [100])
+  %f = Add(%k, %e)
+  %g = Add(%a, %c)
+  %h = Reshape(%g, [100])
+  %y = Div(%f, %h)
+}
+""", "litert")  # fmt: skip
+    assert {*placed(plan)} == {"%x", "%b", "%c", "%d = %e = %f", "%a = %g = %h", "%y"}
+
+
 def test_tflm_releases_inputs_and_shares_nothing() -> None:
     plan = plan_of(NET, "tflm")
     assert {name: (first, last) for name, (_, first, last) in placed(plan).items()} == {

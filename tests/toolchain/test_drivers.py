@@ -145,6 +145,9 @@ def test_a_package_connects_several_models(work: Path) -> None:
     assert manifest["pkg-inputs"] == ["0:0:0"]
     assert manifest["pkg-outputs"] == ["1:0:0"]
     assert manifest["model-connect"] == [{"from": "0:0:0", "to": ["1:0:0"]}]
+    words = "-o out -m b.circle a.circle -i b.json a.json"
+    assert call("model2nnpkg", *words.split()) == 0
+    assert Path("out/b/metadata/MANIFEST").exists()  # named after the first model
 
 
 def test_a_model_that_cannot_be_packed(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,6 +247,16 @@ def test_an_onnx_interface_is_found_by_its_values() -> None:
     record["out1"] = a
     with pytest.raises(circlekit.CirclekitError, match="other values than the ONNX model at output vector"):
         restore_interface(model, record)
+
+
+def test_an_inner_value_gives_up_the_name_of_an_onnx_output() -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %out = Neg(%x) %y = Exp(%out) }")
+    x = np.ones(2, np.float32)
+    restore_interface(model, {
+        "inputs": np.array(["x"]), "outputs": np.array(["out"]), "in0": x, "out0": np.exp(-x),
+    })  # fmt: skip
+    assert model.main.outputs[0].name == "out"
+    assert len({value.name for value in model.main.values()}) == 3
 
 
 def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
