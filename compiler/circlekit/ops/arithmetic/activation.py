@@ -104,7 +104,7 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
 class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
-    ``input`` and ``alpha`` have the same dtype, or int16 and int8.
+    ``input`` and ``alpha`` have the same dtype, or ``input`` is int16 and ``alpha`` int8.
     """
 
     quantization_rule = QuantizationRule(slopes=("alpha",))  # for int16 data, LiteRT reads an int8 alpha

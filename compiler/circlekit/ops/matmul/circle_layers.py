@@ -41,8 +41,8 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
     the caches [1, positions, heads, head].  ``wq``, ``wk``, ``wv`` and ``wo`` are square matrices with a row
     per output element.  ``mask`` is added to the scores; -inf excludes a position.
 
-    First, the key and the value of the token are stored in the caches at ``position`` (one element).  q and k
-    are rotated as in GPT-NeoX.  The result is then
+    First, the query q and the key of the token are rotated as in GPT-NeoX, and the key and the value of the
+    token are stored in the caches at ``position`` (one element).  The result is then
 
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 

@@ -57,7 +57,7 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
 
 
 class Densify(Op, code="DENSIFY", data_movement=True):
-    """The dense form of a sparse constant.  The kernel returns its operand, which is dense already."""
+    """The dense form of a sparse constant.  The kernel gets the operand in dense form, and returns it."""
 
     input = operand(*ANY)
 

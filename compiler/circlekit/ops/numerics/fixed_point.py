@@ -185,7 +185,7 @@ _mul = saturating_rounding_doubling_high_mul
 
 
 def _constant(real: float, integer_bits: int = 0, bits: int = 32) -> int:
-    """Return ``real`` in Q(``integer_bits``).  16 bits are rounded from 32 bits, as in gemmlowp."""
+    """Return ``real`` in Q(``integer_bits``); for 16 bits, the 32-bit number is rounded, as in gemmlowp."""
     wide = math.floor(abs(real) * 2.0 ** (31 - integer_bits) + 0.5)
     return int(math.copysign(wide if bits == 32 else (wide + (1 << 15)) >> 16, real))
 

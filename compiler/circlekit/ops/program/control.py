@@ -16,10 +16,10 @@ from circlekit.ops.program.state import state_of
 
 
 def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
-    """Return the types of ``left``, with unknown dimensions where ``right`` has others.
+    """Return the types of ``left``, with an unknown dimension wherever that of ``right`` differs.
 
-    Raise ShapeError if ``right`` has another number of values or other dtypes.  ``names``: what the two are,
-    for the message.
+    If the ranks of two values differ, the shape is unknown.  Raise ShapeError if ``right`` has another number
+    of values or other dtypes.  ``names``: what the two are, for the message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")
@@ -94,7 +94,7 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 
 
 class GraphCall(Op, variadic_results=True):
-    """Base class of operators that call one graph with their operands; it is their only graph attribute."""
+    """Base class of operators that call one graph, their only graph attribute, with their operands."""
 
     input = variadic_operand(*ANY)
 

@@ -52,9 +52,9 @@ GATE_SCALE = 2.0**-12
 
 
 def _bias_products(gate: str) -> tuple[Product, ...]:
-    """Return the scales that the bias of a gate may have: first the one for layer normalization.
+    """Return the two scales that the bias of a gate may have: with layer normalization, and without.
 
-    With layer normalization, the bias is added after it.
+    If there is layer normalization, the bias is added after it.
     """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))

@@ -67,7 +67,8 @@ class IntegerGate:
 
     The sums of the gate have the scale 2^-12 (Q3) or, with layer normalization, the scale of
     ``intermediate``.  ``driven`` [time, batch, cells]: the products with the input ``x`` [time, batch,
-    inputs] plus the bias, without the recurrent products.
+    inputs], without the recurrent products.  They include the bias, unless there is layer normalization:
+    then the bias is added after it.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
@@ -88,8 +89,9 @@ class IntegerGate:
 class Int16GatesLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^``cell_exponent``.
 
-    The operator has five ``intermediates``.  Four give the scales of the sums of the gates, which are used
-    with layer normalization.  The fifth gives scale and zero point of the hidden state before the projection.
+    The operator has five ``intermediates``.  Four give the scales of the sums of the gates; these scales are
+    used only with layer normalization.  The fifth gives scale and zero point of the hidden state before the
+    projection.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:

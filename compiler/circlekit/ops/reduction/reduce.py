@@ -137,7 +137,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         return self.keep_dims and x.ndim == 4 and x.dtype.itemsize == 1 and sorted(axes) == [1, 2]
 
     def _optimized_mean(self, total: Array, count: int) -> Array:
-        """Return the means as LiteRT's optimized kernel does.
+        """Return the means that LiteRT's optimized kernel gives.
 
         ``total``: sums of ``count`` elements each.  The zero point of the input is rescaled and rounded by
         itself.  Source: TFLite kernels/internal/optimized/integer_ops/mean.h, which computes in float32.

@@ -18,7 +18,7 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""How often a group of passes, and the sequence of all groups, may run, apart from what ``_rounds`` adds."""
+"""The rounds that a group of passes, and the sequence of all groups, may take; ``_rounds`` may add some."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
@@ -40,7 +40,7 @@ def run_passes(
     of a pass before it runs, ``after`` with its name and its number of changes after it has run.
 
     Return a record for each pass.  Raise RewriteError for an unknown name, or if passes still change the
-    model after all ``_rounds``.
+    model after the last round that ``_rounds`` allows.
     """
     groups: list[list[_Step]] = []
     is_open = False
