@@ -92,7 +92,7 @@ class _Worker(Generic[J, R]):
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
-        context = multiprocessing.get_context("fork")  # it has all that the caller imported
+        context = multiprocessing.get_context("fork")  # a fork has all that its parent has
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)

@@ -12,10 +12,10 @@ import numpy as np
 from circlekit.ir.value import Array
 
 CHUNK_BYTES = 1 << 22
-"""The largest piece that is copied of an array that is not contiguous or needs another dtype."""
+"""The largest piece that is copied at a time if an array is not contiguous or needs another dtype."""
 
 SAMPLE_BYTES = 4096
-"""The bytes that a sample has of each end of an array; few different arrays have equal ends."""
+"""The number of bytes that a sample takes from each end of an array; few different arrays have equal ends."""
 
 
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:

@@ -117,7 +117,7 @@ class Declaration:
     commutative: ClassVar[bool] = False
     """The first two operands may be exchanged."""
     pure: ClassVar[bool] = True
-    """Equal operands give equal results, without side effects: passes may fold, share and remove it."""
+    """Equal operands give equal results; no side effects.  Passes may fold, share or remove the operator."""
     elementwise: ClassVar[bool] = False
     """Each element of the result depends on one element of each operand; two operands may broadcast."""
     data_movement: ClassVar[bool] = False
@@ -137,7 +137,7 @@ class Declaration:
     versions: ClassVar[Mapping[DType, int]] = {}
     """The operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """The least operator version by the least rank of operand number ``version_operand``.
+    """By rank: the least operator version if operand ``version_operand`` has this rank or a higher one.
 
     ``{5: 4}``: at least version 4 for rank 5 or more.
     """
@@ -275,8 +275,8 @@ class Declaration:
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
-        Calibration takes the ranges from them that integer kernels need.  A state changes during a run; its
-        array has all the numbers that it holds one after another.  ``operands``: as for the kernel.
+        From these numbers, calibration takes the ranges that integer kernels need.  A state changes during a
+        run; its array has all the numbers that it holds one after another.  ``operands``: as for the kernel.
         """
         return {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models, with their graphs, signatures and metadata; the order of graphs with callees before callers."""
+"""Models, with their graphs, signatures and metadata; ``postorder``, which puts callees before callers."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MAX_LINE_CHARACTERS = 160
 """The length to which lines are cut; some exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
-"""The indentation is that of CirclekitError for the lines below its message."""
+"""The indentation is the one that CirclekitError gives to the lines below its message."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:

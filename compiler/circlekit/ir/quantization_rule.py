@@ -2,9 +2,9 @@
 """Rules of the scales and zero points that an operator's kernels require of its operands and results.
 
 A rule stands in the declaration of its operator (``Declaration.quantization_rule``).  It does not say which
-operands and results are quantized: that follows from their dtypes (indices and shapes are not).  Nor does it
-say for which dtypes there are kernels: that stands in the table of the target.  Source: LiteRT's 8-bit
-quantization specification, and its kernels.
+operands and results are quantized: that follows from their dtypes (indices and shapes are not quantized).
+Nor does it say for which dtypes there are kernels: that stands in the table of the target.  Source: LiteRT's
+8-bit quantization specification, and its kernels.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class QuantizationRule:
     ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse.
     ``operands_follow``: the operands that have the scale and zero point of the first result, because the
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
-    share the parameters of the union of their ranges.
+    share one scale and zero point, those of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
     ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
     one scale only.  Constant weights have the zero point 0 and do not use the lowest integer.
     ``one_scale``: kernels take one scale for the weights, unless the weights are converted to floats before.
-    ``slopes``: the operands that have the dtype of weights and one scale if they are constant.
+    ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is the scale of ``data`` times that of the weights.
     ``data``: the operand that is multiplied by the weights.
     ``biases``: for operators with several products, the possible scales of each bias; the first product

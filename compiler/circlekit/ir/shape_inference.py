@@ -94,7 +94,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 
 def _settle(op: Op) -> None:
-    """Settle the ranks of the operands and results of ``op``; raise ShapeError if it disagrees then."""
+    """Settle the ranks of the operands and results of ``op``; raise ShapeError if ``op`` still disagrees."""
     try:
         types = _unranked_types(op)
     except UnsupportedError:  # no shape rule
@@ -106,7 +106,7 @@ def _settle(op: Op) -> None:
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types.  If the rule rejects the operands, set each shape [] to unknown first."""
+    """Return the inferred types; if the rule rejects the operands, infer again with each shape [] unknown."""
     try:
         return result_types(op)
     except ModelError:

@@ -61,8 +61,8 @@ class Snapshot:
     def changed(self) -> tuple[list[Op], list[Op]]:
         """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
-        An operator differs if its operands, results, attributes or version have changed, or dtype, shape,
-        data, quantization or ``extra`` of an operand or result.
+        An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
+        data, quantization or ``extra`` of one of its operands or results has changed.
         """
         other = {v for v, state in self._values.items() if not _is_same(_value_state(v), state)}
         ops = list(self._model.ops())

@@ -118,10 +118,7 @@ class Tensor:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ``data`` is an array of ``dtype`` and ``shape``, and so neither packed nor sparse bytes.
-
-        Compressed bytes do not count either.
-        """
+        """Whether ``data`` is an array of ``dtype`` and ``shape``, not packed, sparse or compressed bytes."""
         data = self.data
         if data is None or data.dtype != self.dtype.numpy or data.shape != self.shape:
             return False

@@ -45,7 +45,7 @@ def verify(model: Model) -> list[Finding]:
 def check_order(model: Model) -> None:
     """Raise ModelError if an operator uses a value that is produced by the same or a later operator.
 
-    Passes walk from values to their producers; such a walk would not end in a cycle.
+    Passes walk from values to their producers; in a cycle of operators, such a walk would not end.
     """
     for graph in model.graphs:
         position = {id(op): index for index, op in enumerate(_walk(graph))}
@@ -56,7 +56,7 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """Collects the faults of a model.  ``home``: the first graph that has each value, by id of the value."""
+    """Collects the faults of a model.  ``home``: by id of a value, the first graph that has it."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -33,7 +33,7 @@ PRIVATE_MODE = 0o600
 """The permissions of a temporary file until it gets those of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
-"""The bytes of the target's name in the temporary name; some file systems allow only 143 bytes in a name."""
+"""The most bytes of the target's name in a temporary name; some file systems allow names up to 143 bytes."""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """The pattern of temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
@@ -175,9 +175,9 @@ def write_file(
     """Write ``pieces`` to a file that appears whole or not at all; return its size in bytes.
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
-    written directly.  ``durable``: if the file replaces another file, flush it to the disk first, so that a
-    loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to report no progress.
-    Raise FileError if the file cannot be written.
+    written directly.  ``durable``: if the new file replaces another one, flush the new file to the disk
+    before that, so that a loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to
+    report no progress.  Raise FileError if the file cannot be written.
     """
     if size is not None:
         progress().begin(f"writing {Path(path).name}", size, "bytes")

@@ -37,11 +37,11 @@ MAX_INLINE_BYTES = 2**31 - 1
 """The largest size of a flatbuffer; in a larger file, the constants are external data."""
 
 SHORT_BYTES = 32
-"""Fields with equal vectors of numbers always share one vector of up to this size, its length included.
+"""Equal vectors of numbers of up to this size, with their length, share one copy without a limit.
 
-Longer vectors, such as zero points, are shared only until all their repetitions have the size of the output.
-The reason: some readers, as ours, bound their work by the size of the file, and count a vector once for every
-reference to it.
+Longer vectors, such as zero points, are shared only while sharing saves at most as many bytes as the output
+has.  The reason: some readers, as ours, bound their work by the size of the file, and count a vector once for
+every reference to it.
 """
 
 _U32 = struct.Struct("<I")
@@ -311,7 +311,7 @@ class Encoder:
                 self.write_table(start + 4 * index, tree, table(item.table, self.format))
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
-        """Write a vector of numbers; only record the data of a buffer, which ``lay_out`` places later."""
+        """Write a vector of numbers, or record the data of a buffer, which ``lay_out`` places later."""
         if item.is_data and len(value):
             self.constants.append((at, as_constant_bytes(value), True))
             return

@@ -93,7 +93,8 @@ class Saver:
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
     ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those without it in the
     input file.
-    ``must_mark``: whether those get it too.  If no tensor had it, readers would take an unknown rank for 0.
+    ``must_mark``: whether even these exceptions get it: if no tensor had it, readers would take an unknown
+    rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
@@ -180,7 +181,7 @@ class Saver:
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
-        """Return the values to write in order: those in use, and those that the input file did not use."""
+        """Return the values to write, in order: those in use, and those unused already in the input file."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         others: list[Value] = []
@@ -211,7 +212,7 @@ class Saver:
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
         if not self.operators.keeps_format and min(tree.get("shape_signature", ()), default=0) >= 0:
-            tree.pop("shape_signature", None)  # a signature without unknown dimensions repeats the shape
+            tree.pop("shape_signature", None)  # such a shape signature only repeats the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
         if self.has_no_rank:

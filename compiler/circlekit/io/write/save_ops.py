@@ -52,7 +52,7 @@ class OpSaver:
     def tree(self, op: Op, tensors: dict[int, int]) -> Tree:
         """Return the tree of ``op``.  ``tensors``: the index of each value by ``id(value)``.
 
-        Its ``opcode_index`` is an index into ``codes``, which ``operator_codes`` replaces later.
+        The ``opcode_index`` of the tree is an index into ``codes``; ``operator_codes`` replaces it later.
         """
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a saved model in memory equal to the model that loading its file would give."""
+"""After a model was saved, make the model in memory equal to what loading the file would give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circlekit.ir.op import OpaqueOp
 def assume_format(model: Model, fmt: str) -> None:
     """Give ``model``, which was saved in the format ``fmt``, that format and the operator codes of the file.
 
-    If it is saved again later, the bytes are those of a model that was loaded from the file.
+    If ``model`` is saved again later, it gives the same bytes as a model that was loaded from the file.
     """
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     saver = OpSaver(fmt, origin, model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on the memory and on the number of graph calls that work on a model may take.
+"""Limits for work on a model: how much memory it may take, and how many graph calls it may make.
 
 A model may ask for arrays of any size.  A request above the limit raises LimitError, with its purpose and
 size, before memory is allocated.

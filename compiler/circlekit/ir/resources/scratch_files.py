@@ -87,8 +87,8 @@ def _plain(operand: Any) -> Any:
 def _result_file(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Array | None:
     """Return a new array in a file for the result of ``ufunc``; None if the result is small.
 
-    The dtype of the result is found by a call with empty arrays.  Scalars stay, because numpy promotes the
-    dtypes of scalars differently.
+    The dtype of the result is found by a call with empty arrays.  Scalars are passed as they are, because
+    numpy promotes the dtypes of scalars differently.
     """
     shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
     empty = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]

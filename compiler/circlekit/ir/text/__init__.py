@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text form of models (docs/guide/text-form.md): print then parse gives an equal model.
+"""The text form of models (docs/guide/text-form.md): a printed model is parsed to an equal model.
 
     model circle {version: 0, description: "a demo"}
     metadata "made by" "hand"

@@ -47,9 +47,9 @@ def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMN
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Return the words of ``text`` in lines of at most ``width`` characters.
 
-    ``first``, ``rest``: the margins of the first line and of the other lines; a margin counts for ``width``.
-    Words are never broken, so that flags, names and paths can be searched for; a longer word has its own
-    line.
+    ``first``, ``rest``: the margins of the first line and of the other lines; a margin counts as part of
+    ``width``.  Words are never broken, so that flags, names and paths can be searched for; a word that is
+    longer than a line has a line of its own.
     """
     return textwrap.wrap(
         text.strip(),

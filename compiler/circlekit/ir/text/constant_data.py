@@ -51,8 +51,10 @@ def constant_array(
 
     ``payload``: the parsed text after the type.  ``dtype``: the dtype of the constant.  ``spec``: its type.
     ``names``: the names of graph and value, which seed a filler.  ``resolve``: reads ``file(...)``; None
-    forbids it.  The data have the dtype and the shape.  Only ``raw(...)`` and ``file(..., raw: true)`` are
-    the bytes of a packed or sparse constant, a uint8 vector.
+    forbids it.
+
+    The data have the dtype and the shape, except those of ``raw(...)`` and ``file(..., raw: true)``: these
+    are the bytes of a packed or sparse constant, a uint8 vector.
     """
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):

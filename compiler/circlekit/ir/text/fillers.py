@@ -2,8 +2,8 @@
 """Fillers: functions that make constants, such as ``gaussian(0, 0.1)`` (random numbers) and ``zeros``.
 
 The same text gives the same bytes on every machine and in every version.  The random bits are the raw stream
-of PCG64.  Numbers are made from them by integer arithmetic and by + and * of IEEE 754 only: a logarithm or a
-cosine may differ between machines.
+of PCG64.  Numbers are made from them by integer arithmetic and by +, -, * and / of IEEE 754 only: a logarithm
+or a cosine may differ between machines.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FILLERS: dict[str, Callable[..., Array]] = {
 """The fillers by name: functions of the number of elements and the arguments in the text; return float64."""
 
 SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
-"""An upper bound of the temporary memory of a filler, by its name; 24 bytes for all others."""
+"""The most temporary memory, in bytes per element, that a filler takes, by its name; others take 24."""
 
 
 def seed_of(*names: str) -> int:

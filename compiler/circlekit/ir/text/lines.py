@@ -40,9 +40,9 @@ SHORTENED_ELEMENTS = 4
 class Names:
     """The names of values and graphs in a text.
 
-    ``labels``: the names by the id of the value or graph; a value or graph that is not in it has its own
-    name.  ``lossless``: whether parsing the text must give the same model; otherwise the text is shortened
-    for people.
+    ``labels``: the names by the id of the value or graph; a value or graph without an entry has its own name.
+    ``lossless``: whether parsing the text must give the same model; otherwise the text is shortened for
+    people.
     """
 
     def __init__(self, labels: Mapping[int, str] | None = None, lossless: bool = False) -> None:

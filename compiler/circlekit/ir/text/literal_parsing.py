@@ -27,7 +27,7 @@ Fail = Callable[[str], NoReturn]
 """A function that raises a ParseError with the given message at the place of the literal."""
 
 UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
-"""An argument ``values`` of ``tree_of`` while not all values are known: names stay as ValueName."""
+"""Given as ``values`` to ``tree_of`` while not all values are known: names then stay as ValueName."""
 
 # -- plain data --------------------------------------------------------------------------------
 

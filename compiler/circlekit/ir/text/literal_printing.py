@@ -48,7 +48,7 @@ def _floats(flat: Array) -> list[str] | None:
     for index in np.flatnonzero(parsed.view(unsigned) != flat.view(unsigned)).tolist():
         if np.isnan(flat[index]):
             return None  # a NaN with a payload or a sign
-        texts[index] = repr(float(flat[index]))  # rounding to float64 first gave other bits
+        texts[index] = repr(float(flat[index]))  # rounding twice, first to float64, gave other bits
     return texts
 
 
@@ -133,7 +133,7 @@ def _format_array(array: Array) -> str:
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of what a reader records about the file; keys that begin with ``stored_`` are others."""
+"""The keys of what a reader records about the file, besides the keys that begin with ``stored_``."""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
 Literal = Union[int, float, bool, str, "Arguments", list["Literal"], dict[str, "Literal"]]
-"""A parsed literal.  Text in quotes is a ``str``; a bare word is of a subclass of ``str`` below."""
+"""A parsed literal.  Text in quotes is a plain ``str``; other words are of a subclass of ``str`` below."""
 
 
 class Symbol(str):
