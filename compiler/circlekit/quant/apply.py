@@ -228,7 +228,7 @@ class _Applier:
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
             if value not in floats or op is None:
-                continue  # without a producer, the output is an input or a constant, too
+                continue  # an output without a producer is an input or a constant, too
             if value in self.stored:
                 self._dequantize_output(value, op)
             elif self._needs_rounding(value):

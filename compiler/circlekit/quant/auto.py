@@ -62,10 +62,10 @@ STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
 
 LARGEST_SEARCH = 0.7
-"""No trial begins after this part of the budget; the rest is for the last step, the rounding of weights."""
+"""No trial begins once this part of the budget is spent: the rest is for choosing how weights are rounded."""
 
 WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
-"""By bits of the activations, the factors to try by which all ranges are widened."""
+"""By the number of bits of the activations, the factors that are tried for widening all ranges."""
 
 SAFE_WIDENING = 2.0
 """The default factor by which ranges are widened for activations of 16 bits.
@@ -102,7 +102,7 @@ TECHNIQUES: Mapping[str, str] = {
     "raising": "raising",
     **{name.lower().replace(" ", "-"): name for name in list(ROUNDING)[1:]},
 }
-"""The techniques that can be left out: by the word with which a user names them, their name in the code."""
+"""{word that a user writes: name in the code} of the techniques that can be left out."""
 
 Change = tuple[Mapping[str, Any], float]
 """Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""

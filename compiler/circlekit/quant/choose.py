@@ -259,7 +259,7 @@ class GraphChooser(KernelForms):
             self.operand_forms[op][at] = bias_form(bias, data, self.read_form(op, index), scheme.bias)
 
     def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorForm:
-        """Return the given form of the weights ``value`` if it fits ``scheme``, else one for their numbers.
+        """Return the given form of the weights ``value`` if it fits ``scheme``, else a new form.
 
         ``axis``: the axis of the channels; None: the weights get one scale.
         """
@@ -275,7 +275,7 @@ class GraphChooser(KernelForms):
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         if bias is not None and is_weight(bias):
-            finite_numbers(bias)  # raises the error
+            finite_numbers(bias)  # raises ModelError for other numbers
         for index, axis in stored_constants(op, scheme).items():
             value = present_operand(op, index)
             of_operand = self.scheme_at(op, index)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose forms with which integer kernels give right results.
 
-Some kernels fail on certain integers or zero points; some round to steps that are coarser than those of their
-results.  The limits stand in the quantization rule of each operator.
+Some kernels fail on certain integers or zero points; some round to coarser steps than the form of the result
+has.  The limits stand in the quantization rule of each operator.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class KernelForms(InnerForms):
     ) -> str | None:
         """Return a sentence if the kernel of ``op`` misses the grid of a result by more than one step.
 
-        Return a sentence, too, if a result that is bool is wrong.  Return None if all results are right, if
-        they need not be on a grid, or if the kernel cannot be run alone.
+        Return a sentence, too, if a bool result is wrong.  Return None if all results are right, if they need
+        not be on a grid, or if the kernel cannot be run alone.
         ``operands``, ``results``: the forms by index.
         """
         steps = [wanted_step(value, self.given) for value in op.results]

@@ -21,7 +21,7 @@ def target_refusal(
     """Return a sentence that says why ``target`` cannot run ``op`` as planned; None if it can.
 
     The other arguments: see ``planned_op``.  If the target's table lists ``op`` with the word ``any`` in
-    place of dtypes, no integer kernel of ``op`` is known, and a sentence says so.
+    place of dtypes, no integer kernel of ``op`` is known, and the sentence says so.
     """
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":

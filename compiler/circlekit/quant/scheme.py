@@ -20,8 +20,8 @@ class Arithmetic(Enum):
     """The numbers with which a runtime computes a quantized operator.
 
     INTEGERS: activations and weights are integers in the file.  DYNAMIC: activations are float in the file;
-    the kernel quantizes them at run time and multiplies integers.  FLOATS: the kernel is the float kernel; a
-    DEQUANTIZE before it converts the stored weights to float.
+    the kernel quantizes them at run time and multiplies integers.  FLOATS: a DEQUANTIZE converts the stored
+    weights to float, and the float kernel reads the result.
     """
 
     INTEGERS = "integers"

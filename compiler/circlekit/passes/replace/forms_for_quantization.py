@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace operators whose quantized kernels are unusable by operators whose quantized kernels are right."""
+"""Rewrite operators without a usable quantized kernel to operators whose quantized kernels are right."""
 
 from __future__ import annotations
 

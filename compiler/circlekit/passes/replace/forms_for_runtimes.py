@@ -15,7 +15,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DecomposeHardSwish(Rewrite):
-    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); O1 with this pass omits fuse_hardswish, its opposite."""
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6).
+
+    If this pass is requested together with O1, O1 omits fuse_hardswish, which would undo the rewrite.
+    """
 
     name = "decompose_hardswish"
 

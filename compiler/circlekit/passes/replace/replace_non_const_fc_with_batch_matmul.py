@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace FULLY_CONNECTED with weights that are not constant by BATCH_MATMUL."""
+"""Replace FULLY_CONNECTED by BATCH_MATMUL if its weights are not constant."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
     A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  There is no
-    picture, because a Reshape, an ADD and an activation are created only where needed.  A pipeline, which
-    sets ``context.exact``, applies the pass only if the number of operators does not grow.
+    picture, because a Reshape, an ADD and an activation are created only where needed.  If ``context.exact``
+    is set, as for pipelines, an operator is replaced only if the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"

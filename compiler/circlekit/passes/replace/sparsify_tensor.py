@@ -41,7 +41,7 @@ def _formats(text: str) -> list[str]:
 
 
 class SparsifyTensor(Pass):
-    """Store the constant that the user names in the sparse format of the schema, with the same values.
+    """Store one constant, chosen by its name, in the sparse format of the schema, with the same values.
 
     Raise RewriteError if no operator reads such a constant, or if the other options do not fit it.
     """
@@ -84,7 +84,7 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; raise RewriteError if the other arguments, the settings, do not fit it."""
+    """Store ``value`` by levels; raise RewriteError if the settings (the other arguments) do not fit it."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):

@@ -115,7 +115,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
     @condition
     def nothing_is_negative(self, match: Match, x: Value, c: Array) -> str | None:
-        if not c.max() <= 0:  # also for NaN
+        if not c.max() <= 0:  # true for NaN, too
             return f"%{match.value('c').name}: expected 0 or less, got {c.max():g}"
         return None if _is_never_negative(x) else f"%{x.name}: may be negative, so 0 may be greater"
 

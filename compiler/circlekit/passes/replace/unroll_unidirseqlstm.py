@@ -79,7 +79,7 @@ class _Unroller(Inserter):
         return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
-        """Return ``total`` with the peephole from the cell state added, and normalized if the LSTM is."""
+        """Return ``total`` plus the peephole from the cell state, normalized if the LSTM normalizes."""
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.operand(f"cell_to_{name}_weights")))))
         if not self.is_normalized:

@@ -30,7 +30,7 @@ from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_OPS = 64
-"""The most operators that a slice moves before at once.  The limit keeps the time linear for long chains."""
+"""The largest number of operators before which a slice is moved at once; so long chains take linear time."""
 
 
 class BackwardSlice(GraphPass):
@@ -95,7 +95,7 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
     """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
 
     If the slice drops axes, either the operators then work without these axes, or a Reshape drops them
-    afterwards; the latter only if no slice remains, because only constants are sliced.
+    afterwards; the latter only if nothing but constants has to be sliced.
     """
     pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find which indices of each axis of its operand a data movement operator takes.
+"""Find which indices a data movement operator takes along each axis of its operand.
 
 MIRROR_PAD, TILE, SPLIT, a GATHER of constant indices and others take a list of indices along each axis.  For
 example, a TILE that repeats an axis of size 3 twice takes [0, 1, 2, 0, 1, 2] along this axis.
@@ -41,7 +41,7 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
 
     There is one list for each axis of the operand.  If a result has a higher rank, the operand counts as one
     with leading dimensions of 1.  A result of a lower rank lacks some of the axes of which one index is
-    taken.  Return None if ``moved_operand`` does, and for an operator that moves data in another way.
+    taken.  Return None if ``moved_operand`` does, or if ``op`` does not take such lists of indices.
     """
     data = moved_operand(op)
     if data is None:
@@ -75,7 +75,7 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
 
 
 def _line(coordinates: Array, axis: int | None) -> Array | None:
-    """Return the ``coordinates`` along ``axis``, or the only one if ``axis`` is None.
+    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the only coordinate.
 
     Return None if the coordinates differ along other axes.
     """

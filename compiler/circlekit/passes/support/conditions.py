@@ -40,7 +40,7 @@ def same_shape(a: Value, b: Value) -> str | None:
 
 
 def same_quantization(*values: Value) -> str | None:
-    """Refuse if the values do not all have the same quantization parameters, or all none."""
+    """Refuse unless all values have the same quantization parameters, or none of them has any."""
     first = values[0]
     for value in values[1:]:
         if value.quantization != first.quantization:

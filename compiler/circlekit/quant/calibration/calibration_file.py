@@ -6,7 +6,7 @@ then has the name of that array in place of the list.  The statistics of a tenso
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
-To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns these two.  A tensor
+To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns the two.  A tensor
 needs no other fields.
 """
 

@@ -52,8 +52,8 @@ def collect(
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
     ``samples``: see ``Samples``; each process holds one sample at a time.
-    ``channels``, ``histograms``: the tensors that get statistics per channel and histograms, see
-    ``observer``.  Every tensor gets a range.
+    ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
+    (see ``observer``).  Every tensor gets a range.
     ``runner``: how the samples are run; None: ``Runner()``.
     ``source``: a description of the samples for readers of the result; by default the path, if there is one.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.

@@ -41,7 +41,7 @@ class LitertEngine:
     The model is saved to a temporary file.  LiteRT's interpreter is made for the first sample, so that each
     forked process makes its own from that file.
 
-    Raise UnsupportedError if LiteRT is not installed, or cannot run the model and keep its tensors;
+    Raise UnsupportedError if LiteRT is not installed, cannot run the model or does not keep its tensors;
     LimitError if the tensors take more memory than allowed.
     """
 

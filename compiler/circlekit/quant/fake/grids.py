@@ -163,7 +163,7 @@ def _has_other(value: Value, form: TensorForm, grids: Grids) -> bool:
 def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether passes might remove the producer of ``value``, and with it the rounding to ``form``.
 
-    They remove an operator such as an ADD of 0; that matters if its operand has another form than ``form``.
+    Passes remove an ADD of 0, for example; the rounding is then lost if the operand has another form.
     """
     op = value.producer
     if op is None or (op.quantization_rule or OWN_RANGES).weights:

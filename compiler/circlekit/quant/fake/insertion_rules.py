@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The places where TensorFlow's contrib.quantize inserts FAKE_QUANT operators, as pictures.
 
-A layer is a convolution or a fully connected operator with constant weights; batch norms were folded before.
+A layer is a convolution or a fully connected operator with constant weights.  Batch norms must have been
+folded into the weights before.
 A bypass is an ADD of another computed tensor to the result of a layer or of its activation.
 
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.

@@ -3,7 +3,7 @@
 
 A source of noise is the rounding of an operator's constants, or the rounding of a tensor.  For each source,
 the float model is run with this source alone.  The noises of many sources are nearly independent, so the
-power of all is predicted as the sum of their powers.
+power of their sum is predicted as the sum of their powers.
 """
 
 from __future__ import annotations

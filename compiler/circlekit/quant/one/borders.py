@@ -79,7 +79,7 @@ def insert_mixed_precision(task: Task) -> None:
                 converted = task.editor.converted(value, dtype, parameters, before=op)
                 op.set_input(index, converted)
                 task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
-        for value in reversed(op.results):  # each conversion stands directly after the operator
+        for value in reversed(op.results):  # each is inserted directly after the operator
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)

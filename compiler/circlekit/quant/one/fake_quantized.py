@@ -22,7 +22,7 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 
 
 def fake_quantize(model: Model) -> None:
-    """Make every quantized tensor of ``model`` float32 in place, and round activations to their integers.
+    """Make every quantized tensor of ``model`` float32 in place; activations are rounded as before.
 
     A QUANTIZE and a DEQUANTIZE after each activation round it, except after operators that only move
     elements.  A constant becomes the floats for which its integers stand, with the name ``NAME_DQ``.  As in
@@ -64,7 +64,7 @@ def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) 
 
 
 def _name_constants(editor: GraphEditor) -> None:
-    """Give the constants that the editor made ONE's names."""
+    """Name the constants that the editor made as ONE names them."""
     for old, made in editor.constants.items():
         for value in made.values():
             value.name = editor.graph.unique_name(f"{old.name}_DQ")

@@ -38,7 +38,7 @@ def _to_uint8(value: Value) -> None:
     old = value.quantization
     assert old is not None  # the caller checked it
     zero_point = old.zero_point if old.zero_point.size else np.zeros(old.scale.size, np.int64)
-    axis = 0 if value.rank == 1 else old.quantized_dimension  # as in ONE, a wrong axis is mended
+    axis = 0 if value.rank == 1 else old.quantized_dimension  # as in ONE, corrects a wrong axis
     value.quantization = replace(old, zero_point=zero_point + OFFSET, quantized_dimension=axis)
     value.dtype = u8
     if value.data is not None:

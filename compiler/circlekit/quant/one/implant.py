@@ -45,8 +45,8 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
     A constant without ``value`` is rounded with its parameters.  If an operator such as RESHAPE does not
     scale its operand, results that the file does not name get the parameters of the operand.
-    Raise FileError or FormatError for the files; ModelError if a named tensor does not exist or is not
-    float32 before, or if any tensor would be float32 afterwards; ShapeError if an array does not fit;
+    Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
+    not float32, or if a tensor of the model stays float32; ShapeError if an array does not fit;
     UnsupportedError for a sparse constant without ``value``.
     """
     parameters = _read(Path(path))
