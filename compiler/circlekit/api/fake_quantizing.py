@@ -27,7 +27,7 @@ def fake_quantize(
     optimize: bool = True,
     **options: Any,
 ) -> list[Inserted]:
-    """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize has them.
+    """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize does.
 
     Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations:
     ``samples``: see ``calibrate``.

@@ -103,7 +103,7 @@ class Optimization:
     def _explain(self, report: Report, removed: Collection[str]) -> None:
         """Add to ``report`` the explanations for which the options ask.
 
-        ``removed``: the names of the operators before the passes ran.
+        ``removed``: the names of the operators before the passes ran, also of those that are still there.
         """
         options, targets = self.options, self.watch.targets
         if options.explain is not None:

@@ -115,9 +115,9 @@ def quantize(
     ``passes``: the pipeline, or the names of the passes, that run on the float model first.
     ``target``: the runtime that has to run the result.
     ``auto``: with samples, try techniques, keep those that help on samples that are held back, and note what
-    was tried.  This takes about ``seconds`` seconds of a usual core; work is counted, no clock is read.
-    Without ``auto``, plain rules decide.  ``without``: techniques that are not tried, by their words in
-    ``circlekit.quant.auto.TECHNIQUES``.
+    was tried.  This takes about ``seconds`` seconds on a usual processor core; the limit is a number of
+    operations, so that the result does not depend on the machine.  Without ``auto``, plain rules decide.
+    ``without``: techniques that are not tried, by their words in ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a budget such as

@@ -102,7 +102,7 @@ def convert(
     *,
     is_strict: bool = True,
 ) -> Report:
-    """Read a model, optimize it, write it, and return a report, whose ``after`` describes the written model.
+    """Read a model, optimize it, write it, and return a report; its ``after`` describes the written model.
 
     ``source``: see ``load``.  ``target``: a path, or a stream opened in binary mode.
     ``options``: None: no pass runs, only the format changes.

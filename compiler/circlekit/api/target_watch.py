@@ -43,8 +43,8 @@ class TargetWatch:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
         An operator that legalization will replace by operators that run counts as one that runs.
-        If outputs were verified, raise EquivalenceError if a pass replaced operators that ran by one that
-        does not run.  The default target raises no error if a pass makes special forms.
+        Raise EquivalenceError if outputs were verified and a pass replaced operators that ran by one that
+        does not run; but not for the default target if a pass makes special forms.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))

@@ -185,7 +185,7 @@ def add_pass_flags(
 
 
 def parse_passes(text: str) -> list[str]:
-    """Return the names of passes and pipelines in ``text``: separated by commas, with ``-`` or ``_``."""
+    """Return the names in ``text``, of passes and pipelines, separated by commas; ``-`` stands for ``_``."""
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")

@@ -61,8 +61,8 @@ class TaskResult:
     """The result of the pipeline on one model.
 
     ``model``: its path.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
-    ``seconds``: the time that the pipeline took.  ``before``, ``after``: number of operators, or None if
-    unknown.  ``message``: the error, or the last lines that a command printed.
+    ``seconds``: the time that the pipeline took.  ``before``, ``after``: number of operators before
+    and after it, or None if unknown.  ``message``: the error, or the last lines that a command printed.
     """
 
     model: str

@@ -161,7 +161,7 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Make every dimension as small as possible."""
+        """Replace each size by the first of 1, 2, 3 and its half that shows the fault, the smallest first."""
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)

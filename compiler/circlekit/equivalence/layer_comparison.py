@@ -53,7 +53,7 @@ def _dtypes(model: Model) -> dict[str, DType]:
 
 
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
-    """Compare the outputs that operators of both models compute for ``run``, as ``compare_results`` does."""
+    """Compare the outputs for ``run`` that are results of operators in both models (``compare_results``)."""
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
     inputs = inputs_for(after, before, run.inputs)

@@ -199,7 +199,10 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
-    """Yield the records of one file.  ``lazily``: one by one, as ``iterate_records`` does."""
+    """Yield the records of one file.
+
+    ``lazily``: as ``iterate_records`` does: hold one record in memory, and announce the others as progress.
+    """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
         yield from _hdf5_records(path, interface, lazily)

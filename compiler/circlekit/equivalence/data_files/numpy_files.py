@@ -54,7 +54,7 @@ def read_npy(path: FilePath) -> Array:
 
 
 LARGEST_EMPTY_BYTES = 64
-"""A zip file of at most this size may have no members; zipfile cannot read such a file from a memory map."""
+"""A zip file of at most this size may have no members; then zipfile cannot read it from a memory map."""
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:

@@ -31,8 +31,8 @@ class ErrorMetrics:
     magnitude of an error.
     ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
     reference (largest minus smallest element).
-    ``overlaps``: for each k of TOP, and each vector along the last axis, the share of its k largest elements
-    that are among the k largest elements of the reference.
+    ``overlaps``: for each k of TOP, a list with a number for each vector along the last axis: how many of the
+    positions of its k largest elements are equal in result and reference, divided by k.
     """
 
     count: int = 0
@@ -88,7 +88,7 @@ class ErrorMetrics:
 
     @property
     def sqnr(self) -> float | None:
-        """Signal to quantization noise ratio in dB: 10 log10(sum of squares / sum of squared errors).
+        """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
         It is inf if there is no error, -inf if the error is beyond float64, None if the reference is 0.
         """
