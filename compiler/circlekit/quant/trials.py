@@ -28,7 +28,7 @@ Samples = Sequence[Sequence[Array]]
 """For each sample, arrays in the order of the graph's inputs."""
 
 QUARTERS = 4
-"""The number of parts of the samples.  Each part is run with the ranges of the other parts."""
+"""The number of parts of the samples.  Each part is run with the ranges from the other parts."""
 
 PER_TENSOR = "the best estimator of each tensor"
 """The value of ``Settings.estimator`` that lets ``range_choice`` choose an estimator for each tensor."""

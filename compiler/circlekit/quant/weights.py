@@ -26,9 +26,9 @@ LiteRT adds biases and products in 32 or 48 bits; this limit leaves room for the
 """
 
 ZERO_WEIGHT_BIAS = 2**20
-"""The integer of the bias of a channel whose weights are all 0; the scale of the weights is chosen for it.
+"""The integer of the bias of a channel whose weights are all 0.
 
-Every scale is right for such weights, so that only the precision of the bias matters.
+Every scale is right for such weights.  So their scale is chosen to give the bias this integer.
 """
 
 BYTES_OF_SCALE = 12
@@ -166,7 +166,7 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     """Return the form of ``weights`` [units, depth] in which each block of a row has its own scale.
 
     A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, LiteRT's delegate
-    converts them to bfloat16; they are chosen so that both are exact.
+    converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
     Raise UnsupportedError if rows are not whole blocks; ModelError for NaN and infinite numbers, and for the
     reasons of ``scales_for``.
     """

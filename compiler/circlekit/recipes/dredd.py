@@ -68,8 +68,8 @@ class Result:
     ``notes``: what was not compared, and why.
     ``before``, ``after``: the number of operators before and after the passes; None without a model.
     ``rules``: the number of rules that were checked.
-    ``compared``: the number of arrays that were compared before and after the passes.  ``litert``: the number
-    of arrays that were compared with LiteRT.
+    ``compared``: the number of outputs after the passes that were compared with those before.
+    ``litert``: the number of arrays that were compared with LiteRT.
     ``seconds``: how long the test took.
     """
 

@@ -96,10 +96,11 @@ class TargetRules:
     """What the target of an optimization allows.
 
     ``checks``: functions that return why the target does not take an operator, None if it does.  The first
-    says whether the runtimes have the operator; the second, if there is a delegate, whether it takes it.
+    says whether the runtimes have the operator; if there is a delegate, the second says whether the delegate
+    takes the operator.
     ``names``: the names of the runtimes.
-    ``accepted``: the operators that ``Context.accepts`` has accepted in the current run of a pass, by the
-    names of their first results.
+    ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
+    current run of a pass.
     ``barred``: why a pass must not rewrite an operator: an earlier run of the pass rewrote it, made an
     operator that the target does not take, and was undone.  The key is the name of the pass and the name of
     the operator's first result, or "" for all operators.

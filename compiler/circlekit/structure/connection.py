@@ -125,7 +125,7 @@ def _from_ini(path: str | Path) -> Connection:
 
 
 def _numbered(items: dict[str, str], letter: str) -> list[str]:
-    """Return the values of the keys ``letter`` 1, ``letter`` 2, ... up to the first missing key."""
+    """Return the values of the keys m1, m2, ... if ``letter`` is m, up to the first missing key."""
     found: list[str] = []
     while (value := items.get(f"{letter}{len(found) + 1}")) is not None:
         found.append(value)

@@ -31,7 +31,7 @@
                     or [name, axis]
     any_of          lists of alternatives; an alternative is an object like this one, and the operator must
                     satisfy one alternative of each list
-    source          where the constraints come from; no constraint
+    source          where the constraints come from; this is not a constraint
 
 The operator satisfies a constraint on something that the model does not determine, such as an unknown
 dimension or an absent operand.  Only ``known`` demands known shapes.

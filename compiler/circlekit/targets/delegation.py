@@ -68,7 +68,7 @@ class CutFinder:
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        self._state: tuple[Graph, int] | None = None  # the graph, and its epoch, of the following fields
+        self._state: tuple[Graph, int] | None = None  # the graph and the epoch for which the next fields hold
         self._refused: frozenset[Op] = frozenset()
         self._count = 0
 

@@ -125,9 +125,10 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
 
 
 def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Product], list[tuple[Op, Value]]]:
-    """Return the classes of all channels, and what can be changed with their factors.
+    """Return (classes of all channels, layers, MULs by constants, other constants).
 
-    That is: layers, MULs by constants, and (operator, constant) for other constants that must be divided.
+    The factors of the classes change the constants of the layers and of the MULs.  They divide the other
+    constants, which are given as (operator, constant).
     """
     classes = _Classes()
     layers: list[LinearLayer] = []

@@ -32,7 +32,7 @@ SCALE_ONLY = "ScaleOnly"
 """The only ``type`` of patterns that ONE's tools apply."""
 
 ALPHA = 0.5
-"""The exponent of the activation's magnitude in a scale; the magnitude of the weight has 1 - ALPHA."""
+"""The exponent of the activation's magnitude in a scale; that of the weight's magnitude is 1 - ALPHA."""
 
 SMALLEST_SCALE = 1e-5
 """The smallest scale of a channel."""

@@ -32,7 +32,7 @@ class Factored:
     """A factored Hessian.
 
     ``order`` [g,d]: the order in which columns are rounded, by falling diagonal.  Columns whose errors count
-    most come first, so that many columns can correct them.
+    most come first, so that many later columns can correct these errors.
     ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, with rows and columns in that order.
     """
 

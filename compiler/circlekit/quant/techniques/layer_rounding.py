@@ -68,7 +68,7 @@ class LayerData:
 
     @cached_property
     def hessian(self) -> Array:
-        """The covariance of the quantized model's rows times n, as float64[g*p,d/p,d/p].
+        """The covariance of the quantized model's rows, multiplied by n, as float64[g*p,d/p,d/p].
 
         If the layer has no bias, no mean is subtracted: the result is the sum of the rows' outer products.
         """

@@ -57,7 +57,7 @@ class Sweep:
     """One sweep over the main graph of the float ``model``; it changes integers and biases in ``plan``.
 
     ``samples``: arrays in the order of the graph's inputs.
-    ``held``: how many samples, the last ones, are held back; 0: techniques are fitted to all samples and
+    ``held``: the number of samples at the end that are held back; 0: techniques are fitted to all samples and
     compared on all.
     ``techniques``: the techniques to try for each layer, by name.  A single technique is used without a
     comparison; its LayerData has means but no rows.  Without techniques, the plan does not change.
@@ -213,7 +213,7 @@ class Sweep:
     def _compared(
         self, layer: LinearLayer, plan: OperatorPlan, data: LayerData, rows: Array
     ) -> tuple[dict[str, LayerFit], dict[str, float]]:
-        """Return, each by name of the technique, the fits to ``data`` and their errors on ``rows`` in dB.
+        """Return (the fits to ``data``, their errors on ``rows`` in dB), both by name of the technique.
 
         ``rows`` [2,g,n,d]: rows of the float model and of the quantized model.
         Techniques whose bias does not fit are left out.  If the signal is not finite, no technique is tried.
@@ -268,7 +268,7 @@ class Sweep:
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
-        """Return whether the bias of ``fit`` fits its planned form: int32 must stay below LARGEST_BIAS.
+        """Return whether the bias of ``fit`` fits its planned form: int32 magnitudes below LARGEST_BIAS.
 
         A bias that is int64 or float always fits.
         """

@@ -47,7 +47,7 @@ def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS
     """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
 
     ``before``, ``after``: outcomes on the same samples.  The gain of an output compares the amplitudes of the
-    noise, summed over the samples; sums of powers would depend on few samples.  The result is the mean over
+    noise, summed over the samples; a few samples would dominate sums of powers.  The result is the mean over
     the outputs.  The standard error is estimated by the jackknife (Efron, "The Jackknife, the Bootstrap and
     Other Resampling Plans", 1982, chapter 3).  For a single sample there is none.
     """

@@ -52,7 +52,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:
-    """Return whether the condition holds for the command ``expr``; ``condition``: a key of CONDITIONS."""
+    """Return whether the condition holds, as ``expr`` would decide; ``condition``: a key of CONDITIONS."""
     if _is_number(actual) and _is_number(expected):
         return CONDITIONS[condition](int(actual), int(expected))
     return CONDITIONS[condition](actual, expected)
