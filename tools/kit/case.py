@@ -39,7 +39,7 @@ FLOAT_PROBABILITY = 0.3
 """Probability of drawing only from the forms with float data, if there are any; else all forms take part."""
 
 FLOAT16_TOLERANCE = 1e-3
-"""float16 results have 11 bits, of which the last may differ."""
+"""float16 has 11 significant bits; results may differ in the last one."""
 
 OPTIMIZED_ORACLE = frozenset({"SUM", "LOCAL_RESPONSE_NORMALIZATION"})
 """Operators that are compared with LiteRT's optimized kernels, because its reference kernels are wrong: SUM

@@ -44,7 +44,8 @@ BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""
 
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
-"""Kinds of constraints that say nothing about forms without the named operands; without their scales."""
+"""The first kinds of constraints say nothing about a form without the named operands, the second kinds
+nothing about a form in which these operands have no scales."""
 
 NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
