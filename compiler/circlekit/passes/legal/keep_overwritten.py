@@ -16,7 +16,7 @@ from circlekit.targets.planners import PLANNERS
 
 
 class KeepOverwritten(Legalization):
-    """f(w), g(v) where w is a reshaped v and f works in place  ==  f(w), g(reshape(w)).
+    """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
     The planner then sees that w is read again, and f gets a buffer of its own.
     """
@@ -36,8 +36,8 @@ class KeepOverwritten(Legalization):
     def _keep(self, graph: Graph, found: Overwritten) -> None:
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
-        If the overwriting operator reads a view with the shape of the operand, let it read the operand, too.
-        So it cannot work in place on the view.
+        If the overwriting operator reads a view with the shape of the operand, let it read the operand
+        instead, so that it cannot work in place on the view.
         """
         for index, value in enumerate(found.writer.inputs):
             if value in found.views and value.shape == found.operand.shape:

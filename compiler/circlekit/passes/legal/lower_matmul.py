@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower matrix products: fewer dimensions, constants as the second operand; CUMSUM to FULLY_CONNECTED."""
+"""Lower matrix products to fewer dimensions or a constant second operand, CUMSUM to FULLY_CONNECTED."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighbouring batch dimensions are merged if they broadcast in the same way.  One size of each shape may be
-    unknown.
+    Neighbouring batch dimensions are merged if they broadcast in the same way.  One dimension of each
+    shape may be unknown.
     """
 
     kinds = (BatchMatMul,)

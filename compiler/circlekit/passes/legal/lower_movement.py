@@ -22,7 +22,7 @@ from circlekit.passes.support.insertion import Inserter
 class SplitVToSlices(Replacement):
     """split_v(x)  ==  a slice of x for each part."""
 
-    targets = frozenset({"onert"})  # accepts the operator and returns other parts
+    targets = frozenset({"onert"})  # accepts the operator, but returns wrong parts
     kinds = (SplitV,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:

@@ -33,7 +33,7 @@ class PadByConcatenation(Replacement):
         if op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
             return None
         pairs = op.paddings.array().reshape(-1, 2).tolist()
-        for axis in reversed(range(len(pairs))):  # along the last axis first, where the data is smallest
+        for axis in reversed(range(len(pairs))):  # the last axis first, while the data is smallest
             sides = [_constant(value, axis, count, number, insert) for count in pairs[axis]]
             operands = [side for side in (sides[0], value, sides[1]) if side is not None]
             if len(operands) > 1:
@@ -42,7 +42,7 @@ class PadByConcatenation(Replacement):
 
 
 def _constant(value: Value, axis: int, count: int, number: Value, insert: Inserter) -> Value | None:
-    """Return a constant of the shape of ``value``, but ``count`` along ``axis``; None if that is 0."""
+    """Return a constant of the shape of ``value``, but ``count`` along ``axis``; None if it is empty."""
     shape = [count if a == axis else size for a, size in enumerate(value.static_shape)]
     if not math.prod(shape):
         return None

@@ -34,7 +34,7 @@ LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: Red
 
 
 class KeepReducedAxes(Replacement):
-    """mean(x)  ==  reshape(mean(x) with keep_dims).  Maximum of booleans  ==  any, minimum  ==  all."""
+    """reduce(x)  ==  reshape(reduce(x) with keep_dims).  For booleans, max  ==  any, and min  ==  all."""
 
     kinds = (Reduction,)
 
@@ -55,7 +55,7 @@ class KeepReducedAxes(Replacement):
 
 
 class MergeAxes(Replacement):
-    """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of ``op``.
+    """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of x.
 
     Neighbouring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner

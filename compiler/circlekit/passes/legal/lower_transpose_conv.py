@@ -20,7 +20,7 @@ from circlekit.passes.support.insertion import Inserter
 
 
 class SplitTransposeConvBias(Lowering):
-    """tconv(x) + bias as one operator  ==  an ADD after it, which takes over the activation."""
+    """tconv(x, w, bias)  ==  tconv(x, w) + bias, where the ADD takes over the activation."""
 
     changes_more = True
 

@@ -89,14 +89,14 @@ class JoinInParts(Replacement):
 
 
 def _have_one_scale(value: Value, *others: Value) -> bool:
-    """Return whether all values have the same quantization, not per channel, or none."""
+    """Return whether all values have no quantization, or the same one per tensor."""
     quantization = value.quantization
     is_whole = quantization is None or quantization.scale.size <= 1
     return is_whole and all(other.quantization == quantization for other in others)
 
 
 def _like(source: Value, value: Value) -> Value:
-    """Give ``value`` the quantization of ``source``, whose elements it has, and return it."""
+    """Return ``value`` after giving it the quantization of ``source``, from which its elements come."""
     value.quantization = source.quantization
     return value
 
@@ -124,7 +124,7 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
     shape = (1,) * (len(indices) - len(data.static_shape)) + data.static_shape
     ranges: list[range] = []
     steps: dict[int, tuple[_Split, int]] = {}  # with the index that is taken
-    repeats: dict[int, tuple[_Split, int]] = {}  # with the number of times
+    repeats: dict[int, tuple[_Split, int]] = {}  # with the number of repetitions
     pieces: dict[int, list[Array]] = {}
     for axis, row in enumerate(indices):
         low, count = int(row.min()), len(row)
@@ -220,8 +220,8 @@ def _split_shape(
 ) -> tuple[list[int], dict[int, int]]:
     """Return a shape in which each axis in ``splits`` is split in three, and the places of the inner parts.
 
-    All axes between two inner parts are merged into one.  The places: by axis of the old shape, the axis of
-    the new shape.
+    All axes between two inner parts are merged into one.  The places: for an axis of the old shape, the axis
+    of its inner part in the new shape.
     """
     sizes, places = [1], {}
     for axis, size in enumerate(shape):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move fused activations that runtimes ignore or reject to operators of their own.
 
-Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any of int32) are limited by
-MAXIMUM and MINIMUM, or, where a runtime lacks these, by the activation of an ADD of 0.  TANH does not limit
-integers, as in TFLite's kernels.
+Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any activation of int32) are
+limited by MAXIMUM and MINIMUM, or, where a runtime lacks these, by the activation of an ADD of 0.  TANH does
+not limit integers, as in TFLite's kernels.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """Split the activation of an operator that a runtime refuses; not of TRANSPOSE_CONV (see below)."""
+    """Split the activation of an operator that a runtime refuses; for TRANSPOSE_CONV, see below."""
 
     kinds = (Op,)
 
@@ -143,7 +143,7 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
 
 
 def _number(insert: Inserter, value: Value, number: int) -> Value:
-    """Return a new constant of one element, with the type of ``value``."""
+    """Return a new constant of one element, with the dtype and the quantization of ``value``."""
     constant = insert.constant("limit", np.array(number, value.dtype.numpy))
     constant.quantization = value.quantization
     return constant

@@ -56,7 +56,7 @@ class WidenConstant(Replacement):
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
-        """Return ``array`` repeated until runs are long; None if they are, or if it would grow too large."""
+        """Return ``array`` repeated until runs are long; None if they are already, or that is too large."""
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
         best, longest = None, _run(array.shape, shape)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move factors and offsets per channel up the graph, to the linear operator that can absorb them.
 
-A linear operator is a convolution or a fully connected layer; the fuse passes then merge both.
+A linear operator is a convolution or a fully connected layer; the fuse passes then merge them into it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value, y: Value) -> Array | None:
-    """Return the numbers per channel of ``x`` that the constant ``c`` repeats; ``y`` is ``x`` reshaped.
+    """Return the row of numbers, one per channel of ``x``, that ``c`` repeats; ``y`` is ``x`` reshaped.
 
     Return None if ``c`` repeats no such row, or if an element of ``y`` may be combined with the number of
     another channel when ``c`` is broadcast to the shape of ``y``.

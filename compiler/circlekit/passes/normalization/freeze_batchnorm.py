@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace the batch statistics that batch norms in training mode compute by statistics of a data set."""
+"""Let batch norms in training mode use constant statistics of a data set, not those of the batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from circlekit.rewrite.picture import parse_picture
 
 
 class TrainingNorm(NamedTuple):
-    """A batch norm: ``mean`` and ``variance`` of ``input`` over the batch and all other axes but channels."""
+    """A batch norm: ``mean`` and ``variance`` of ``input`` over all axes but that of the channels."""
 
     input: Value
     mean: Value
@@ -70,7 +70,7 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
 
 
 def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
-    """Return whether both are the same axes of ``x``: all but one, the channels; the batch is among them."""
+    """Return whether both are the same axes of ``x``: axis 0, the batch, and all others but the channels."""
     if x.rank is None:
         return False
     axes, others = (set(reduced_axes(int_list(v), x.rank)) for v in (mean_axes, variance_axes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite batch norms so that layers can absorb them: as sums and products, or with a RELU in between."""
+"""Rewrite batch norms as sums and products that layers can absorb, or fold them into layers past a RELU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """Conditions: a constant ``c`` with a number per channel of ``y``, which comes from a linear operator.
+    """Conditions: ``y`` comes from a linear operator, and the constant ``c`` has a number per channel.
 
     ``is_offset``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
     data may be along another axis than the last.
@@ -88,7 +88,7 @@ class NormalizeBatchNorm(Rules):
 
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with RELU as an operator."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta); RELU becomes an operator."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])

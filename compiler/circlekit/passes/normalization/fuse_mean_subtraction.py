@@ -110,7 +110,7 @@ class _Stream:
         return [v for op in ops for v in (*_row_operands(op), *op.results)]
 
     def has_rows(self, value: Value) -> bool:
-        """Return whether ``value`` is f32 and its last dimension is the ``channels`` of the stream."""
+        """Return whether ``value`` is f32, no variable, and has rows of ``channels`` elements."""
         shape = value.shape
         return (
             value.dtype is f32
@@ -171,7 +171,7 @@ class _Stream:
         return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
-        """Yield (operator, index, operand) for the operands of sums and movements that are not centered."""
+        """Yield (operator, index, operand) for operands of sums and movements outside of ``centered``."""
         ops = dict.fromkeys(
             value.producer for value in self.centered if not isinstance(value.producer, Layer)
         )

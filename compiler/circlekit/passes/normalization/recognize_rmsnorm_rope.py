@@ -200,9 +200,9 @@ def _moved_elements(op: Op, result: Value, index: Array) -> Array:
 class FuseRope(Rules):
     """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only).
 
-    Other forms are recognized, too: the sines may be negated instead of the half, or each half may be rotated
-    on its own by constants.  Rotations of pairs of neighbors stay, because ONE's interpreter and runtime have
-    no kernel for their mode, GPT_J.
+    Other forms are recognized, too: half of the sines may be negated instead of half of x, or each half may
+    be rotated on its own by constants.  Rotations of pairs of neighbors stay, because ONE's interpreter and
+    runtime have no kernel for their mode, GPT_J.
     """
 
     name = "fuse_rope"

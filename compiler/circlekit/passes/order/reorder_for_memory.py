@@ -19,9 +19,9 @@ class ReorderForMemory(GraphPass):
     """Put operators into the order with the lowest peak: the most bytes of activations live at a time.
 
     The planner of the first target that the user names, or else of the format's default target, decides which
-    tensors share a buffer.  The search is exact as long as it meets at most some ten thousand sets of
-    operators that have run; beyond that, it is bounded.  The order changes only if the peak becomes lower and
-    the planned arena no larger.  Operators with side effects keep their order.
+    tensors share a buffer.  The search is exact unless that takes too long; then it is bounded, and may miss
+    the best order.  The order changes only if the peak becomes lower and the planned arena no larger.
+    Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"
@@ -58,7 +58,8 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
     """Return an order with a lower peak than ``peak`` bytes, or None if none was found.
 
-    Also return whether the search was complete: then no order is better, or none exists.
+    Also return whether the search was complete: then no order has a lower peak than the returned one, or,
+    if None is returned, than ``peak`` bytes.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}

@@ -76,7 +76,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
 
 
 def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
-    """Insert ``movement`` after ``op``: ``movement`` then produces the old result, and ``op`` ``inner``."""
+    """Insert ``movement`` after ``op``; ``op`` then produces ``inner``, and ``movement`` the old result."""
     result = op.output
     op.take_result(0, inner)
     movement.add_result(result)

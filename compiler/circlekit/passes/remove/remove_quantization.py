@@ -71,7 +71,7 @@ class RemoveRedundantQuantize(Rules):
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return the scale, and the lowest and the highest value in multiples of it.
+    """Return the scale, and the lowest and the highest value in multiples of the scale.
 
     Return None if ``value`` is no integer, or has not exactly one scale.
     """

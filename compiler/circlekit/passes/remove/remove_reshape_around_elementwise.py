@@ -18,7 +18,7 @@ from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_BROADCAST_RANK = 4
-"""Highest rank for which runtimes have broadcasting kernels; constants do not get a higher one."""
+"""Highest rank for which runtimes have broadcasting kernels; no constant is raised above this rank."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
 """Largest number of elements to which a constant is broadcast to find its form for another shape."""

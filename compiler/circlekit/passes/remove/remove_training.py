@@ -73,7 +73,7 @@ MASKS = (
     "s = Mul(x: f32, factor: const f32[*, 1])\n        z = SelectV2|Select(g, s, 0.0)",
     f"{CAST}\n        s = Mul(x: f32, m)\n        z = Mul(s, factor: const f32[*, 1])",
 )
-"""Ways to multiply x by the factor and by the condition g: as the number 1 or 0, or by a selection."""
+"""Ways to multiply x by the factor and by the condition g, which is cast to 1 or 0, or selects."""
 
 
 class RemoveDropout(Rules):
@@ -129,7 +129,7 @@ def _words(text: str) -> list[str]:
 
 
 class RemoveNodesOf(Pass):
-    """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
+    """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
     Values change if the operators do not return that operand.  An operator stays if its result has another
     type than the operand.  ``found``: the given names that some operator had, in any run.  Raise RewriteError
@@ -171,7 +171,7 @@ class RemoveNodesOf(Pass):
                 if named:
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
-        if missing and context.refusals is None:  # --explain runs the pass after it has removed them
+        if missing and context.refusals is None:  # --explain runs the pass when these operators are gone
             raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
 
