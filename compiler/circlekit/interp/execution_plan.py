@@ -114,8 +114,9 @@ def _total_bytes(types: Sequence[TensorType]) -> int | None:
 class ExecutionPlan:
     """The operators of a graph in order, with their fast paths, and the decoded constants of the graph.
 
-    The plan is valid while ``graph.epoch`` equals ``epoch``, so until the operators change.  The elements of
-    constants must not change.  ``largest_macs``: the multiply-accumulates of the largest operator.
+    The plan is valid while ``graph.epoch`` equals ``epoch``, that is, until the operators change.  The
+    elements of constants must not change.  ``largest_macs``: the multiply-accumulates of the largest
+    operator.
     """
 
     def __init__(self, graph: Graph) -> None:

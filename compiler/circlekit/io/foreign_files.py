@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""The number of bytes at the beginning of a file in which patterns, and names in archives, are searched."""
+"""Patterns, and names in archives, are searched in this many bytes at the beginning of a file."""
 
 ZIP_TAIL_BYTES = 1 << 16
 """The number of bytes at the end of a zip archive in which names are searched too."""
@@ -23,7 +23,7 @@ FIXED_BYTES = {1: 8, 5: 4}
 """The other ways to store a field, with the number of its bytes."""
 
 Fields = dict[int, memoryview | int]
-"""The fields of a protobuf message by number: the bytes of a field, or the value of a varint."""
+"""The fields of a protobuf message by number, the first of each: its bytes, or the value of a varint."""
 
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"

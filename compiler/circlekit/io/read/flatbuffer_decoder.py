@@ -63,7 +63,7 @@ class Layout(NamedTuple):
     """The layout of the tables that share a vtable.  Offsets are positions in the table.
 
     ``size``: the bytes of a table.
-    ``unpack``: reads all numbers in the table itself.  ``names``: the names of these fields, in order.
+    ``unpack``: reads all numbers in the table itself.  ``names``: the fields of these numbers, in order.
     ``enums``: for each field that holds an enum value, its name and the names of the members by number.
     ``references``: each field whose value is stored outside of the table, with its offset.
     ``unions``: for each union, a field and the offset of the value.  The field is the one that holds the type

@@ -107,7 +107,7 @@ class Layout(NamedTuple):
     """The layout of tables that have the same fields.
 
     ``pack``: packs the distance to the vtable, and the fields in the order of ``order``.
-    ``vtable``: its bytes.
+    ``vtable``: the bytes of the vtable.
     ``order``: the slots of the fields, the largest fields first.
     ``references``: (slot, offset in the table, field) of each field whose value is outside of the table.
     ``is_wide``: whether there are fields of 8 bytes.
@@ -168,7 +168,7 @@ class Encoder:
     ``pending``: values that are still to be written, as (position of the offset to it, field, value).
     ``vtables``: the positions of vtables by their bytes.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
-    Otherwise the data are external, and the field gets their position in the file.
+    If they are not, they are external data, and the field gets their position in the file.
     ``shared``: the position of the latest vector of numbers by its alignment and its bytes.
     ``repeated``: the bytes of vectors longer than SHORT_BYTES that were shared instead of written again.
     """

@@ -105,7 +105,7 @@ operator that the schema does not have.
 """
 
 MISSPELT_LENGTH = 4
-"""A name of another framework is found in spite of one wrong letter if the word is longer than this."""
+"""A name of another framework is found in spite of one wrong letter if it has more letters than this."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:
