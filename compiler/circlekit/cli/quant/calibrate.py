@@ -49,7 +49,10 @@ def _declare(parser: Parser) -> None:
         help="litert is faster for large models (default: circlekit)",
     )  # fmt: skip
     parser.add_argument(
-        "--processes", type=positive_count, metavar="N", help="processes that run samples (default: all CPUs)"
+        "--processes",
+        type=positive_count,
+        metavar="N",
+        help="processes that run samples (default: 1, for long work all CPUs)",
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
     parser.add_switch("--channels", help="also numbers per channel (last axis) of every tensor")
