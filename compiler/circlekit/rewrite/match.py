@@ -118,7 +118,7 @@ class Matcher:
     # -- operators -----------------------------------------------------------------------------
 
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Yield each extension of ``match`` in which ``op`` and its producers stand for ``node``."""
+        """Yield each extension of ``match`` in which ``op`` matches ``node`` and its producers match, too."""
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
@@ -328,7 +328,7 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match a node of the picture before the root, but lack the user in the picture.
+    """Yield operators that match a node before the root, but lack the user that the picture shows.
 
     If the root is a custom operator, also yield the operators with other custom codes.
     """

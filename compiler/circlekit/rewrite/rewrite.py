@@ -33,7 +33,7 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""If a value in ``spread`` has other users, and more uses than this, they are not examined: no match."""
+"""The other users of a value in ``spread`` are examined only if the value has at most this many uses."""
 
 MAX_GROWING_REWRITES = 100
 """A value may be rewritten at most this many times plus the number of operators of the graph."""
