@@ -50,6 +50,14 @@ def test_reading_gives_what_was_written(tmp_path: Path) -> None:
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(read, arrays, strict=True))
 
 
+def test_datasets_are_read_from_groups_of_limited_depth(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for depth in (0, 1, 8, 9):
+            file["/".join(["value", *["g"] * depth, "x"])] = np.float32(depth)
+    read = hdf5.read_datasets(tmp_path / "a.h5")
+    assert {name: float(array) for name, array in read.items()} == {"x": 0, "g/x": 1, "g/" * 8 + "x": 8}
+
+
 def test_bytes_do_not_depend_on_the_time() -> None:
     first = hdf5.encode(ARRAYS)
     time.sleep(1.1)  # HDF5 counts in seconds
