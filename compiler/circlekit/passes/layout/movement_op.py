@@ -2,7 +2,7 @@
 """Replace chains of data movement by single operators while layouts are chosen.
 
 A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
-permuted axes, but all together can: their index map between permuted axes is another map.
+permuted axes, but the three together can: between permuted axes, they have another index map.
 """
 
 from __future__ import annotations

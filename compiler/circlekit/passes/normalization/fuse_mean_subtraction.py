@@ -171,7 +171,7 @@ class _Stream:
         return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
-        """Yield (operator, index, operand) for operands of sums and movements outside of ``centered``."""
+        """Yield (operator, index, operand) of sums and movements, for operands not in ``centered``."""
         ops = dict.fromkeys(
             value.producer for value in self.centered if not isinstance(value.producer, Layer)
         )

@@ -22,7 +22,7 @@ def _names(text: str) -> list[str]:
 class ChangeOutputs(Pass):
     """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError, with ONE's words, if the number of names is not the number of outputs, or if no
+    Raise RewriteError, with the message of ONE, if the number of names is not the number of outputs, or if no
     result, input or constant has one of the names.
     """
 
