@@ -37,7 +37,7 @@ MAX_INLINE_BYTES = 2**31 - 1
 """The largest size of a flatbuffer; in a larger file, the constants are external data."""
 
 SHORT_BYTES = 32
-"""Equal vectors of numbers of up to this size, with their length, share one copy without a limit.
+"""Fields may share vectors of numbers of up to this size, with the length of the vector, without a limit.
 
 Longer vectors, such as zero points, are shared only while sharing saves at most as many bytes as the output
 has.  The reason: some readers, as ours, bound their work by the size of the file, and count a vector once for
