@@ -125,8 +125,9 @@ def test_the_public_surface_is_pinned() -> None:
         "operators: 'Mapping[str, str] | None' = None, "
         "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
         "estimator: 'str' = 'min_max', passes: 'str | Iterable[str]' = 'O1', target: 'str' = 'litert', "
-        "auto: 'bool' = True, seconds: 'float' = 60.0, target_sqnr: 'float | None' = None, "
-        "budget: 'str | None' = None, raise_to: 'str' = 'float') -> 'QuantizationReport'",
+        "auto: 'bool' = True, seconds: 'float' = 60.0, without: 'Collection[str]' = (), "
+        "target_sqnr: 'float | None' = None, budget: 'str | None' = None, "
+        "raise_to: 'str' = 'float') -> 'QuantizationReport'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",
         "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
         "resize": "(model: 'Model', shapes: 'Shapes') -> 'Model'",

@@ -14,6 +14,7 @@ from circlekit.ops.dimensions import (
     merge_dims,
     normalized_axis,
     product,
+    regrouped,
     unknown_dims,
 )
 
@@ -35,6 +36,21 @@ from circlekit.ops.dimensions import (
 def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None) -> None:
     assert broadcast_shapes(a, b) == result
     assert broadcast_shapes(b, a) == result
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result", "expected"),
+    [
+        ((4, 3, 1), (4, 6, 1), (6, 2), [6, 4]),  # the innermost dimension but for a 1
+        ((4, 3, 1), (8, 3, 1), (6, 2), [12, 2]),
+        ((2, 3, 5), (2, 6, 5), (5, 6), None),  # neither the outermost nor the innermost one
+        ((2, 3, 5), (2, 6, 10), (5, 6), None),  # two
+    ],
+)
+def test_a_regrouped_shape_changes_at_the_same_end(
+    before: Shape, after: Shape, result: Shape, expected: list[int] | None
+) -> None:
+    assert regrouped(before, after, result, outer=False) == expected
 
 
 def test_broadcast_shapes_refuses() -> None:
