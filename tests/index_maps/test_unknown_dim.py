@@ -10,7 +10,7 @@ import pytest
 
 import circlekit
 from circlekit.index_maps.chains import origins, present_cost
-from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.index_map import Factor, IndexMap
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.steps import MovementCost
 from circlekit.index_maps.unknown_dim import (
@@ -22,7 +22,7 @@ from circlekit.index_maps.unknown_dim import (
     known_count,
     written,
 )
-from circlekit.index_maps.write_back import plans_for
+from circlekit.index_maps.write_back import _with_unknown_apart, plans_for
 from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Array, Value
 
@@ -119,3 +119,10 @@ def test_maps_that_hold_for_all() -> None:
 def test_costs_are_those_of_one() -> None:
     graph = circlekit.parse("graph main(%x: f32[?,3,4]) -> %y { %y = Transpose(%x, [1, 0, 2]) }").main
     assert present_cost(graph.ops[0]) == MovementCost(48, 1)
+
+
+def test_a_factor_of_unknown_and_known_dimensions_is_divided() -> None:
+    """Three elements for each index of the unknown dimension, four apart: its own stride is 12."""
+    factors = [Factor(3 * UNKNOWN_DIM, 4), Factor(UNKNOWN_DIM, 2), Factor(2, 1)]
+    divided = [Factor(UNKNOWN_DIM, 12), Factor(3, 4), Factor(UNKNOWN_DIM, 2), Factor(2, 1)]
+    assert list(_with_unknown_apart(factors)) == divided
