@@ -12,6 +12,7 @@ import pytest
 import circlekit
 import circlekit.api
 from circlekit.toolchain.drivers import all_drivers
+from circlekit.toolchain.onecc import words_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -293,3 +294,10 @@ def test_wrong_usage_of_onecc(run: Run, work: Path) -> None:
     assert run(["-C", "none.cfg"])[2].startswith(
         "onecc: FileNotFoundError: Not found given configuration file"
     )
+
+
+def test_keys_of_a_backend_become_its_options() -> None:
+    """The options of the compiler of a backend are not known here."""
+    keys = {"target": "npu", "opt_level": "7", "command": "-x y"}
+    words = words_of(all_drivers()["one-codegen"], keys, "flow.json")
+    assert words == ["--target", "npu", "--opt_level", "7", "--", "-x", "y"]
