@@ -7,14 +7,15 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
     Graph   unused        the values that no operator uses
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       fields of the options table that the operator's class does not declare
-            no_options    present if the operator's class has options, but the file has no options table here:
-                          the name of the union's type if the file has that type, else True
+            no_options    present if the operator's class has options, but the operator has no options table
+                          in the file: the name of the options' type if the file still gives it, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
             stored_version  the version of an operator without a declaration
     Value   buffer        the index of a buffer without data
-            stored_name   for a tensor without a name in the file: (the name that load gave it, None or "")
+            stored_name   for a tensor without a name in the file, a pair: the name that ``load`` gave it, and
+                          what the file has, None (no string) or "" (an empty string)
             stored_quantization  the quantization table
 
 External data is constant data outside of the flatbuffer: the file gives its position instead of holding it in

@@ -74,8 +74,8 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     possible, so that corresponding groups have equal products.  If the outermost dimension of a group of
     ``before`` changes, the outermost dimension of the corresponding group of ``result`` changes by the same
     factor.  The innermost dimension is treated likewise.  A dimension of 1 is never taken for the outermost
-    or innermost one, unless its group has no others.  ``outer``: whether a 1 that is the first dimension of
-    ``result`` may be its outermost one all the same.  Return None if there is no such shape.
+    or innermost one, unless its group has no others.  ``outer``: whether the first dimension of ``result``
+    counts as the outermost one of its group even if it is 1.  Return None if there is no such shape.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

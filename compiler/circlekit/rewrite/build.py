@@ -81,7 +81,10 @@ class Builder:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
-        """Return the attributes that ``node`` copies with ``like`` or gives itself; others have defaults."""
+        """Return the attributes of the operator of ``node``; an attribute that is missing has its default.
+
+        ``like`` copies attributes from a matched operator.  Those that the picture gives replace the copies.
+        """
         values: dict[str, Any] = {}
         if node.like is not None:
             names = {a.name for a in kind.attributes}

@@ -111,7 +111,7 @@ class Int16GatesLstm:
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
         matrix, bias = weights.get("projection_weights"), weights.get("projection_bias")
         self.projection: RescaledProduct | None = None
-        if matrix is not None:  # the sign of the hidden state's zero point is the opposite of the usual one
+        if matrix is not None:  # before a projection, the zero point is subtracted, not added: see _projected
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
     def step(self, t: int, state: CellState) -> CellState:
@@ -220,8 +220,8 @@ def basic_integer_step(
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
     For the arguments see ``lstm_float.basic_step``.  Input and output have the scale 1/128 and the zero point
-    128, so they are from -1 to 1.  When LiteRT's only kernel for this form rescales the sums, it rounds a
-    half up.
+    128, so they are from -1 to 1.  When the sums are rescaled, halves are rounded up, as in LiteRT's only
+    kernel for this form.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

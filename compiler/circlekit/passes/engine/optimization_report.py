@@ -103,7 +103,7 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """The largest difference of an output from the original, in proportion to its tolerance.
+    """The difference of an output from the original that came closest to its tolerance.
 
     ``inputs``: the name of the set of inputs that showed it.  ``difference`` and ``tolerance`` are absolute.
     """

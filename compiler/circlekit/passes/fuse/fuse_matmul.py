@@ -58,7 +58,10 @@ class _Rows(Rewrite):
 
 
 class _FlattenedRows(_Rows):
-    """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED forms the rows."""
+    """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns).
+
+    No Reshape is needed: FULLY_CONNECTED itself divides an operand of any shape into rows of I elements.
+    """
 
     spread = ("r",)
 
@@ -71,9 +74,10 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """Return the first axis of a row: the axes from there on have ``size`` elements together.
+    """Return the axis of ``value`` at which its rows of ``size`` elements begin.
 
-    Return None if there is no such axis, or if ``perm`` moves one of the axes before it.
+    A row spans this axis and all later ones.  ``value`` is the result of a Transpose by ``perm``.  Return
+    None if there is no such axis, or if ``perm`` moves one of the axes before it.
     """
     shape = value.shape
     if shape is None:
@@ -116,7 +120,10 @@ class _Transposed(Rewrite):
 
 
 class _RowsStay(Rewrite):
-    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y; the rows of u are those of y."""
+    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y.
+
+    u is another Transpose of y.  It keeps the last axis last, so it copies whole rows.
+    """
 
     before = """
         t = Transpose(y, perm: const)
@@ -145,7 +152,8 @@ class _RowsStay(Rewrite):
 class FuseTransposeWithBatchMatMul(Rules):
     """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand.
 
-    If it permutes other axes of the right operand, too, a Transpose of these axes stays, which copies rows.
+    A Transpose of the right operand that also permutes other axes is replaced by one that keeps the last axis
+    last, and so copies whole rows.
     """
 
     name = "fuse_transpose_with_batch_matmul"

@@ -49,8 +49,8 @@ def _start(value: Value) -> str:
 def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Iterator[str]:
     """Yield the operators that read ``results``, as text; operators that only move data are passed over.
 
-    ``perm``: if a Transpose produces ``results``, the permutation of the data that a direct reader would get
-    without it; else None.
+    ``perm``: if a Transpose produces ``results``, its inverse permutation, else None.  If the Transpose were
+    removed, its direct readers would read data permuted by ``perm``.
     """
     todo = list(results)
     seen = set(todo)
