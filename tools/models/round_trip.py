@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model that is printed and parsed stays the same model, also after O1.
 
-Before and after O1, both models are equal, the files that are written from them hold equal models, and these
-files have the same bytes if the first model forgets how its own file was laid out.  The same passes make the
-same number of changes.
+Three checks, before O1 and after it: the original and the parsed model are equal; the files written from them
+hold equal models; and these files have the same bytes if the original is written ``without_layout``.
+In both models, the same passes of O1 make the same number of changes.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_g
 python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
 python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--show 7000123]
-    (instead: does LiteRT run what the passes make of the models that it runs?  Models with odd seeds have
-    other dtypes than float32.)
+    (another check: if LiteRT runs a model, it must also run the results of the passes.  Models with odd seeds
+    have other dtypes than float32.)
 """
 
 from __future__ import annotations

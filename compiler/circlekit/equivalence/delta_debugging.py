@@ -161,7 +161,7 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Replace each size by the first of 1, 2, 3 and its half that shows the fault, the smallest first."""
+        """Replace each size by the smallest of 1, 2, 3 and its half with which the model shows the fault."""
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
@@ -229,7 +229,7 @@ class ShowsFault:
         """Run the command on ``model``; raise FileError if the command or the file does not work."""
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
-        with watched(Progress()):  # the report above must not be replaced by that of writing
+        with watched(Progress()):  # writing must not replace the report above
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:

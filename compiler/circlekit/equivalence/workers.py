@@ -23,7 +23,7 @@ POLL_SECONDS = 1.0
 """The time between two checks: the caller checks time limits, a worker whether the caller still runs."""
 
 Tell = Callable[[Any], None]
-"""A function that a job calls with reports of any kind on how far it is; ``Loss.news`` has the reports."""
+"""A function that a job calls to report its progress, with any object; ``Loss.news`` has these objects."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Workers(Generic[J, R]):
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of each job, in any order.  A job may be any object except None."""
-        waiting, repeated = iter(jobs), list[J]()  # repeated: other jobs that the process of a lost job held
+        # repeated: jobs to give out again, because their process ended while it ran another job
+        waiting, repeated = iter(jobs), list[J]()
         workers = [_Worker(self) for _ in range(processes)]
         try:
             while True:
@@ -155,7 +156,7 @@ class _Worker(Generic[J, R]):
 def _serve(
     pipe: Connection, work: Callable[[Any, Tell], Any], prepare: Callable[[], None], parent: int
 ) -> None:
-    """Run one job after the other in a worker process, in which interrupts are blocked as in its parent."""
+    """Run one job after the other in a worker process; SIGINT stays blocked, as it was at the fork."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prepare()
     while True:
@@ -183,6 +184,6 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def silence_stderr() -> None:
-    """Discard what this process writes to standard error: libraries print errors that they raise too."""
+    """Discard the standard error of this process, where libraries print the errors that they also raise."""
     faulthandler.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -345,7 +345,10 @@ class Graph:
         return self._link(op, anchor.previous, anchor)
 
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
-        """Put ``op`` after ``anchor``, or first if ``anchor`` is None; else like ``append``."""
+        """Put ``op`` after ``anchor``, or first if ``anchor`` is None.
+
+        Give names to its results that have none, and return it.
+        """
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:

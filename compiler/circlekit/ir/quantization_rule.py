@@ -64,7 +64,8 @@ class QuantizationRule:
     ``fixed``: by dtype, the only scale and zero point that the results may have.
     ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
     one scale only.  Constant weights have the zero point 0 and do not use the lowest integer.
-    ``one_scale``: kernels take one scale for the weights, unless the weights are converted to floats before.
+    ``one_scale``: kernels take one scale for the weights.  Weights that a DEQUANTIZE converts to float may
+    have one scale for each channel.
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is the scale of ``data`` times that of the weights.
     ``data``: the operand that is multiplied by the weights.
@@ -73,14 +74,15 @@ class QuantizationRule:
     ``states``: the operands that are variables, which the kernel reads and writes.
     ``wide``: the operands and inner tensors that are int16 with zero point 0 for any dtype of activations.
     ``power_of_two``: the operands whose scale is a power of two, with the least and the greatest exponent.
-    ``summed``: the constant operands whose products with int16 numbers the kernel adds in 32 bits.
+    ``summed``: the constant operands whose products with int16 numbers the kernel sums up in 32 bits; the
+    sum must not overflow.
     ``symmetric``: the operands and results whose zero point must be 0, because the kernel ignores it.
     ``not_negative``: the operands on which the kernel fails if an integer stands for a number below 0.
     ``not_zero``: the operands on which the kernel fails if an integer stands for 0.
     ``table``: the operand whose rows are looked up; if it is constant, it may be stored like weights.
     ``attributes``: the attributes, with values, that a quantized operator must have.
-    ``least_step``: by dtype, the least scale of the result divided by the largest scale of an operand; the
-    kernel's last multiplier must be below 1.
+    ``least_step``: by dtype, the smallest allowed ratio of the result's scale to the largest scale of an
+    operand.  It keeps the kernel's last multiplier below 1.
     ``scales_below``: the bound below which the scales of all operands must be; otherwise the kernel gives
     wrong results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of

@@ -75,8 +75,8 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        They may if the delegate refuses one of them, and if a delegate that ran all of them would not have
-        more partitions.
+        True if the delegate refuses at least one of them, and delegating all of them would not increase the
+        number of partitions.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
@@ -93,8 +93,8 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
 
     The runtime divides the graph into parts, each of which is delegated or not.  It makes one part after the
     other.  The first operator that is left and has computed operands determines whether the next part is
-    delegated.  The part gets all operators of the same kind whose operands are computed before the part or in
-    it.
+    delegated.  The part gets all operators with the same answer (delegated or not) whose operands are
+    computed before the part or in it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

@@ -18,7 +18,7 @@ from circlekit.targets.cost import value_bytes
 from circlekit.targets.planners import Planner
 
 SMALLEST_SHARED_BYTES = 5
-"""The least size of a buffer that the result of another operator may take over; scalars are smaller."""
+"""The least size of an operand that a result may overwrite in place; most scalars are smaller."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Buffer:
 
     @property
     def name(self) -> str:
-        """The name that users read: the values, as in ``%a = %b``, or ``scratch of CODE``."""
+        """The name in plans and reports: the values, as in ``%a = %b``, or ``scratch of CODE``."""
         if self.values:
             return " = ".join(f"%{value.name}" for value in self.values)
         return f"scratch of {self.producer.code}" if self.producer is not None else "scratch"

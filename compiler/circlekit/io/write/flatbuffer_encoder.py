@@ -37,11 +37,11 @@ MAX_INLINE_BYTES = 2**31 - 1
 """The largest size of a flatbuffer; in a larger file, the constants are external data."""
 
 SHORT_BYTES = 32
-"""Fields may share vectors of numbers of up to this size, with the length of the vector, without a limit.
+"""The size, length field included, up to which any number of fields may share a vector of numbers.
 
-Longer vectors, such as zero points, are shared only while sharing saves at most as many bytes as the output
-has.  The reason: some readers, as ours, bound their work by the size of the file, and count a vector once for
-every reference to it.
+Longer vectors, such as zero points, are shared only as long as the bytes saved by this do not exceed the
+bytes written so far.  The reason: some readers, as ours, bound their work by the size of the file, and count
+a vector once for every reference to it.
 """
 
 _U32 = struct.Struct("<I")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove what training and exporters leave: dropout, guards of indices, operators that the user names."""
+"""Remove what training and exporters leave: dropout, negative-index guards, operators that the user names."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MASKS = (
     "s = Mul(x: f32, factor: const f32[*, 1])\n        z = SelectV2|Select(g, s, 0.0)",
     f"{CAST}\n        s = Mul(x: f32, m)\n        z = Mul(s, factor: const f32[*, 1])",
 )
-"""Ways to multiply x by the factor and by the condition g, which is cast to 1 or 0, or selects."""
+"""Ways to multiply x by factor and by the mask g, which is cast to 1 or 0 or is the condition of a select."""
 
 
 class RemoveDropout(Rules):
@@ -171,7 +171,8 @@ class RemoveNodesOf(Pass):
                 if named:
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
-        if missing and context.refusals is None:  # --explain runs the pass when these operators are gone
+        # --explain runs the pass on the optimized model, in which the operators are already removed
+        if missing and context.refusals is None:
             raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
 

@@ -141,7 +141,8 @@ def tensor_errors(
 
     ``model``: the float model.  ``metrics``: keys of METRICS.
     ``samples``: lists of arrays in the order of the graph's inputs; one sample is in memory at a time.
-    As in ONE, tensors into which data movement copies others have no error.
+    Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
+    them.
 
     Raise ModelError without samples, if no tensor has the same name and shape in both models, or if an error
     is not finite; and the errors of ``Interpreter.run``.
