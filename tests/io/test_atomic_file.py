@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
-import circlekit.ops  # noqa: F401  # operators are declared by being imported
+import circlekit
+import circlekit.ops  # operators are declared by being imported
 from circlekit.errors import FileError
 from circlekit.io.read.load import load
 from circlekit.io.write import file_writer as module
@@ -382,3 +387,34 @@ def test_two_processes_write_the_same_output(tmp_path: Path) -> None:
         assert target.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert names(tmp_path) == ["m.circle"]
+
+
+def save_in_turns(models: list[circlekit.Model], output: Path) -> None:
+    while True:
+        for model in models:
+            save(model, output)
+
+
+def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
+    """The next save removes the temporary file that it may leave."""
+    models, complete, folder = list[circlekit.Model](), list[bytes](), tmp_path / "output"
+    folder.mkdir()
+    for number in range(2):
+        path = tmp_path / f"{number}.circle"
+        text = f"graph main() -> %c {{ %c = const f32[1024,1024] gaussian({number}, 1) }}"
+        save(circlekit.parse(text), path)
+        models.append(load(path))
+        complete.append(path.read_bytes())
+    target = folder / "m.circle"
+    save(models[0], target)
+    random = Random(7)
+    for _ in range(20):
+        process = get_context("fork").Process(target=save_in_turns, args=(models, target))
+        process.start()
+        time.sleep(random.uniform(0, 0.05))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert target.read_bytes() in complete
+        save(models[0], target)
+        assert names(folder) == ["m.circle"]
