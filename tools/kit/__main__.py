@@ -20,7 +20,7 @@ from tools.sweep import sweep, tool_parser
 
 def main() -> int:
     parser = tool_parser("kit", __doc__)
-    parser.add_argument("--cases", type=int, default=2000, help="number of models of all operators")
+    parser.add_argument("--cases", type=int, default=2000, help="number of models, over all operators")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--op", action="append", choices=codes(), metavar="CODE", help="default: all")
     parser.add_argument("--case", type=int, help="run one case of an operator and print its model")

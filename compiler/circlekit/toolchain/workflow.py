@@ -57,7 +57,7 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     if _has_cycle_for_one(names, waits):
         warn(
             f"WARNING: ONE's onecc refuses {path} (Workflows should not have a cycle), although it has none: "
-            f'ONE accepts one workflow with "{AFTER}", after the first workflow of the file'
+            f'ONE accepts at most one workflow with "{AFTER}", the first of the file or one that waits for it'
         )
     order: list[str] = []
     while graph.is_active():

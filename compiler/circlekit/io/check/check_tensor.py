@@ -89,7 +89,7 @@ def _strings_fault(data: Array, count: int) -> str:
     ends = words[1 : number + 2]
     if number and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
         return "expected rising offsets of strings inside the data"
-    return "" if number == count else f"expected {count} strings, as the shape has elements, got {number}"
+    return "" if number == count else f"expected {count} strings, one for each element, got {number}"
 
 
 # -- quantization ------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def _strings_fault(data: Array, count: int) -> str:
 def _quantization_findings(value: Value, quantization: Quantization, path: str) -> Iterator[Finding]:
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):
-        message = f"expected 0, 1 or {len(scale)} zero points, as there are scales, got {len(zero_point)}"
+        message = f"expected 0, 1 or {len(scale)} zero points for {len(scale)} scales, got {len(zero_point)}"
         yield Finding("quantization", path, message)
     if (misfit := quantization.misfit(value.shape)) is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
