@@ -103,7 +103,7 @@ def constant(world: World) -> None:
     if rng.random() < 0.7:  # other tensors that share the buffer keep theirs
         add_buffer(world, tensor, data)
     else:
-        world.trees("buffers")[tensor["buffer"]]["data"] = data
+        world.trees("buffers")[tensor.get("buffer", 0)]["data"] = data
 
 
 def _element(rng: random.Random, dtype: np.dtype[np.generic], old: object) -> object:
