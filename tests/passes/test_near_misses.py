@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,7 @@ def test_most_pictures_have_instances() -> None:
     assert sum(made) > 0.8 * len(made)
 
 
+@cache
 def instances(name: str) -> list[Model | None]:
     """Return a model for each of up to MAX_PICTURES pictures of a pass; None where none can be made."""
     rules = rules_of(PICTURES[name])

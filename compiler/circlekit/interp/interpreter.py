@@ -25,7 +25,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     This is ``requested`` if it is given, else the set that the metadata of the model names
     (KERNELS_METADATA).  Otherwise it is the set with which LiteRT can run the whole model: its reference
     kernels if they implement every operator of the model in its version, else its optimized kernels.  Raise
-    ValueError if ``requested`` is no name of a set.
+    ValueError if ``requested`` is not the name of a set of kernels.
     """
     if requested is not None:
         return Kernels(requested)

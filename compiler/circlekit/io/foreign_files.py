@@ -172,7 +172,7 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("a Core ML model", _is_core_ml, "convert the model that it was made from"),
     ("a frozen graph of TensorFlow", _is_frozen_graph, FROZEN_GRAPH),
 ]
-"""Each kind of file: what it is, a test of its bytes, what to do.  The first test that is true decides."""
+"""For each kind of file: its name, a test of its bytes, and advice.  The first test that is true decides."""
 
 FOLDERS = [
     ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),

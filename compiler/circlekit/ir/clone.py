@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy models, graphs and operators.  Copies share the arrays of constants, which nobody writes into."""
+"""Copy models, graphs and operators.  Copies share the arrays of constants; these must not be changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an operator as a plan would quantize it, and ask a target whether it runs that operator."""
+"""Copy an operator with the dtypes, scales and attributes of a plan, and ask a target whether it runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def planned_op(
     results: Mapping[int, TensorForm],
     attributes: Mapping[str, object],
 ) -> Op:
-    """Return a copy of ``op`` as a plan would quantize it.  The copy belongs to no graph.
+    """Return a copy of ``op`` with the forms and attributes of a plan.  The copy belongs to no graph.
 
     ``operands``, ``results``: the planned forms of operands and results, by index; the others stay as they
     are.  ``attributes``: the attributes that a plan sets (``QuantizationRule.attributes``).

@@ -20,8 +20,8 @@ def run_parts(
     ``parts``: in any order; a part runs as soon as all its inputs are known.
     ``kernels``: the kernels of the divided model (``select_kernels``).  With them, the results have the bits
     of the divided model's results.
-    Raise ModelError if an input of a part is no output of another part and not in ``inputs``, and the errors
-    of ``Interpreter.run``.
+    Raise ModelError if an input of a part is neither in ``inputs`` nor an output of another part, and the
+    errors of ``Interpreter.run``.
     """
     values = dict(inputs)
     waiting = list(parts)

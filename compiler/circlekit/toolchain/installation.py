@@ -40,8 +40,8 @@ class Installation:
     def programs(self, pattern: str) -> dict[str, Path]:
         """Return the executable files in ``bin``, and in ``backends`` and its subfolders, by name.
 
-        ``pattern``: which names are wanted, such as ``*-compile``.  A file in ``bin`` comes before a file of
-        the same name in ``backends``.
+        ``pattern``: a pattern for the names of the files, such as ``*-compile``.  A file in ``bin`` comes
+        before a file of the same name in ``backends``.
         """
         found: dict[str, Path] = {}
         for path in (*sorted(self.bin.glob(pattern)), *sorted(self.root.glob(f"backends/**/{pattern}"))):

@@ -69,8 +69,8 @@ class Step:
 class OrderSearch:
     """The search for one graph.
 
-    ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: only orders
-    with a peak below this number of bytes are wanted.
+    ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: a number
+    of bytes; the search is for orders with a lower peak.
     ``_floor``: a lower bound of the peak of every order: kept inputs are always live, and the buffers that an
     operator touches are live while it runs.  ``_shrinking``: the set of operators that can release at least
     as many bytes as they create.

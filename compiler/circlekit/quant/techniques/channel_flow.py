@@ -6,8 +6,8 @@ by a positive factor multiplies one or more channels of the result by the same f
 Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; ADD if both operands get the
 same factors; MUL if one operand gets factors.
 
-There is no table of operators.  An operator is run twice: on random numbers, and on the same numbers with
-each channel multiplied by a factor of its own.  The factors are then looked for in the results.
+No table says which operators do this.  An operator is run twice: on random numbers, and on the same numbers
+with each channel multiplied by a factor of its own.  The factors are then looked for in the results.
 """
 
 from __future__ import annotations
