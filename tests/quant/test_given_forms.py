@@ -8,7 +8,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
-from circlekit.quant.given_forms import (
+from circlekit.quant.forms.given_forms import (
     add_ranges,
     covered_range,
     finer_form,

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search the best techniques for the quantization of one model.
 
-Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures the error of
-its outputs.  A setting is kept if it lowers the error.  The search has these steps:
+A technique is kept if it lowers the error of the outputs.  The search has these steps:
 
 1. Rotate channels between layers, or not.
-2. Equalize the float model with several strengths.
-3. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
-   the other quarter, whose numbers may be outside of the ranges.
-4. Choose how the weights are rounded (see ``rounding_choice``).
+2. Equalize the float model with several strengths, and estimate the ranges in several ways (see
+   ``settings_search``).
+3. Choose how the weights are rounded (see ``rounding_choice``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
@@ -29,56 +26,19 @@ from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
 from circlekit.quant.rounding_choice import ROUNDING, best_rounding
 from circlekit.quant.search_budget import (
-    COLLECTING_NUMBERS_RUNS,
     COLLECTING_RUNS,
-    COMPARING_RUNS,
     CORRECTING_RUNS,
-    READER_RUNS,
     ROTATION_RUNS,
     SearchBudget,
 )
+from circlekit.quant.settings_search import LEAST_GAIN_DB, SettingsSearch
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
-from circlekit.quant.techniques.layer_rounding import correct_bias
 from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
 from circlekit.quant.techniques.rotation import find_rotations, rotate
-from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
-
-LEAST_GAIN_DB = 0.05
-"""A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
-
-FEW_SAMPLES_DB = 3.0
-"""FEW_SAMPLES_DB / n is added to the gain in dB that a setting must reach on n samples to be kept.
-
-Few samples may be alike by chance; the standard error of the gain is then estimated too small.
-"""
-
-EQUALIZED_BITS = 8
-"""Equalization is tried only for activations of 8 bits; with 16 bits, small channels are exact enough."""
-
-STRENGTHS = (1.0, 0.5, 0.75)
-"""Strengths of the equalization to try."""
-
-LARGEST_SEARCH = 0.7
-"""No trial begins once this part of the budget is spent: the rest is for choosing how weights are rounded."""
-
-WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
-"""By the number of bits of the activations, the factors that are tried for widening all ranges."""
-
-SAFE_WIDENING = 2.0
-"""The default factor by which ranges are widened for activations of 16 bits.
-
-Wider ranges clip fewer of the numbers that calibration did not see.  The factor 2 costs one of 16 bits, which
-matters little: most of the noise comes from the rounding of int8 weights.
-"""
-
-LEAST_GAIN_OF_WIDENING_DB = 1.0
-"""The gain in dB that a factor other than SAFE_WIDENING must reach to be kept.
-
-This gain is large because the few samples of a trial rarely have numbers outside of the ranges.
-"""
+from circlekit.quant.trials import QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 TRIAL_PART = 0.06
 """The part of the budget for one trial; the number of samples of a trial follows from it."""
@@ -103,9 +63,6 @@ TECHNIQUES: Mapping[str, str] = {
     **{name.lower().replace(" ", "-"): name for name in list(ROUNDING)[1:]},
 }
 """{word that a user writes: name in the code} of the techniques that can be left out."""
-
-Change = tuple[Mapping[str, Any], float]
-"""Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
 
 
 @dataclass
@@ -157,8 +114,9 @@ class Auto:
             self.trial_samples,
             channel_magnitudes(whole),
         )
-        best = self._search()
-        self.notes.append(f"kept: {best}")
+        search = SettingsSearch(self.trials, self._budget, self._reference, self.without)
+        best = search.run()
+        self.notes += [*search.notes, f"kept: {best}"]
         return self._final(best, self.samples[: self._affordable(LAST_PART)])
 
     def _rotate(self) -> bool:
@@ -218,94 +176,6 @@ class Auto:
         count = self._budget.runs(part) / CORRECTING_RUNS
         count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
         return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
-
-    # -- trials ---------------------------------------------------------------------------------
-
-    def _search(self) -> Settings:
-        """Return the best settings that are found by changing one setting at a time."""
-        best = Settings(estimator=self.estimator)
-        changes: list[Change]
-        if len(self.trial_samples) < 2:
-            self.notes.append("only one sample: nothing can be held back, plain rules are kept")
-            return best
-        if self.activations is None:
-            return best
-        if self.activations.bits == EQUALIZED_BITS and "equalization" not in self.without:
-            if self.trials.equalized(1.0) is self.model:
-                self.notes.append("equalization: no layer can be equalized")
-            else:
-                changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
-                best = self._best(best, changes, self._corrected, "with corrected biases")
-        is_wide = self.activations.bits > EQUALIZED_BITS
-        best = replace(best, widening=SAFE_WIDENING) if is_wide else best
-        if len(self.trial_samples) >= QUARTERS and "ranges" not in self.without:
-            if not is_wide:
-                best = replace(best, margin=True)  # the samples held back rarely show that a margin helps
-            changes = self._changes_of_ranges(is_wide)
-            best = self._best(best, changes, self._held_back, "on samples held back")
-        return best
-
-    def _changes_of_ranges(self, is_wide: bool) -> list[Change]:
-        """Return the changes of range settings to try, in order; ``is_wide``: activations have 16 bits."""
-        assert self.activations is not None  # the caller checked it
-        widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
-        if is_wide:
-            return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
-        first: list[Mapping[str, Any]] = [{"estimator": PER_TENSOR}, {"margin": False}]
-        return [(change, LEAST_GAIN_DB) for change in (*first, *widenings, {"by_readers": True})]
-
-    def _best(
-        self, first: Settings, changes: Sequence[Change], run: Callable[[Settings], Outcome], measure: str
-    ) -> Settings:
-        """Return ``first`` with those of ``changes`` that raise the signal-to-noise ratio enough.
-
-        Each change is made to the best settings so far.  It is kept if its gain minus the standard error of
-        the gain (``paired_gain``) is large enough.  Every trial adds a note.
-        ``run``: measures settings.  ``measure``: the text that says in the first note how ``run`` measures.
-        """
-        best, best_outcome = first, run(first)
-        self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
-        for change, least_gain in changes:
-            settings = replace(best, **change)
-            if self._budget.spent > self._budget.runs(LARGEST_SEARCH):
-                self.notes.append(f"{settings}: not tried, the budget is spent")
-                continue
-            outcome = run(settings)
-            needed = least_gain + FEW_SAMPLES_DB / len(outcome)
-            is_better = paired_gain(best_outcome, outcome) > needed
-            verdict = "better" if is_better else "rejected"
-            self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict}")
-            if is_better:
-                best, best_outcome = settings, outcome
-        return best
-
-    def _corrected(self, settings: Settings) -> Outcome:
-        """Return the outcome of ``settings`` with corrected biases.
-
-        Ranges and outcome are both from the samples of the trials.
-        """
-        model = self.trials.equalized(settings.strength)
-        plan = self.plan_of(model, estimated_ranges(model, self.trial_samples, settings.estimator))
-        sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
-        self._budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trial_samples))
-        return sweep.run()
-
-    def _held_back(self, settings: Settings) -> Outcome:
-        """Return the outcome of ``settings`` on all quarters of the samples.
-
-        Each quarter is run with the ranges of the other three.
-        """
-        model = self.trials.equalized(settings.strength)
-        if not self.trials.has_numbers(settings.strength):
-            self._budget.spend(COLLECTING_NUMBERS_RUNS * len(self.samples))
-        runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
-        self._budget.spend(runs * len(self.trial_samples))
-        outcome: Outcome = []
-        for quarter in range(QUARTERS):
-            plan = self.plan_of(model, self.trials.ranges(settings, quarter))
-            samples = self.trial_samples[quarter::QUARTERS]
-            outcome += Sweep(model, plan, samples, 0, {}, self._reference[quarter::QUARTERS]).run()
-        return outcome
 
     # -- the result -----------------------------------------------------------------------------
 

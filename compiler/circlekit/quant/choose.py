@@ -19,8 +19,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given_forms import covered_range, finer_form, fits_weights, given_form
-from circlekit.quant.kernel_forms import KernelForms
+from circlekit.quant.forms.given_forms import covered_range, finer_form, fits_weights, given_form
+from circlekit.quant.forms.kernel_forms import KernelForms
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.planned_op import planned_op, target_refusal
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme

@@ -17,11 +17,11 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.quant.calibration.ranges import Range
+from circlekit.quant.forms.tensor_forms import covering
 from circlekit.quant.plan import OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_sweep import fake_quantized
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns
-from circlekit.quant.tensor_forms import covering
 
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 """Each end of a range is tried with these factors."""

@@ -20,7 +20,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given_forms import (
+from circlekit.quant.forms.given_forms import (
     add_ranges,
     fits_activations,
     given_form,

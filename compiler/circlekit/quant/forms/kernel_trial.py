@@ -14,7 +14,7 @@ from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.quant.apply import real_data, stored_data
-from circlekit.quant.given_forms import covered_range
+from circlekit.quant.forms.given_forms import covered_range
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import planned_op
 

@@ -20,8 +20,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.quant.calibration.calibration import inner_name
+from circlekit.quant.forms.tensor_forms import TensorForms
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.tensor_forms import TensorForms
 from circlekit.quant.weights import (
     bias_form,
     fit_bias,

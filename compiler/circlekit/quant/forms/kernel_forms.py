@@ -18,20 +18,20 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.ops.quantization import followed_operand
-from circlekit.quant.given_forms import (
+from circlekit.quant.forms.given_forms import (
     covered_range,
     finer_activation,
     fits_activations,
     given_form,
     wanted_step,
 )
-from circlekit.quant.inner_forms import InnerForms
-from circlekit.quant.kernel_trial import kernel_errors
+from circlekit.quant.forms.inner_forms import InnerForms
+from circlekit.quant.forms.kernel_trial import kernel_errors
+from circlekit.quant.forms.tensor_forms import INFINITE_FACTOR, covering
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
-from circlekit.quant.tensor_forms import INFINITE_FACTOR, covering
 from circlekit.quant.weights import indices_of, is_weight
 
 WIDE = "int16x8"

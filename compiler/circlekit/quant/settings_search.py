@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search the best equalization and ranges for the quantization of one model, by trials.
+
+Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures the error of
+its outputs.  A setting is kept if it lowers the error.  The search has two steps:
+
+1. Equalize the float model with several strengths.
+2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
+   the other quarter, whose numbers may be outside of the ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from circlekit.ir.value import Array
+from circlekit.quant.search_budget import (
+    COLLECTING_NUMBERS_RUNS,
+    COLLECTING_RUNS,
+    COMPARING_RUNS,
+    CORRECTING_RUNS,
+    READER_RUNS,
+    SearchBudget,
+)
+from circlekit.quant.techniques.layer_rounding import correct_bias
+from circlekit.quant.techniques.layer_sweep import Sweep
+from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
+from circlekit.quant.trials import PER_TENSOR, QUARTERS, Settings, Trials, estimated_ranges
+
+LEAST_GAIN_DB = 0.05
+"""A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
+
+FEW_SAMPLES_DB = 3.0
+"""FEW_SAMPLES_DB / n is added to the gain in dB that a setting must reach on n samples to be kept.
+
+Few samples may be alike by chance; the standard error of the gain is then estimated too small.
+"""
+
+EQUALIZED_BITS = 8
+"""Equalization is tried only for activations of 8 bits; with 16 bits, small channels are exact enough."""
+
+STRENGTHS = (1.0, 0.5, 0.75)
+"""Strengths of the equalization to try."""
+
+LARGEST_SEARCH = 0.7
+"""No trial begins once this part of the budget is spent: the rest is for choosing how weights are rounded."""
+
+WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
+"""By the number of bits of the activations, the factors that are tried for widening all ranges."""
+
+SAFE_WIDENING = 2.0
+"""The default factor by which ranges are widened for activations of 16 bits.
+
+Wider ranges clip fewer of the numbers that calibration did not see.  The factor 2 costs one of 16 bits, which
+matters little: most of the noise comes from the rounding of int8 weights.
+"""
+
+LEAST_GAIN_OF_WIDENING_DB = 1.0
+"""The gain in dB that a factor other than SAFE_WIDENING must reach to be kept.
+
+This gain is large because the few samples of a trial rarely have numbers outside of the ranges.
+"""
+
+Change = tuple[Mapping[str, Any], float]
+"""Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
+
+
+@dataclass
+class SettingsSearch:
+    """Searches the best ``Settings`` for a float model; call ``run`` once.
+
+    ``trials``: makes the models and ranges.  ``budget``: ends the search.
+    ``reference``: the outputs of the float model for each sample.
+    ``without``: values of ``auto.TECHNIQUES``, which are not tried.
+    ``notes``: filled with sentences on what was tried.
+    """
+
+    trials: Trials
+    budget: SearchBudget
+    reference: Sequence[Sequence[Array]]
+    without: Collection[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Settings:
+        """Return the best settings that are found by changing one setting at a time."""
+        best, activations = Settings(estimator=self.trials.estimator), self.trials.activations
+        changes: list[Change]
+        if len(self.trials.tried) < 2:
+            self.notes.append("only one sample: nothing can be held back, plain rules are kept")
+            return best
+        if activations is None:
+            return best
+        if activations.bits == EQUALIZED_BITS and "equalization" not in self.without:
+            if self.trials.equalized(1.0) is self.trials.model:
+                self.notes.append("equalization: no layer can be equalized")
+            else:
+                changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
+                best = self._best(best, changes, self._corrected, "with corrected biases")
+        is_wide = activations.bits > EQUALIZED_BITS
+        best = replace(best, widening=SAFE_WIDENING) if is_wide else best
+        if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
+            if not is_wide:
+                best = replace(best, margin=True)  # the samples held back rarely show that a margin helps
+            changes = _changes_of_ranges(activations.bits)
+            best = self._best(best, changes, self._held_back, "on samples held back")
+        return best
+
+    def _best(
+        self, first: Settings, changes: Sequence[Change], run: Callable[[Settings], Outcome], measure: str
+    ) -> Settings:
+        """Return ``first`` with those of ``changes`` that raise the signal-to-noise ratio enough.
+
+        Each change is made to the best settings so far.  It is kept if its gain minus the standard error of
+        the gain (``paired_gain``) is large enough.  Every trial adds a note.
+        ``run``: measures settings.  ``measure``: the text that says in the first note how ``run`` measures.
+        """
+        best, best_outcome = first, run(first)
+        self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
+        for change, least_gain in changes:
+            settings = replace(best, **change)
+            if self.budget.spent > self.budget.runs(LARGEST_SEARCH):
+                self.notes.append(f"{settings}: not tried, the budget is spent")
+                continue
+            outcome = run(settings)
+            needed = least_gain + FEW_SAMPLES_DB / len(outcome)
+            is_better = paired_gain(best_outcome, outcome) > needed
+            verdict = "better" if is_better else "rejected"
+            self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict}")
+            if is_better:
+                best, best_outcome = settings, outcome
+        return best
+
+    def _corrected(self, settings: Settings) -> Outcome:
+        """Return the outcome of ``settings`` with corrected biases.
+
+        Ranges and outcome are both from the samples of the trials.
+        """
+        model = self.trials.equalized(settings.strength)
+        plan = self.trials.plan_of(model, estimated_ranges(model, self.trials.tried, settings.estimator))
+        sweep = Sweep(model, plan, self.trials.tried, 0, {"bias correction": correct_bias})
+        self.budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried))
+        return sweep.run()
+
+    def _held_back(self, settings: Settings) -> Outcome:
+        """Return the outcome of ``settings`` on all quarters of the samples.
+
+        Each quarter is run with the ranges of the other three.
+        """
+        model = self.trials.equalized(settings.strength)
+        if not self.trials.has_numbers(settings.strength):
+            self.budget.spend(COLLECTING_NUMBERS_RUNS * len(self.trials.samples))
+        runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
+        self.budget.spend(runs * len(self.trials.tried))
+        outcome: Outcome = []
+        for quarter in range(QUARTERS):
+            plan = self.trials.plan_of(model, self.trials.ranges(settings, quarter))
+            samples = self.trials.tried[quarter::QUARTERS]
+            outcome += Sweep(model, plan, samples, 0, {}, self.reference[quarter::QUARTERS]).run()
+        return outcome
+
+
+def _changes_of_ranges(bits: int) -> list[Change]:
+    """Return the changes of range settings to try, in order; ``bits``: those of the activations."""
+    widenings = [{"widening": factor} for factor in WIDENINGS[bits]]
+    if bits > EQUALIZED_BITS:
+        return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
+    first: list[Mapping[str, Any]] = [{"estimator": PER_TENSOR}, {"margin": False}]
+    return [(change, LEAST_GAIN_DB) for change in (*first, *widenings, {"by_readers": True})]
