@@ -12,7 +12,7 @@ import circlekit
 from circlekit.index_maps.chains import origins, present_cost
 from circlekit.index_maps.index_map import Factor, IndexMap
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost
+from circlekit.index_maps.steps import RUN_BYTES, MovementCost
 from circlekit.index_maps.unknown_dim import (
     UNKNOWN_DIM,
     dims_of,
@@ -119,6 +119,13 @@ def test_maps_that_hold_for_all() -> None:
 def test_costs_are_those_of_one() -> None:
     graph = circlekit.parse("graph main(%x: f32[?,3,4]) -> %y { %y = Transpose(%x, [1, 0, 2]) }").main
     assert present_cost(graph.ops[0]) == MovementCost(48, 1)
+
+
+@pytest.mark.parametrize("axis", [0, -1, 2])
+def test_a_join_of_unknown_rank_copies_each_operand_at_once(axis: int) -> None:
+    join = f"%y = Concatenation(%a, %b) {{axis: {axis}}} : f32[*]"
+    graph = circlekit.parse(f"graph main(%a: f32[*], %b: f32[*]) -> %y {{ {join} }}").main
+    assert present_cost(graph.ops[0]) == MovementCost(4 + 2 * RUN_BYTES, 1)
 
 
 def test_a_factor_of_unknown_and_known_dimensions_is_divided() -> None:

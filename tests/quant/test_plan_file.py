@@ -163,6 +163,16 @@ def test_blocks_of_a_plan_divide_the_rows(change: Document, message: str) -> Non
         circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
 
 
+def test_an_empty_constant_has_no_blocks() -> None:
+    text = BLOCKS.replace("const f32[64,64]", "const f32[0,64]")
+    document: Document = json.loads(
+        circlekit.quantize(circlekit.parse(BLOCKS), "weight_int4_block32").plan.to_json()
+    )
+    document["graphs"][0]["operators"]["y"]["operands"]["1"].update(scale=[])
+    with pytest.raises(ModelError, match=r"expected rows of whole blocks of 32, got \[0,64\]"):
+        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
+
+
 def test_plans_of_other_models_schemes_and_files_are_refused(tmp_path: Path) -> None:
     document = edited(lambda graph: None)
     other = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Relu(%x) }")

@@ -80,6 +80,16 @@ def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["i8", "i16"]
 
 
+def test_a_seed_chooses_the_random_samples(files: Path) -> None:
+    def ends(*words: str) -> tuple[object, ...]:
+        """The range of the input that the plan covers."""
+        assert run(files, "--random", "2", *words, "--save-plan", str(files / "plan.json")) == 0
+        return Plan.from_json((files / "plan.json").read_text()).main.tensors["x"].key
+
+    assert ends("--seed", "0") == ends() == ends()
+    assert ends("--seed", "5") == ends("--seed", "5") != ends()
+
+
 def test_faults_end_with_a_sentence_and_without_a_file(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,4 +98,6 @@ def test_faults_end_with_a_sentence_and_without_a_file(
     assert run(files, "--random", "1", "--float", "re:(") == 1
     assert "not a regular expression" in capsys.readouterr().err
     assert run(files, "--random", "1", "--inputs", "x.npz") == 2
+    assert run(files, "--inputs", "x.npz", "--seed", "1") == 2
+    assert "--seed needs --random" in capsys.readouterr().err
     assert not (files / "out.tflite").exists()

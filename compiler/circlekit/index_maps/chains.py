@@ -104,10 +104,14 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 
 
 def present_cost(op: Op) -> MovementCost:
-    """Return the cost of ``op``, an operator that moves data.  A reshape copies no bytes."""
+    """Return the cost of ``op``, an operator that moves data.  A reshape copies no bytes.
+
+    A join of unknown rank counts as one along the first axis.
+    """
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(known_count(dims_of(value)) * value.dtype.bits for value in op.results)
     runs = 0
     if isinstance(op, Concatenation | Pack):
-        runs = run_cost([dims_of(value) for value in op.values], op.axis % len(dims_of(op.output)))
+        axis = op.axis % max(len(dims_of(op.output)), 1)
+        runs = run_cost([dims_of(value) for value in op.values], axis)
     return MovementCost((bits + 7) // 8 + runs, 1)

@@ -258,7 +258,7 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
         return
     shape = value.static_shape if value.is_const else ()
     count = len(form.scale)
-    if form.block and (not shape or form.block < 1 or shape[-1] % form.block):
+    if form.block and (not shape or 0 in shape or form.block < 1 or shape[-1] % form.block):
         raise ModelError(
             f"{where}: expected rows of whole blocks of {form.block}, got {format_shape(value.shape)}"
         )

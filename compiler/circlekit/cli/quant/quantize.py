@@ -14,6 +14,7 @@ from circlekit.api.quantizing import INTERFACES
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
+    count,
     finite_number,
     output_of,
     output_path,
@@ -53,6 +54,7 @@ def _declare(parser: Parser) -> None:
         "--plan", metavar="FILE", help="or the file of --save-plan, also edited; it decides everything"
     )
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
+    parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
     parser.add_switch("--no-auto", help="do not try techniques on samples, follow plain rules")
     parser.add_argument(
         "--seconds",
@@ -116,6 +118,8 @@ def _run(arguments: argparse.Namespace) -> int:
     sources = [arguments.inputs, arguments.calibration, arguments.random, arguments.plan]
     if sum(source is not None for source in sources) > 1:
         arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
+    if arguments.seed is not None and arguments.random is None:
+        arguments.refuse("--seed needs --random N")
     operators = _schemes(arguments)
     for path in filter(None, (output, arguments.save_plan)):
         check_target(path)
@@ -168,7 +172,7 @@ def _samples(model: Model, arguments: argparse.Namespace) -> Iterable[Any] | Non
     if arguments.inputs is not None:
         return open_samples(arguments.inputs, model)
     if arguments.random is not None:
-        return RandomSamples(model, arguments.random, 0)
+        return RandomSamples(model, arguments.random, arguments.seed or 0)
     return None
 
 
