@@ -14,6 +14,7 @@ from circlekit.ir.clone import clone
 from circlekit.quant.mixed.mixed_precision import measured_sqnr, raise_patterns
 from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raised_outputs import last_operators
+from circlekit.quant.mixed.raised_weights import RAISED_SHARE, raise_weights
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import measure
 from circlekit.quant.plan import Plan
@@ -257,3 +258,46 @@ def test_operators_with_weights_or_other_readers_are_not_last() -> None:
         "  %a = Tanh(%y) : f32[2,8]\n  %r = Relu(%a) : f32[2,8]\n}"
     )
     assert [op.code for op in last_operators(model.main)] == ["SOFTMAX", "RESHAPE", "TANH", "RELU"]
+
+
+def bottle(inputs: int) -> circlekit.Model:
+    """Layers ``inputs`` to 32, to 1024, to 32 channels."""
+    return circlekit.parse(f"""
+graph main(%x: f32[4,{inputs}]) -> %z {{
+  %u = const f32[32,{inputs}] gaussian(0, 1)
+  %v = const f32[1024,32] gaussian(0, 1)
+  %w = const f32[32,1024] gaussian(0, 1)
+  %a = FullyConnected(%x, %u)
+  %b = FullyConnected(%a, %v)
+  %z = FullyConnected(%b, %w)
+}}""")
+
+
+def test_the_layer_with_few_weights_stays_int8_in_place_of_int4() -> None:
+    """The first layer has 256 of 65,792 weights, but much of the noise."""
+    errors = []
+    for without in ([], ["raising"]):
+        model = bottle(8)
+        expected = [circlekit.run(model, sample)[0] for sample in SAMPLES]
+        report = circlekit.quantize(model, "weight_int4", samples=SAMPLES, without=without)
+        actual = [circlekit.run(model, sample)[0] for sample in SAMPLES]
+        errors.append(sum(float(np.square(a - b).sum()) for a, b in zip(actual, expected, strict=True)))
+        raised = {} if without else {"weight_int8": 1}
+        assert report.schemes == {"weight_int4": 3 - len(raised), **raised}
+        assert any("1 of 3 operators are int8" in note for note in report.notes) == bool(raised)
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize(("inputs", "count"), [(8, 1), (32, 0)])
+def test_int8_weights_stay_within_their_share(inputs: int, count: int) -> None:
+    """32 x 32 of the weights are 1.54 %, a little too many; without samples nothing is measured."""
+    model = bottle(inputs)
+    samples = [[RNG.normal(size=(4, inputs)).astype(np.float32)]]
+
+    def make_plan(operators: Any) -> Plan:
+        return plan_model(model, "weight_int4", [], operators=operators)
+
+    assert len(raise_weights(model, make_plan, samples).schemes) == count
+    assert raise_weights(model, make_plan, []).schemes == {}
+    total = sum(value.numel for op in model.main for value in op.inputs if value and value.is_const)
+    assert (32 * inputs <= RAISED_SHARE * total) == bool(count)

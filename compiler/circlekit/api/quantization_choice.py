@@ -19,6 +19,7 @@ from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import remove_idle_bounds
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_patterns
 from circlekit.quant.mixed.raised_outputs import raise_outputs
+from circlekit.quant.mixed.raised_weights import raise_weights
 from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
@@ -87,7 +88,8 @@ class QuantizationChoice:
 
         raised = Raised()
         if is_auto and self.find is None:
-            raised = raise_patterns(model, make_plan, samples)
+            raises = raise_weights if _has_int4_weights(find_scheme(self.scheme)) else raise_patterns
+            raised = raises(model, make_plan, samples)
         if is_auto and find_scheme(self.scheme) is SCHEMES["int8"] and self.interface[1] is None:
             raised = raise_outputs(model, make_plan, samples, raised)
         if self.find is not None:
@@ -112,7 +114,8 @@ class QuantizationChoice:
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
         is_auto = bool(seconds) and samples is not None and is_open
-        may_raise = scheme.arithmetic is Arithmetic.INTEGERS and "raising" not in self.without
+        is_raisable = scheme.arithmetic is Arithmetic.INTEGERS or _has_int4_weights(scheme)
+        may_raise = is_raisable and "raising" not in self.without
         raises_more = is_auto and may_raise and not self.operators
         if self.find is not None or raises_more:
             self.mix(model, samples or [], calibration, raises_more)
@@ -143,3 +146,8 @@ class QuantizationChoice:
         if has_grids:
             remove_idle_bounds(model)
         return plan
+
+
+def _has_int4_weights(scheme: Scheme | None) -> bool:
+    """Return whether ``scheme`` stores int4 weights from which a DEQUANTIZE makes floats."""
+    return scheme is not None and scheme.weights is DType.INT4 and scheme.arithmetic is Arithmetic.FLOATS

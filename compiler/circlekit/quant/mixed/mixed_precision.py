@@ -95,9 +95,7 @@ def raise_operators(
     first = first or Raised()
     plan = make_plan(first.schemes)
     pool = [op for op in model.main if is_quantized(op, plan)]
-    work = 2 * len(pool) * sum(work_of(op) for op in model.main)
-    count = min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)
-    sensitivity = measure(model, plan, samples[:count])
+    sensitivity = measured_sensitivity(model, plan, samples)
     clusters = find_patterns(model.main)
     keeps_constants = raise_to != "float"
     result, goal = Raised(), target_sqnr
@@ -171,6 +169,13 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
         for metrics, reference, result in pairs:
             metrics.add(reference, result)
     return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
+
+
+def measured_sensitivity(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
+    """Measure the noise of all that ``plan`` rounds on at most MEASURED_SAMPLES of ``samples``."""
+    count = sum(is_quantized(op, plan) for op in model.main)
+    work = 2 * count * sum(work_of(op) for op in model.main)
+    return measure(model, plan, samples[: min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)])
 
 
 def is_quantized(op: Op, plan: Plan) -> bool:

@@ -144,8 +144,9 @@ def _noise(
         outputs = runner.outputs(changes)
     except CirclekitError:
         return 0.0
-    errors = [_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True)]
-    shares = [float(np.vdot(e, e)) / p for e, p in zip(errors, power, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):  # shares that are not finite do not count
+        errors = [_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True)]
+        shares = [float(np.vdot(e, e)) / p for e, p in zip(errors, power, strict=True)]
     return max((share for share in shares if np.isfinite(share)), default=0.0)
 
 
