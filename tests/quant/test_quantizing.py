@@ -123,6 +123,29 @@ def test_tables_are_stored_as_integers() -> None:
         assert sqnr(expected, circlekit.run(model, given[0])[0]) > 35
 
 
+@pytest.mark.parametrize(("scheme", "dtype"), [("int8", "i8"), ("int16x8", "i16"), ("uint8", "f32")])
+def test_a_table_with_keys_is_quantized_around_zero(scheme: str, dtype: str) -> None:
+    """For a key that is missing, the kernel writes zeros: with uint8 they would stand for another number."""
+    model = circlekit.parse("""
+    graph main(%i: i32[3]) -> %y, %h {
+      %k = const i32[5] [1, 3, 5, 7, 9]
+      %t = const f32[5,64] gaussian(1, 1)
+      %y, %h = HashtableLookup(%i, %k, %t)
+    }
+    """)
+    given = [np.array([9, 4, 1], np.int32)]
+    expected = circlekit.run(model, given)
+    circlekit.quantize(model, scheme, [given], auto=False)
+    assert model.main.ops[0].inputs[2] is not None
+    assert model.main.ops[0].inputs[2].dtype.short == dtype
+    got = circlekit.run(model, given)
+    np.testing.assert_allclose(got[0], expected[0], atol=0.02)
+    assert not got[0][1].any()
+    if is_available():
+        theirs = run_litert(tflite_of(model), given)
+        assert all(map(np.array_equal, got, theirs))
+
+
 def test_what_only_the_float_delegate_takes_stays_float() -> None:
     """In LiteRT, all of the model is one partition of XNNPACK then."""
     parts = {}

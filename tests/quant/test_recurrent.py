@@ -13,12 +13,13 @@ import circlekit
 from circlekit import Interpreter, Model
 from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.io.write.save import to_bytes
+from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32, i8, i16, i32
-from circlekit.ir.enums import Activation
+from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
-from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.rnn import Rnn, Svdf
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.plan import OperatorPlan
@@ -193,6 +194,38 @@ def test_what_integers_cannot_do_gets_int8_weights(model: Model, reason: str) ->
     assert op.inputs[0] is not None
     assert op.inputs[0].dtype is f32
     assert {v.dtype for v in op.inputs if v is not None} == {f32, i8}
+
+
+def basic_lstm() -> Model:
+    make = Maker(6)
+    before, cells = state(f32, (2, 4)), state(f32, (2, 4))
+    x, weights, bias = Value("x", f32, (2, 3)), make.matrix(16, 7), make.vector(16)
+    basic = LSTMKernelType.BASIC
+    op = Lstm(x, before, weights, bias, cells, kernel_type=basic, act=Activation.TANH)
+    return Model([graph_of(op)])
+
+
+def bidirectional_lstm() -> Model:
+    forwards, backwards = (operands(Maker(seed), frozenset(), 5, 8, 1) for seed in (1, 2))
+    rest = [*forwards[:17], *backwards[:17], *forwards[17:19], *backwards[17:19], *[None] * 9]
+    op = BidirectionalSequenceLstm(Value("x", f32, (6, 1, 5)), *rest, act=Activation.TANH)
+    return Model([graph_of(op)])
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (basic_lstm(), "a basic LSTM has no int8 kernel"),
+        (bidirectional_lstm(), "LiteRT has no integer kernel"),
+    ],
+    ids=["basic", "bidirectional"],
+)
+def test_the_report_says_why_an_lstm_stays_float(model: Model, reason: str, scheme: str) -> None:
+    model = clone(model)
+    report = circlekit.quantize(model, scheme, samples=records(model, 2, 1), auto=False)
+    (op,) = report.floats
+    assert reason in op.reason
 
 
 def test_a_state_that_a_float_operator_shares_stays_float() -> None:

@@ -265,6 +265,7 @@ class Declaration:
         """Return why the integer kernel of a runtime computes another function; None if it computes this one.
 
         Operands and results already have the dtypes and scales of integers; constants still are floats.
+        For a float operator, return only what no scales can mend.
         """
         return None
 

@@ -113,6 +113,8 @@ class GraphChooser(KernelForms):
         cannot be quantized.
         """
         scheme, reason = self.scheme_of(op), str(error)
+        if scheme.arithmetic is Arithmetic.INTEGERS:
+            reason = op.integer_fault() or reason
         has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
         if has_fallback and stored_constants(op, SCHEMES[str(scheme.fallback)]):
             self.schemes[op] = SCHEMES[str(scheme.fallback)]

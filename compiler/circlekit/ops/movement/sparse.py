@@ -120,6 +120,9 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     each element that was found.
     """
 
+    # for an element that is not in ``key``, the kernel writes zeros without regard to a zero point
+    quantization_rule = QuantizationRule(results_follow="value", symmetric=("value",))
+
     lookup = operand(i32)
     key = operand(i32)
     value = operand(*ANY)

@@ -165,7 +165,8 @@ class KernelForms(InnerForms):
                 and self.reads_float(op, index)
                 and any(self.read_form(op, index).zero_point)
             ):
-                form = self.own_form(value, replace(self.scheme_of(op), asymmetric=False))
+                choose = self.constant_form if value.is_const else self.own_form
+                form = choose(value, replace(self.scheme_of(op), asymmetric=False))
                 self.operand_forms[op][index] = form.because(
                     f"{form.reason}; {op.code} ignores the zero point"
                 )
