@@ -14,7 +14,7 @@ import circlekit
 from circlekit.api.structure import load_parts, partition_file
 from circlekit.cli.structure.partition import circle_part_driver, circle_partitioner, partition_command
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.errors import CirclekitError, FormatError, UnsupportedError
+from circlekit.errors import CirclekitError, FormatError, ModelError, UnsupportedError
 from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
@@ -189,7 +189,14 @@ def test_files_of_the_partitioner_and_the_driver(
         "file": "net.circle", "inputs": ["x", "unread"], "outputs": ["y", "x", "w"],
     }  # fmt: skip
     assert document["parts"][1] == {"file": names[1], "inputs": ["b"], "outputs": ["c"]}
-    assert load_parts("net.conn.ini").connection == load_parts("net.conn.json").connection
+    divided = load_parts("net.conn.ini")
+    assert divided.connection == load_parts("net.conn.json").connection
+    arrays = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "unread": np.zeros(1, np.float32)}
+    for inputs in (list(arrays.values()), arrays, {**arrays, "other": np.zeros(1, np.float32)}):
+        assert divided.run(inputs)[0].tolist() == [[0, 3, 10], [0, 6, 16]]
+    for fewer in ([arrays["x"]], {"x": arrays["x"]}):
+        with pytest.raises(ModelError, match=r"net\.circle: expected 2 inputs, got 1"):
+            divided.run(fewer)
     np.arange(6, dtype=np.float32).tofile("in0")
     np.zeros(1, np.float32).tofile("in1")
     assert circle_part_driver(["net.conn.ini", "2", "in", "out", "--compare"]) == 0

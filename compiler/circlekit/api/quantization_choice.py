@@ -23,7 +23,7 @@ from circlekit.quant.mixed.raised_weights import raise_weights
 from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
-from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
+from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.quant.techniques.replay import Record
 from circlekit.targets.target import Target
@@ -41,7 +41,7 @@ class QuantizationChoice:
     ``replay``.
     """
 
-    scheme: str
+    scheme: Scheme
     estimator: str
     operators: dict[str, str]
     only: Iterable[str] | None
@@ -60,7 +60,7 @@ class QuantizationChoice:
         """
         operators = {**(raised or {}), **self.operators}
         return plan_model(
-            model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
+            model, self.scheme.name, ranges, operators, self.only, self.runtime, *self.interface, self.given
         )
 
     def collected(self, model: Model, samples: Sequence[Sequence[Array]]) -> Calibration:
@@ -88,9 +88,9 @@ class QuantizationChoice:
 
         raised = Raised()
         if is_auto and self.find is None:
-            raises = raise_weights if _has_int4_weights(find_scheme(self.scheme)) else raise_patterns
+            raises = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
             raised = raises(model, make_plan, samples)
-        if is_auto and find_scheme(self.scheme) is SCHEMES["int8"] and self.interface[1] is None:
+        if is_auto and self.scheme is SCHEMES["int8"] and self.interface[1] is None:
             raised = raise_outputs(model, make_plan, samples, raised)
         if self.find is not None:
             raised = self.find(model, make_plan, samples, raised)
@@ -100,7 +100,6 @@ class QuantizationChoice:
     def quantize(
         self,
         model: Model,
-        scheme: Scheme,
         samples: Sequence[Sequence[Array]] | None,
         calibration: Calibration | None,
         seconds: float,
@@ -109,19 +108,19 @@ class QuantizationChoice:
 
         ``seconds``: about how long techniques are tried; 0: plain rules decide.
         """
-        has_grids = any(self.given)
+        scheme, has_grids = self.scheme, any(self.given)
         is_open = (
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
-        is_auto = bool(seconds) and samples is not None and is_open
+        searched = samples if seconds and is_open else None
         is_raisable = scheme.arithmetic is Arithmetic.INTEGERS or _has_int4_weights(scheme)
         may_raise = is_raisable and "raising" not in self.without
-        raises_more = is_auto and may_raise and not self.operators
+        raises_more = searched is not None and may_raise and not self.operators
         if self.find is not None or raises_more:
             self.mix(model, samples or [], calibration, raises_more)
-        if is_auto and samples is not None:
+        if searched is not None:
             search = Auto(
-                model, samples, self.plan, scheme.activations, self.estimator, seconds, self.without
+                model, searched, self.plan, scheme.activations, self.estimator, seconds, self.without
             )
             plan = search.run()
             self.notes += search.notes
@@ -132,12 +131,12 @@ class QuantizationChoice:
             calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
             hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
-            raise ModelError(f"{self.scheme} needs the ranges of activations: {hint}")
+            raise ModelError(f"{scheme.name} needs the ranges of activations: {hint}")
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
         if scheme.follows_one:
-            schemes = schemes_of(model, self.scheme, self.operators, self.only)
+            schemes = schemes_of(model, scheme.name, self.operators, self.only)
             plan = quantize_as_one(model, scheme, ranges, schemes, *self.interface)
             self.notes += kernel_notes(model)
             return plan
@@ -148,6 +147,6 @@ class QuantizationChoice:
         return plan
 
 
-def _has_int4_weights(scheme: Scheme | None) -> bool:
+def _has_int4_weights(scheme: Scheme) -> bool:
     """Return whether ``scheme`` stores int4 weights from which a DEQUANTIZE makes floats."""
-    return scheme is not None and scheme.weights is DType.INT4 and scheme.arithmetic is Arithmetic.FLOATS
+    return scheme.weights is DType.INT4 and scheme.arithmetic is Arithmetic.FLOATS

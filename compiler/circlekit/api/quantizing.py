@@ -16,7 +16,6 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
@@ -147,7 +146,7 @@ def quantize(
     steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
-        scheme,
+        chosen,
         estimator,
         dict(operators or {}),
         only,
@@ -161,7 +160,7 @@ def quantize(
         _require_samples_to_mix(chosen, taken)
         limit = None if budget is None else Budget.parse(budget)
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
-    result = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
+    result = choice.quantize(model, taken, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
@@ -251,5 +250,4 @@ def _summary(model: Model) -> Summary:
 
 def expand_weights(model: Model) -> None:
     """Convert the float16 weights of ``model`` to float32, in place; ONE's quantizer needs float32."""
-    if any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
-        optimize(model, ONE_PREPARATION, target="none")
+    optimize(model, ONE_PREPARATION, target="none")

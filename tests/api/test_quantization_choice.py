@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which arguments of ``quantize`` start a search, raise operators, and run samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api import quantization_choice, quantizing
+from circlekit.errors import ModelError
+from circlekit.quant.auto import Auto
+from circlekit.quant.mixed.mixed_precision import Raised
+from circlekit.quant.plan import Plan
+
+NET = """
+graph main(%x: f32[1,8]) -> %y {
+  %w = const f32[8,8] gaussian(0, 0.3)
+  %b = const f32[8] gaussian(0, 0.3)
+  %f = FullyConnected(%x, %w, %b)
+  %y = Logistic(%f)
+}
+"""
+ROUNDED = NET.replace(
+    "FullyConnected(%x,", "FullyConnected(%q,"
+).replace("  %f", "  %q = FakeQuant(%x) {min: -2.0, max: 2.0, num_bits: 8}\n  %f")  # fmt: skip
+SAMPLES = [[np.random.default_rng(seed).normal(size=(1, 8)).astype(np.float32)] for seed in range(4)]
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps of the choice that ran, in order; each does nothing but return a plain result."""
+    ran: list[str] = []
+
+    def raising(name: str, scheme: str = "") -> Callable[..., Raised]:
+        """Return a step that raises %f to ``scheme``."""
+
+        def step(*_: object, **__: object) -> Raised:
+            ran.append(name)
+            return Raised({"f": scheme} if scheme else {}, notes=[name])
+
+        return step
+
+    def search(self: Auto) -> Plan:
+        ran.append("search")
+        return self.plan_of(self.model, self._plain_ranges())
+
+    def collect(*arguments: Any, histograms: bool) -> circlekit.Calibration:
+        ran.append("histograms" if histograms else "ranges")
+        return circlekit.calibrate(*arguments, histograms=histograms)
+
+    monkeypatch.setattr(quantization_choice, "raise_patterns", raising("patterns"))
+    monkeypatch.setattr(quantization_choice, "raise_weights", raising("weights"))
+    monkeypatch.setattr(quantization_choice, "raise_outputs", raising("outputs"))
+    monkeypatch.setattr(quantizing, "raise_operators", raising("operators", "int16x8"))
+    monkeypatch.setattr(quantization_choice, "collect", collect)
+    monkeypatch.setattr(Auto, "run", search)
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "ranges patterns outputs search"),
+        ({"estimator": "mse"}, "histograms patterns outputs search"),
+        ({"inputs": "integer"}, "ranges patterns outputs search"),
+        ({"outputs": "integer"}, "ranges patterns search"),
+        ({"scheme": "int8_per_tensor"}, "ranges patterns search"),
+        ({"scheme": "int16x8"}, "ranges patterns search"),
+        ({"scheme": "weight_int4"}, "ranges weights search"),
+        ({"scheme": "weight_int8"}, "search"),
+        ({"scheme": "weight_int4_block32"}, "search"),
+        ({"scheme": "dynamic_int8"}, "search"),
+        ({"scheme": "float16"}, "ranges"),
+        ({"scheme": "one_uint8"}, "ranges"),
+        ({"operators": {"f": "float"}}, "search"),
+        ({"without": ["raising"]}, "search"),
+        ({"without": ["rotation"]}, "ranges patterns outputs search"),
+        ({"auto": False}, "ranges"),
+        ({"seconds": 0.0}, "ranges"),
+        ({"auto": False, "estimator": "mse"}, "histograms"),
+        ({"target_sqnr": 30.0}, "ranges outputs operators search"),
+        ({"budget": "20%", "outputs": "integer"}, "ranges operators search"),
+        ({"target_sqnr": 30.0, "auto": False}, "ranges operators ranges"),
+    ],
+    ids=str,
+)
+def test_the_steps_with_samples(steps: list[str], arguments: dict[str, Any], expected: str) -> None:
+    circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, **arguments)
+    assert " ".join(steps) == expected
+
+
+@pytest.mark.parametrize("text", [NET, ROUNDED])
+@pytest.mark.parametrize("has_samples", [False, True])
+def test_a_calibration_replaces_the_runs(steps: list[str], text: str, has_samples: bool) -> None:
+    model = circlekit.parse(text)
+    calibration = circlekit.calibrate(model, SAMPLES)
+    arguments: dict[str, Any] = {"samples": SAMPLES if has_samples else None, "calibration": calibration}
+    circlekit.quantize(model, **arguments)
+    assert steps == []
+    if has_samples:
+        circlekit.quantize(circlekit.parse(text), target_sqnr=30.0, **arguments)
+        assert steps == ["operators"]
+
+
+def test_grids_replace_the_runs(steps: list[str]) -> None:
+    circlekit.quantize(circlekit.parse(ROUNDED))
+    assert steps == []
+    circlekit.quantize(circlekit.parse(ROUNDED), samples=SAMPLES)
+    assert steps == ["ranges"]
+
+
+@pytest.mark.parametrize("scheme", ["int8", "one_uint8"])
+def test_integer_activations_need_ranges(scheme: str) -> None:
+    with pytest.raises(ModelError, match=f"^{scheme} needs the ranges of activations: give samples or a"):
+        circlekit.quantize(circlekit.parse(NET), scheme)
+
+
+def test_the_users_own_choice_comes_before_a_raised_scheme(steps: list[str]) -> None:
+    for operators, scheme in (({}, "int16x8"), ({"f": "int8"}, "int8"), ({"y": "float"}, "int16x8")):
+        report = circlekit.quantize(
+            circlekit.parse(NET), samples=SAMPLES, operators=operators, target_sqnr=30.0, auto=False
+        )
+        assert report.plan.main.operators["f"].scheme == scheme
+
+
+def test_the_interface_of_trials_is_float(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that is kept has the interface for which the user asked."""
+
+    def check(model: circlekit.Model, make_plan: Callable[[dict[str, str]], Plan], *_: object) -> Raised:
+        plan = make_plan({"f": "float"})
+        assert (plan.inputs, plan.outputs) == (None, None)
+        assert plan.main.operators["f"].is_float
+        return Raised()
+
+    monkeypatch.setattr(quantization_choice, "raise_patterns", check)
+    model = circlekit.parse(NET)
+    circlekit.quantize(model, "int16x8", SAMPLES, inputs="integer", outputs="integer", seconds=1e-9)
+    assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["i16", "i16"]

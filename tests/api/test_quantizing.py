@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``quantize`` refuses, what its report says, and what a plan replaces."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import circlekit
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.ir.model_equality import difference
+from circlekit.quant.plan import Plan
+from tests.api.test_quantization_choice import NET, ROUNDED, SAMPLES
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"samples": SAMPLES},
+        {"calibration": circlekit.Calibration([{}], 1)},
+        {"operators": {"f": "float"}},
+        {"only": ["f"]},
+        {"target_sqnr": 1.0},
+        {"budget": "20%"},
+    ],
+    ids=lambda argument: next(iter(argument)),
+)
+def test_a_plan_takes_no_other_argument(argument: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match="a plan decides everything: expected no other arguments"):
+        circlekit.quantize(circlekit.parse(NET), plan=Plan("int8"), **argument)
+
+
+@pytest.mark.parametrize(("scheme", "is_applied"), [("int8", True), ("one_uint8", False), ("float", False)])
+def test_plans_of_the_schemes_of_litert_are_applied(scheme: str, is_applied: bool) -> None:
+    model = circlekit.parse(NET)
+    plan = circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).plan
+    plan.scheme = scheme
+    if is_applied:
+        report = circlekit.quantize(model, plan=plan)
+        assert report.after.ops == {"QUANTIZE": 1, "FULLY_CONNECTED": 1, "LOGISTIC": 1, "DEQUANTIZE": 1}
+        assert report.before.ops == {"FULLY_CONNECTED": 1, "LOGISTIC": 1}
+        assert 0 <= report.seconds < 60
+    else:
+        with pytest.raises(UnsupportedError, match=f"a plan of the scheme {scheme} cannot be applied"):
+            circlekit.quantize(model, plan=plan)
+
+
+@pytest.mark.parametrize("text", [NET, ROUNDED])
+def test_a_plan_gives_the_model_of_its_run(text: str) -> None:
+    first, second = circlekit.parse(text), circlekit.parse(text)
+    plan = circlekit.quantize(first, samples=SAMPLES, auto=False).plan
+    circlekit.quantize(second, plan=Plan.from_json(plan.to_json()))
+    assert difference(first, second) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"seconds": -1e-9}, "expected finite numbers, got seconds=-1e-09, target_sqnr=None"),
+        ({"seconds": math.inf}, "expected finite numbers"),
+        ({"target_sqnr": math.nan}, "expected finite numbers, got seconds=60.0, target_sqnr=nan"),
+        ({"scheme": "float"}, "expected a scheme that quantizes, got float"),
+        ({"inputs": "int8"}, "inputs: expected float or integer, got 'int8'"),
+        ({"scheme": "float16", "outputs": "integer"}, "outputs: expected float for float16, whose"),
+        ({"without": ["rotation", "magic"]}, "without: expected some of rotation, .*, got 'magic'"),
+        ({"target_sqnr": 1.0, "samples": None}, "expected samples for mixed precision, got none"),
+        ({"budget": "20%", "samples": []}, "expected samples for mixed precision, got none"),
+        ({"budget": "20%", "scheme": "one_uint8"}, "expected a scheme of LiteRT with integer activations"),
+        ({"budget": "20%", "scheme": "weight_int8"}, "expected a scheme of LiteRT with integer activations"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(CirclekitError, match=sentence):
+        circlekit.quantize(circlekit.parse(NET), **{"samples": SAMPLES, **arguments})
+
+
+def test_the_report_says_what_the_user_may_not_expect() -> None:
+    """The file grows if the weights are few, and a model of integers has nothing to quantize."""
+    grows = "the file grows: sparse or tiny weights take more bytes as integers with scales"
+    assert circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).notes == [grows]
+    large = NET.replace("[8,8]", "[512,8]").replace("f32[8]", "f32[512]")
+    report = circlekit.quantize(circlekit.parse(large), "weight_int8")
+    assert report.notes == []
+    assert 0 <= report.seconds < 60
+    integers = circlekit.parse("graph main(%x: i32[4]) -> %y {\n  %y = Add(%x, [1, 2, 3, 4])\n}")
+    (note,) = circlekit.quantize(integers, "weight_int8").notes
+    assert note == "no operator of the model computes on floats: there was nothing to quantize"

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verified optimization fails if it replaces what a target runs by what the target does not run."""
+
+from __future__ import annotations
+
+import pytest
+
+import circlekit
+from circlekit.api.target_watch import TargetWatch
+from circlekit.errors import EquivalenceError
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.targets.findings import TargetChoice
+from tests.targets.toy import toy
+
+BEFORE = "graph main(%x: f32[1,4]) -> %y {\n  %y = Add(%x, [0.0])\n}"
+AFTER = "graph main(%x: f32[1,4]) -> %y {\n  %a = Neg(%x)\n  %b = Abs(%a)\n  %y = Sub(%b, [0.0])\n}"
+
+
+def conclude(
+    choice: TargetChoice, before: Model, after: Model, *, special: bool = False, verified: bool = True
+) -> Report:
+    report = Report(summarize(before), summarize(after), [])
+    report.verified = verified
+    TargetWatch(before, choice, "circle", special).conclude(report, after)
+    return report
+
+
+def test_the_first_operator_that_is_lost_is_named() -> None:
+    before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
+    for target, message in (
+        (toy("ADD", "NEG"), "%b: Toy has no ABS"),
+        (toy("ADD", "ABS"), "%a: Toy has no NEG"),
+    ):
+        with pytest.raises(EquivalenceError, match=f"^Toy ran the original, but does not run {message}"):
+            conclude(target, before, after)
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_nothing_is_lost_where_nothing_ran_or_nothing_was_verified(special: bool) -> None:
+    before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
+    conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after, special=special)
+    conclude(toy(), before, before, special=special)
+    conclude(toy("ADD"), before, after, special=special, verified=False)
+    with pytest.raises(EquivalenceError):  # the user named the target
+        conclude(toy("ADD"), before, after, special=special)
+
+
+LOST = (
+    'graph main(%x: f32[1,4]) -> %y {\n  %y = Opaque(%x) {code: "CUSTOM", custom_code: "Mine"} : f32[1,4]\n}'
+)
+
+
+def test_the_default_target_may_lack_the_special_forms_that_a_pass_makes() -> None:
+    before, after = circlekit.parse(BEFORE), circlekit.parse(LOST)
+    with pytest.raises(EquivalenceError, match="does not run %y"):
+        conclude(None, before, after)
+    report = conclude(None, before, after, special=True)
+    assert len(report.targets) == 1
+    (note,) = report.notes
+    assert note.endswith("but not this model, because of Mine; --target onert prevents this")
+    assert conclude(None, after, after).notes == []
