@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.api import parse, run
-from circlekit.errors import CirclekitError, ModelError
+from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
@@ -19,7 +19,6 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
-from circlekit.quant.one.onnx_quantized import quantize_onnx_model
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
 from circlekit.quant.one.weights_only import quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
@@ -354,44 +353,3 @@ def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
     assert {v.dtype for v in (*fake.main.inputs, *fake.main.outputs)} == {f32}
     x = np.array([[1.0, 0.5]], np.float32)
     assert run(fake, [x])[0] == pytest.approx(on_floats(model, x)[0], abs=0.04)
-
-
-def test_onnx_models() -> None:
-    model = parse(
-        """graph main(%x: f32[1,2]) -> %y {
-          %s = const f32[] 0.001
-          %z = const i16[] 0
-          %ws = const f32[2] [0.5, 0.25]
-          %wz = const u8[2] [8, 8]
-          %wi = const u8[2,2] [0, 15, 8, 9]
-          %q = Opaque(%x, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
-          %d = Opaque(%q, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
-          %w = Opaque(%wi, %ws, %wz) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2,2]
-          %y1 = FullyConnected(%d, %w) : f32[1,2]
-          %q1 = Opaque(%y1, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
-          %d1 = Opaque(%q1, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
-          %y = Reshape(%d1, [2]) : f32[2]
-        }"""
-    )
-    quantize_onnx_model(model)
-    assert kinds(model) == ["FULLY_CONNECTED", "RESHAPE"]
-    weights = model.main.ops[0].inputs[1]
-    assert weights is not None
-    assert weights.dtype is DType.INT4
-    assert constant_elements(weights).tolist() == [[-8, 7], [0, 1]]
-    assert [v.dtype for v in (*model.main.inputs, *model.main.outputs)] == [i16, i16]
-
-
-def test_onnx_models_need_the_operators_of_onnx() -> None:
-    with pytest.raises(ModelError, match="ONNXQuantizeLinear and ONNXDequantizeLinear, found none"):
-        quantize_onnx_model(parse(FC.format(w=0.25, b=0.5, r=4.0)))
-    model = parse(
-        """graph main(%x: f32[2]) -> %y {
-          %w = Opaque([1, 2], 0.5, 0) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2]
-          %a = Add(%x, %w)
-          %y = Mul(%a, [2.0, 3.0])
-        }"""
-    )
-    with pytest.raises(ModelError, match="got f32 and i32") as error:
-        quantize_onnx_model(model)
-    assert "tensors without ONNXQuantizeLinear and ONNXDequantizeLinear stay float" in str(error.value)

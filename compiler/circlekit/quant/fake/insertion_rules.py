@@ -108,7 +108,7 @@ def is_rounded(value: Value) -> bool:
     if op is None or isinstance(op, FakeQuant | Dequantize):
         return op is not None
     if isinstance(op, Add | Mul):
-        return any(is_rounded(v) for v in op.inputs if v is not None)
+        return is_rounded(op.x) or is_rounded(op.y)
     source = followed_operand(op)
     return source is not None and is_rounded(source)
 

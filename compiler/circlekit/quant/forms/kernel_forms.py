@@ -116,8 +116,6 @@ class KernelForms(InnerForms):
         narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
         results = {i: wide for i, v in enumerate(op.results) if v.dtype is f32}
-        if i16 in rule.fixed:
-            results = {i: replace(wide, scale=(rule.fixed[i16][0],)) for i in results}
         convert = Quantize(Value("", f32, ()), results=[Value("", f32, ())])
         return all(
             target_refusal(*case, self.target) is None

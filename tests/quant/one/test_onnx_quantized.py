@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with ONNX's QuantizeLinear and DequantizeLinear as custom operators."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from circlekit.api import parse
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir.dtypes import DType, i16, u8
+from circlekit.ops.constant_operands import constant_elements
+from circlekit.quant.one.formulas import integer_limits
+from circlekit.quant.one.onnx_quantized import quantize_onnx_model
+from tests.quant.one.test_one_quantizer import kinds, on_floats
+
+DTYPES = {"u8": u8, "i16": i16}
+
+
+def test_onnx_models() -> None:
+    model = parse(
+        """graph main(%x: f32[1,2]) -> %y {
+          %s = const f32[] 0.001
+          %z = const i16[] 0
+          %ws = const f32[2] [0.5, 0.25]
+          %wz = const u8[2] [8, 8]
+          %wi = const u8[2,2] [0, 15, 8, 9]
+          %q = Opaque(%x, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
+          %d = Opaque(%q, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
+          %w = Opaque(%wi, %ws, %wz) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2,2]
+          %y1 = FullyConnected(%d, %w) : f32[1,2]
+          %q1 = Opaque(%y1, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
+          %d1 = Opaque(%q1, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
+          %y = Reshape(%d1, [2]) : f32[2]
+        }"""
+    )
+    quantize_onnx_model(model)
+    assert kinds(model) == ["FULLY_CONNECTED", "RESHAPE"]
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.dtype is DType.INT4
+    assert constant_elements(weights).tolist() == [[-8, 7], [0, 1]]
+    assert [v.dtype for v in (*model.main.inputs, *model.main.outputs)] == [i16, i16]
+
+
+def onnx_pair(source: str, result: str, dtype: str, scale: str, zero_point: int = 0, shape: str = "2") -> str:
+    """Return the two operators of ONNX that round %``source`` to ``dtype``; their result is %``result``."""
+    count = scale.count(",") + 1
+    operands, code = f"%{result}_s, %{result}_z", '{code: "CUSTOM", custom_code: "ONNX$Linear"}'
+    return f"""
+      %{result}_s = const f32[{count}] [{scale}]
+      %{result}_z = const {dtype}[{count}] {[zero_point] * count}
+      %{result}_q = Opaque(%{source}, {operands}) {code.replace("$", "Quantize")} : {dtype}[{shape}]
+      %{result} = Opaque(%{result}_q, {operands}) {code.replace("$", "Dequantize")} : f32[{shape}]"""
+
+
+@pytest.mark.parametrize(
+    ("operands", "widest"),
+    [
+        ([("i16", "0.01"), ("i16", "0.02"), ("i16", "0.005")], 1),
+        ([("i16", "0.02"), ("i16", "0.01"), ("i16", "0.02")], 0),
+        ([("i16", "0.02"), ("u8", "0.03"), ("i16", "0.02")], None),
+        ([("u8", "0.02"), ("i16", "0.01"), ("i16", "0.01")], None),
+    ],
+)
+def test_a_concatenation_in_onnx_models_gets_the_widest_int16_range(
+    operands: list[tuple[str, str]], widest: int | None
+) -> None:
+    pairs = "".join(onnx_pair(f"x{n}", f"a{n}", *operand) for n, operand in enumerate(operands))
+    inputs = ", ".join(f"%x{n}: f32[2]" for n in range(3))
+    model = parse(
+        f"graph main({inputs}) -> %y {{{pairs}\n%y = Concatenation(%a0, %a1, %a2) {{axis: 0}} : f32[6]\n}}"
+    )
+    if widest is None:
+        with pytest.raises(ModelError, match="stay float"):
+            quantize_onnx_model(model)
+        return
+    quantize_onnx_model(model)
+    assert model.main.outputs[0].quantization == model.main.inputs[widest].quantization
+
+
+@pytest.mark.parametrize("dtypes", ["i16 u8", "u8 i16", "i16 i16"])
+@pytest.mark.parametrize("line", ["Mul(%a, %b)", "Add(%a, %b)"])
+def test_a_product_in_onnx_models_is_computed_in_the_dtype_of_its_operands(dtypes: str, line: str) -> None:
+    """The result of the product keeps its range, and a QUANTIZE converts it."""
+    inner, outer = dtypes.split()
+    steps = {"u8": ("0.0078125", 128), "i16": ("0.00006", 0)}
+    pairs = onnx_pair("x", "a", inner, *steps[inner]) + onnx_pair("w", "b", inner, *steps[inner])
+    last = onnx_pair("p", "y", outer, *steps[outer])
+    model = parse(f"graph main(%x: f32[2], %w: f32[2]) -> %y {{{pairs}\n%p = {line} : f32[2]{last}\n}}")
+    if line.startswith("Add") and inner != outer:
+        with pytest.raises(ModelError):
+            quantize_onnx_model(model)
+        return
+    quantize_onnx_model(model)
+    code = line[:3].upper()
+    assert kinds(model) == ([code] if inner == outer else [code, "QUANTIZE"])
+    (y,) = on_floats(model, np.array([0.9, -0.5], np.float32), np.array([0.5, 0.9], np.float32))
+    assert y == pytest.approx([0.45, -0.45] if code == "MUL" else [1.4, 0.4], abs=0.02)
+    if inner != outer:
+        made, wanted = (v.quantization for v in (model.main.ops[0].output, model.main.outputs[0]))
+        assert made is not None
+        assert wanted is not None
+        low, high = (e - int(wanted.zero_point[0]) for e in integer_limits(DTYPES[outer]))
+        first, last = integer_limits(DTYPES[inner])
+        widest = high - low if inner == "u8" else 2 * max(-low, high)
+        covered = float(made.scale[0]) * (last - first)
+        assert covered == pytest.approx(widest * float(wanted.scale[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("integers", "zero_point", "dtype"),
+    [
+        ([0, 15, 8, 9], 8, DType.INT4),
+        ([0, 15, 8, 9], 7, DType.UINT4),
+        ([0, 16, 8, 9], 8, u8),
+        ([0, 1, 2, 3], 16, u8),
+    ],
+)
+def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_point: int, dtype: DType) -> None:
+    pair = onnx_pair("x", "a", "i16", "0.001", shape="1,2")
+    model = parse(f"""graph main(%x: f32[1,2]) -> %y {{{pair}
+      %wi = const u8[2,2] {integers}
+      %ws = const f32[2] [0.5, 0.25]
+      %wz = const u8[2] [{zero_point}, {zero_point}]
+      %w = Opaque(%wi, %ws, %wz) {{code: "CUSTOM", custom_code: "ONNXDequantizeLinear"}} : f32[2,2]
+      %p = FullyConnected(%a, %w) : f32[1,2]{onnx_pair("p", "y", "i16", "0.001", shape="1,2")}
+    }}""")
+    quantize_onnx_model(model)
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.dtype is dtype
+    assert weights.quantization is not None
+    real = (
+        constant_elements(weights) - weights.quantization.zero_point[:, None]
+    ) * weights.quantization.scale[:, None]
+    expected = (np.array(integers).reshape(2, 2) - zero_point) * np.array([[0.5], [0.25]])
+    assert real.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("%y_s = const f32[1] [0.001]", "%y_s = const f32[2] [0.001, 0.002]"),
+            "as many float32 scales as zero",
+        ),
+        (("(%y_q, %y_s", "(%y_q, %a_s"), "expected the same scale and zero point as %y_q"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z2)"), "expected the same scale and zero point as %y_q"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s)"), "expected constant scale and zero point"),
+        (("const i16[1] [0]", "const i32[1] [0]"), "expected one scale of int16, uint8 or int8"),
+        (("(%a)", "(%k)"), "%y: expected a constant or ONNXQuantizeLinear as operand"),
+    ],
+)
+def test_wrong_operators_in_onnx_models(change: tuple[str, str], message: str) -> None:
+    text = f"""graph main(%x: f32[2]) -> %y {{
+      %z2 = const i16[1] [1]{onnx_pair("x", "a", "i16", "0.002")}
+      %r = Neg(%a) : f32[2]{onnx_pair("r", "y", "i16", "0.001")}
+    }}"""
+    if change[0] == "(%a)":
+        text = text.replace("(%y_q, %y_s", "(%r, %y_s")
+    else:
+        assert change[0] in text
+        text = text.replace(*change)
+    with pytest.raises(CirclekitError, match=re.escape(message)):
+        quantize_onnx_model(parse(text))
+
+
+def test_onnx_models_need_the_operators_of_onnx() -> None:
+    with pytest.raises(ModelError, match="ONNXQuantizeLinear and ONNXDequantizeLinear, found none"):
+        quantize_onnx_model(parse("graph main(%x: f32[2]) -> %y { %y = Relu(%x) }"))
+    model = parse(
+        """graph main(%x: f32[2]) -> %y {
+          %w = Opaque([1, 2], 0.5, 0) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2]
+          %a = Add(%x, %w)
+          %y = Mul(%a, [2.0, 3.0])
+        }"""
+    )
+    with pytest.raises(ModelError, match="got f32 and i32") as error:
+        quantize_onnx_model(model)
+    assert "tensors without ONNXQuantizeLinear and ONNXDequantizeLinear stay float" in str(error.value)

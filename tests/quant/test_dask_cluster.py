@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is sent to a Dask cluster, and when, by a client and a worker that run in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import dask_cluster
+from circlekit.quant.calibration.dask_cluster import JOBS_PER_THREAD
+
+NET = "graph main(%x: f32[2]) -> %y {\n  %y = Neg(%x)\n}"
+
+
+class Client:
+    """Runs what is submitted at once; ``given``: the number of samples taken before each result is read."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.taken, self.cancelled = threads, 0, 0
+        self.waiting: list[int] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {f"worker {n}": 1 for n in range(self.threads)}
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, pure: bool) -> Any:
+        assert not pure, "the same sample twice is two samples"
+        plain = [getattr(a, "value", a) for a in arguments]
+        try:
+            value, error = function(*plain), None
+        except OSError as raised:
+            value, error = None, raised
+
+        def result() -> Any:
+            self.waiting.append(self.taken)
+            if error is not None:
+                raise error
+            return value
+
+        return SimpleNamespace(value=value, result=result)
+
+    def cancel(self, futures: list[Any]) -> None:
+        self.cancelled += len(futures)
+
+    def samples(self, count: int) -> Iterator[list[Array]]:
+        for number in range(count):
+            self.taken += 1
+            yield [np.array([number, -number], np.float32)]
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    worker = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_worker=lambda: worker))
+    return worker
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 3])
+def test_a_few_samples_for_each_thread_are_on_their_way(threads: int, worker: SimpleNamespace) -> None:
+    """Without a thread yet, as if there were one."""
+    client, model = Client(threads), circlekit.parse(NET)
+    calibration = circlekit.calibrate(model, client.samples(9), client=client)
+    most = JOBS_PER_THREAD * max(threads, 1)
+    assert client.waiting == [*range(most, 9), *[9] * most]
+    assert (calibration.samples, calibration["y"].max, client.cancelled) == (9, 8.0, 0)
+
+
+def test_a_worker_makes_an_engine_for_each_model_once(
+    worker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, make = [], dask_cluster.make_engine
+
+    def watched(name: str, *arguments: Any) -> Any:
+        made.append(name)
+        return make(name, *arguments)
+
+    monkeypatch.setattr(dask_cluster, "make_engine", watched)
+    for text, channels, count in (
+        (NET, False, 1),
+        (NET, False, 1),
+        (NET, True, 2),
+        (NET.replace("Neg", "Abs"), True, 3),
+    ):
+        client = Client(1)
+        found = circlekit.calibrate(
+            circlekit.parse(text), client.samples(3), channels=channels, client=client
+        )
+        assert found["y"].max == 2.0
+        assert len(made) == count
+
+
+def test_the_error_of_a_sample_is_raised(worker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, model = (
+        Client(1),
+        circlekit.parse('graph main(%x: f32[2]) -> %y {\n  %y = Opaque(%x) {code: "CUSTOM"}: f32[2]\n}'),
+    )
+    with pytest.raises(CirclekitError, match="in sample 0"):
+        circlekit.calibrate(model, client.samples(4), client=client)
+    assert client.cancelled == JOBS_PER_THREAD - 1
+
+    def fail(*_: object) -> None:
+        raise OSError("lost")
+
+    monkeypatch.setattr(dask_cluster, "_observe", fail)
+    with pytest.raises(ModelError, match="the cluster gave up sample 0: OSError: lost"):
+        circlekit.calibrate(circlekit.parse(NET), client.samples(4), client=client)
