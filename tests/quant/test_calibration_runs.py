@@ -16,6 +16,7 @@ from circlekit.errors import CirclekitError, LimitError, ModelError, Unsupported
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, Runner, collect
+from tests.quant.test_recurrent import lstm, records
 
 MODEL = """graph main(%x: f32[1,4,4,2]) -> %y {
   %w = const f32[3,3,3,2] gaussian(0, 1)
@@ -114,6 +115,20 @@ def test_litert_computes_the_same_ranges(model: ck.Model) -> None:
         np.testing.assert_allclose(theirs[name].minima, ours[name].minima, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(theirs[name].maxima, ours[name].maxima, rtol=1e-5, atol=1e-6)
         assert theirs[name].count == ours[name].count
+
+
+def test_litert_computes_the_same_ranges_of_empty_tensors_and_of_those_inside() -> None:
+    """LiteRT shows no tensors inside an LSTM; they follow from its operands, its variables and constants."""
+    pytest.importorskip("ai_edge_litert")
+    empty = ck.parse("graph main(%x: f32[0,2], %z: f32[1]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Neg(%z)\n}")
+    for net in (lstm(("cifg", "projection", "norm")), empty):
+        given = records(net, 2, 5)
+        ours, theirs = (ck.calibrate(net, given, engine=name).main for name in ("circlekit", "litert"))
+        assert theirs.keys() == ours.keys()
+        for name, seen in ours.items():
+            assert theirs[name].count == seen.count
+            np.testing.assert_allclose(theirs[name].minima, seen.minima, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(theirs[name].maxima, seen.maxima, rtol=1e-4, atol=1e-5)
 
 
 def test_litert_refuses_graphs_that_are_called() -> None:

@@ -13,10 +13,11 @@ import circlekit
 from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.quant.fm_equalize import fm_equalize, fme_apply, fme_detect
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.errors import ModelError
 from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.verifier import check
-from circlekit.quant.techniques.feature_map_equalization import find_patterns
+from circlekit.quant.techniques.feature_map_equalization import Pattern, apply_patterns, find_patterns
 from tests.recipes.one_recipes import one_recipe
 
 EQUALIZED = [("FullyConnected_010", 1), ("Net_DConv_Conv_000", 1), ("Net_InstNorm_Conv_000", 1)]
@@ -107,3 +108,18 @@ def test_commands_of_equalization(shared: Path, tmp_path: Path, capsys: pytest.C
     Path(patterns).write_text(json.dumps([{**found, "act_scale": 3}]))
     assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 255
     assert "act_scale's element is not fp32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("front", "back", "message"),
+    [
+        ("layer_x", "b", "'layer_x'; did you mean layer_. or layer_. or layer_.\\?$"),
+        ("layer_a", "nothing", "'nothing'$"),
+    ],
+)
+def test_unknown_names_of_layers_are_answered_with_the_nearest(front: str, back: str, message: str) -> None:
+    layers = "".join(f"  %layer_{n} = Neg(%x)\n" for n in "abcd")
+    outputs = ", ".join(f"%layer_{n}" for n in "abcd")
+    model = circlekit.parse(f"graph main(%x: f32[2,2]) -> {outputs} {{\n{layers}}}")
+    with pytest.raises(ModelError, match=f"Invalid names in front or back of the given patterns: {message}"):
+        apply_patterns(model, [Pattern(front, back)])
