@@ -16,6 +16,7 @@ from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import dask_cluster
 from circlekit.quant.calibration.dask_cluster import JOBS_PER_THREAD
+from circlekit.quant.calibration.engine import make_engine
 
 NET = "graph main(%x: f32[2]) -> %y {\n  %y = Neg(%x)\n}"
 
@@ -75,11 +76,11 @@ def test_a_few_samples_for_each_thread_are_on_their_way(threads: int, worker: Si
 def test_a_worker_makes_an_engine_for_each_model_once(
     worker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = [], dask_cluster.make_engine
+    made: list[str] = []
 
     def watched(name: str, *arguments: Any) -> Any:
         made.append(name)
-        return make(name, *arguments)
+        return make_engine(name, *arguments)
 
     monkeypatch.setattr(dask_cluster, "make_engine", watched)
     for text, channels, count in (

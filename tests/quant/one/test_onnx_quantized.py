@@ -103,10 +103,10 @@ def test_a_product_in_onnx_models_is_computed_in_the_dtype_of_its_operands(dtype
         made, wanted = (v.quantization for v in (model.main.ops[0].output, model.main.outputs[0]))
         assert made is not None
         assert wanted is not None
-        low, high = (e - int(wanted.zero_point[0]) for e in integer_limits(DTYPES[outer]))
-        first, last = integer_limits(DTYPES[inner])
-        widest = high - low if inner == "u8" else 2 * max(-low, high)
-        covered = float(made.scale[0]) * (last - first)
+        lowest, highest = (end - int(wanted.zero_point[0]) for end in integer_limits(DTYPES[outer]))
+        least, most = integer_limits(DTYPES[inner])
+        widest = highest - lowest if inner == "u8" else 2 * max(-lowest, highest)
+        covered = float(made.scale[0]) * (most - least)
         assert covered == pytest.approx(widest * float(wanted.scale[0]), rel=1e-6)
 
 

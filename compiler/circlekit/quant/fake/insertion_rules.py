@@ -99,7 +99,7 @@ def _follows_no_rounding(match: Match) -> bool:
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True
-    return not any(is_rounded(v) for v in match.ops["z"].inputs if v is not None)
+    return not any(map(is_rounded, filter(None, match.ops["z"].inputs)))
 
 
 def is_rounded(value: Value) -> bool:
@@ -108,7 +108,7 @@ def is_rounded(value: Value) -> bool:
     if op is None or isinstance(op, FakeQuant | Dequantize):
         return op is not None
     if isinstance(op, Add | Mul):
-        return is_rounded(op.x) or is_rounded(op.y)
+        return any(map(is_rounded, filter(None, op.inputs)))
     source = followed_operand(op)
     return source is not None and is_rounded(source)
 
