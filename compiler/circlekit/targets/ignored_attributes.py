@@ -27,12 +27,7 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
     Correctly means that the outputs of the graph have the right elements and shapes.
     """
     found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
-    while found:
-        wrong = _Shapes(graph, target, found).first_wrong()
-        if not wrong:
-            break
-        found -= wrong
-    return found
+    return _Shapes(graph, target, found).tolerated() if found else found
 
 
 class _Shapes:
@@ -47,23 +42,42 @@ class _Shapes:
         self.shapes: dict[Value, Dims] = {}
         self.origins: dict[Value, set[Op]] = {}
 
-    def first_wrong(self) -> set[Op]:
-        """Return the operators of ``ops`` that cause the first wrong result; none if no result is wrong."""
-        for op in self.graph:
-            changed = [v for v in op.inputs if v is not None and v in self.shapes]
-            origins = set[Op]().union(*(self.origins[v] for v in changed))
-            if op not in self.ops and (not changed or self.target.ignored(op)):
-                continue  # it takes any shape of its operands, and its result has the declared shape
-            shape = self._shape(op)
-            if shape is None:
-                return origins or {op}
-            value = op.results[0]
-            if op in self.ops:
-                origins = {op}
-            if shape != value.shape:
-                if self.graph.is_output(value):
-                    return origins
-                self.shapes[value], self.origins[value] = shape, origins
+    def tolerated(self) -> set[Op]:
+        """Remove the operators that cause the first wrong result from ``ops`` until no result is wrong.
+
+        Return those that remain.
+        """
+        ops = self.graph.ops
+        numbers = {op: number for number, op in enumerate(ops)}
+        number = 0
+        while number < len(ops):
+            wrong = self._wrong(ops[number])
+            self.ops -= wrong
+            # results before the first removed operator do not depend on it
+            number = min((numbers[op] for op in wrong), default=number + 1)
+        return self.ops
+
+    def _wrong(self, op: Op) -> set[Op]:
+        """Set the shape of the result of ``op``; if it is wrong, return the operators of ``ops`` behind that.
+
+        If the result is right, return an empty set.
+        """
+        for value in op.results:
+            self.shapes.pop(value, None)
+        changed = [v for v in op.inputs if v is not None and v in self.shapes]
+        origins = set[Op]().union(*(self.origins[v] for v in changed))
+        if op not in self.ops and (not changed or self.target.ignored(op)):
+            return set()  # it takes any shape of its operands, and its result has the declared shape
+        shape = self._shape(op)
+        if shape is None:
+            return origins or {op}
+        value = op.results[0]
+        if op in self.ops:
+            origins = {op}
+        if shape != value.shape:
+            if self.graph.is_output(value):
+                return origins
+            self.shapes[value], self.origins[value] = shape, origins
         return set()
 
     def _shape(self, op: Op) -> Dims | None:

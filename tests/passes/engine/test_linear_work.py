@@ -11,6 +11,8 @@ import pytest
 import circlekit
 from circlekit.ir.graph import Model
 from circlekit.ir.verifier import check
+from circlekit.targets.ignored_attributes import tolerated
+from circlekit.targets.target import find_target
 
 CONSTANTS = """
     %w{n} = const f32[4,1,1,4] uniform(0.1, 0.5)
@@ -50,6 +52,24 @@ def test_the_number_of_calls_is_linear(shape: str) -> None:
     """With quadratic work, six times the operators need six times the calls per operator."""
     few, many = (calls(build(shape, size)) / size for size in (40, 240))
     assert many < 2 * few
+
+
+def test_ignored_attributes_are_judged_in_linear_work() -> None:
+    """Each FULLY_CONNECTED must keep the dimensions, which onert does not do."""
+    layer = """
+    %w{n} = const f32[4,8] uniform(0.1, 0.5)
+    %j{n} = Concatenation(%{x}, %x) {{axis: 3}}
+    %r{n} = FullyConnected(%j{n}, %w{n}) {{keep_num_dims: true}}"""
+    target = find_target("onert")
+    per_operator = []
+    for size in (40, 240):
+        lines = [layer.format(n=n, x=f"r{n - 1}" if n else "x") for n in range(size // 2)]
+        head = f"graph main(%x: f32[1,4,4,4]) -> %r{size // 2 - 1} {{"
+        model = circlekit.parse("\n".join(["model circle", head, *lines, "}"]))
+        profile = cProfile.Profile()
+        assert profile.runcall(tolerated, model.main, target) == set()
+        per_operator.append(pstats.Stats(profile).total_calls / size)  # type: ignore[attr-defined]
+    assert per_operator[1] < 2 * per_operator[0]
 
 
 def calls(model: Model) -> int:
