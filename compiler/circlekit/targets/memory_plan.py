@@ -6,13 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.value import Array
 from circlekit.targets.lifetimes import Lifetime, buffers_of, lifetimes
 from circlekit.targets.planners import Planner
+
+Offset = TypeVar("Offset", int, Array)
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,8 @@ def _padded(size: int, planner: Planner) -> int:
     return aligned(size, planner.alignment) if planner.pads_sizes else size
 
 
-def aligned(offset: int, alignment: int) -> int:
-    """Return the least multiple of ``alignment`` that is not below ``offset``."""
+def aligned(offset: Offset, alignment: int) -> Offset:
+    """Return the least multiple of ``alignment`` that is not below ``offset``, which may be an array."""
     return -(-offset // alignment) * alignment
 
 
@@ -107,8 +111,8 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
     for count, life in enumerate(alive):
         size = _padded(life.size, planner)
         placed = table[:, :count]  # sorted by offset
-        others = placed[:2, (placed[2] <= life.last) & (placed[3] >= life.first)]
-        offset = _gap(others.T.tolist(), size, planner)
+        begins, ends = placed[:2, (placed[2] <= life.last) & (placed[3] >= life.first)]
+        offset = _gap(begins, ends, size, planner)
         offsets.append(offset)
         at = int(np.searchsorted(placed[0], offset, side="right"))
         table[:, at + 1 : count + 1] = table[:, at:count]
@@ -116,19 +120,19 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
     return offsets
 
 
-def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
-    """Return the offset for a buffer of ``size`` bytes between or after the buffers ``others``.
+def _gap(begins: Array, ends: Array, size: int, planner: Planner) -> int:
+    """Return the offset for a buffer of ``size`` bytes between or after other buffers.
 
-    ``others``: the pairs (begin, end) of these buffers, sorted.
+    ``begins``, ``ends``: the offsets of the other buffers, sorted, and where these buffers end.
     """
-    best: tuple[int, int] | None = None  # (bytes of the smallest gap so far, offset)
-    end = 0
-    for begin, other_end in others:
-        start = aligned(end, planner.alignment)
-        if start + size <= begin:
-            if not planner.best_fit:
-                return start
-            if best is None or begin - start < best[0]:  # LiteRT compares aligned with unaligned gaps
-                best = begin - end, start
-        end = max(end, other_end)
-    return aligned(end, planner.alignment) if best is None else best[1]
+    occupied = np.append(0, np.maximum.accumulate(ends))  # the end of the buffers before each gap
+    starts = aligned(occupied, planner.alignment)
+    room = begins - starts[:-1]
+    fits = np.flatnonzero(room >= size)
+    if not fits.size:
+        return int(starts[-1])
+    best = fits[0]
+    for gap in fits[1:] if planner.best_fit else ():
+        if room[gap] < begins[best] - occupied[best]:  # LiteRT compares aligned with unaligned gaps
+            best = gap
+    return int(starts[best])
