@@ -159,7 +159,7 @@ def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
     """Return a copy in which an attribute of an operator has its default."""
     copy = clone(model)
     changed = copy.graphs[graph].ops[op]
-    changed.attribute_values.pop(attribute, None)
+    changed.attribute_values = {k: v for k, v in changed.attribute_values.items() if k != attribute}
     changed.touch()
     _infer_again(copy)
     return copy
@@ -192,9 +192,12 @@ def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
         for value in constants(graph):
             _cut_constant(value, old, new, numbers)
         for op in graph if numbers else ():
-            for key, content in op.attribute_values.items():
-                if isinstance(content, list | tuple) and old in content:
-                    op.attribute_values[key] = [new if x == old else x for x in content]
+            changed = {
+                key: [new if x == old else x for x in content]
+                for key, content in op.attribute_values.items()
+                if isinstance(content, list | tuple) and old in content
+            }
+            op.attribute_values = op.attribute_values | changed
     _infer_again(copy)
     return copy
 

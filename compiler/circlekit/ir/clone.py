@@ -141,12 +141,12 @@ class _Cloner:
 
     def op(self, op: Op) -> Op:
         new: Op = object.__new__(type(op))
-        vars(new).update(vars(op))
         new.graph = new.previous = new.next = None
-        new.extra = self._tree(op.extra)
+        new.version, new.extra = op.version, self._tree(op.extra)
         new.attribute_values = self._tree(op.attribute_values)
-        if isinstance(new, OpaqueOp):
-            new.option_tree = self._tree(new.option_tree)
+        if isinstance(new, OpaqueOp) and isinstance(op, OpaqueOp):
+            new.code, new.custom_code = op.code, op.custom_code  # type: ignore[misc]  # as in OpaqueOp
+            new.option_tree = self._tree(op.option_tree)
         new.inputs = [None if v is None else self.value(v) for v in op.inputs]
         new.results = self.all(op.results)
         self.ops[id(op)] = new

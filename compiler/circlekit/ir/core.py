@@ -91,6 +91,7 @@ class Op(Declaration):
     ``version``: the operator version in the file.  It is None if the operator is new or was changed; then a
     file gets the version that ``required_version`` returns.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
+    A change of an attribute replaces the dict, because snapshots share it.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
     """
 

@@ -99,7 +99,7 @@ class AttributeField(Attribute):
         """Set the attribute; raise ModelError if ``value`` does not have the type of the default."""
         if (fault := self.misfit(value)) is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
-        op.attribute_values[self.name] = comparable(value)
+        op.attribute_values = op.attribute_values | {self.name: comparable(value)}
         op.touch()
 
 

@@ -2,27 +2,32 @@
 """Record the state of a model, to find what a pass changed and to undo it.
 
 A snapshot copies no values, operators or graphs, unlike ``clone``: ``restore`` gives the same objects their
-earlier contents.
+earlier contents.  The state is a list for each field, not an object for each operator and each value, because
+Python's garbage collector visits all containers again and again.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
-_ValueState = tuple[Any, ...]
-"""The fields of a value in the order of ``_SLOTS``, then ``extra`` (None if that is empty)."""
+T = TypeVar("T")
 
-_SLOTS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
+_OP_FIELDS = ("version", "attribute_values")
+_VALUE_FIELDS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
 
 
 class Snapshot:
     """The state of ``model`` when the snapshot is made.
 
-    Arrays of constants are shared with the model: passes replace them, but never write into them.
+    Arrays of constants, and dicts of attributes, are shared with the model: they are replaced, never changed.
+    ``_operands``, ``_results``: those of each operator.  ``_extra``: a copy of each ``extra`` that is not
+    empty, by operator or value.
     """
 
     def __init__(self, model: Model) -> None:
@@ -30,9 +35,19 @@ class Snapshot:
         self._epochs = [graph.epoch for graph in model.graphs]
         self._fields = _copied(vars(model))
         self._signatures = [(signature, _copied(vars(signature))) for signature in model.signatures]
-        self._graphs = [(graph, dict(vars(graph))) for graph in model.graphs]
-        self._ops = {op: _op_state(op) for op in model.ops()}
-        self._values = {v: _value_state(v) for graph in model.graphs for v in graph.values()}
+        self._graphs = [(graph, graph.ops, dict(vars(graph))) for graph in model.graphs]
+        self._ops = [op for _, ops, _ in self._graphs for op in ops]
+        self._op_state = _columns(self._ops, _OP_FIELDS)
+        self._operands = _Lists([op.inputs for op in self._ops])
+        self._results = _Lists([op.results for op in self._ops])
+        self._values = list(dict.fromkeys(v for graph in model.graphs for v in graph.values()))
+        self._value_state = _columns(self._values, _VALUE_FIELDS)
+        self._extra: dict[Op | Value, dict[str, Any]] = {x: x.extra.copy() for x in self._all() if x.extra}
+
+    def _all(self) -> Iterator[Op | Value]:
+        """Yield all operators and values."""
+        yield from self._ops
+        yield from self._values
 
     def is_of(self, model: Model) -> bool:
         """Return whether this is a snapshot of ``model`` and no graph has changed since it was made."""
@@ -43,18 +58,24 @@ class Snapshot:
         _assign(self._model, self._fields)
         for signature, fields in self._signatures:
             _assign(signature, fields)
-        for graph, fields in self._graphs:
+        for graph, ops, fields in self._graphs:
             _assign(graph, fields | {"_names": None})  # ``unique_name`` collects the names again
-        for value, state in self._values.items():
+            for op, before, after in zip(ops, (None, *ops), (*ops[1:], None), strict=False):
+                op.graph, op.previous, op.next = graph, before, after
+        for value in self._values:
             value.producer, value.result_index, value._uses = None, 0, {}
-            for name, content in zip(_SLOTS, state, strict=False):
-                setattr(value, name, content)
-            value.extra = dict(state[-1] or {})
-        for op, fields in self._ops.items():
-            _assign(op, fields)
-            for index, result in enumerate(op.results):
+        states = ((self._values, self._value_state), (self._ops, self._op_state))
+        for things, state in states:
+            for name, column in state.items():
+                for thing, content in zip(things, column, strict=True):
+                    setattr(thing, name, content)
+        for thing in self._all():
+            thing.extra = self._extra.get(thing, {}).copy()
+        for op, operands, results in zip(self._ops, self._operands, self._results, strict=True):
+            op.inputs, op.results = operands, results
+            for index, result in enumerate(results):
                 result.producer, result.result_index = op, index
-            for index, operand in enumerate(op.inputs):
+            for index, operand in enumerate(operands):
                 if operand is not None:
                     operand._uses[op, index] = None
 
@@ -64,46 +85,50 @@ class Snapshot:
         An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
         data, quantization or ``extra`` of one of its operands or results has changed.
         """
-        other = {v for v, state in self._values.items() if not _is_same(_value_state(v), state)}
+        other = self._changed_values()
+        state = self._op_state
+        rows = zip(
+            self._ops, self._operands, self._results, state["attribute_values"], state["version"], strict=True
+        )
+        same = {
+            op
+            for op, *fields in rows
+            if fields == [op.inputs, op.results, op.attribute_values, op.version]
+            and not (other and any(value in other for value in (*op.inputs, *op.results)))
+        }
         ops = list(self._model.ops())
-        now = dict.fromkeys(op for op in ops if self._differs(op, other))
         present = set(ops)
-        return list(now), [op for op in self._ops if op in now or op not in present]
+        gone = [op for op in self._ops if op not in same or op not in present]
+        return [op for op in ops if op not in same], gone
 
-    def _differs(self, op: Op, other: set[Value]) -> bool:
-        """Return whether ``op`` is new or differs.  ``other``: the values that have changed."""
-        fields = self._ops.get(op)
-        if fields is None or any(fields[name] != getattr(op, name) for name in _COMPARED):
-            return True
-        return bool(other) and any(value in other for value in (*op.inputs, *op.results))
-
-
-def _op_state(op: Op) -> dict[str, Any]:
-    """Return the same as ``_copied(vars(op))``, in a third of the time."""
-    state = dict(vars(op))
-    state.update(
-        inputs=op.inputs[:],
-        results=op.results[:],
-        attribute_values=op.attribute_values.copy(),
-        extra=op.extra.copy(),
-    )
-    return state
+    def _changed_values(self) -> set[Value | None]:
+        """Return the values with another dtype, shape, data, quantization or ``extra``."""
+        state = self._value_state
+        columns = (state[name] for name in ("dtype", "shape", "data", "quantization"))
+        return {
+            value
+            for value, dtype, shape, data, quantization in zip(self._values, *columns, strict=True)
+            if value.data is not data
+            or value.quantization is not quantization
+            or (value.dtype, value.shape, value.extra) != (dtype, shape, self._extra.get(value, {}))
+        }
 
 
-_COMPARED = ("inputs", "results", "attribute_values", "version")
+class _Lists(Generic[T]):
+    """The contents of many lists in one list; iteration yields the lists again."""
+
+    def __init__(self, lists: Sequence[list[T]]) -> None:
+        self._lengths = [len(x) for x in lists]
+        self._items = [item for x in lists for item in x]
+
+    def __iter__(self) -> Iterator[list[T]]:
+        items = iter(self._items)
+        return (list(islice(items, length)) for length in self._lengths)
 
 
-def _value_state(value: Value) -> _ValueState:
-    extra = value.extra
-    return (
-        value.name, value.dtype, value.shape, value.data, value.quantization, value.is_variable,
-        dict(extra) if extra else None,
-    )  # fmt: skip
-
-
-def _is_same(now: _ValueState, then: _ValueState) -> bool:
-    """Return whether dtype, shape and ``extra`` are equal, and data and quantization are the same objects."""
-    return now[3] is then[3] and now[4] is then[4] and now[1:3] == then[1:3] and now[6] == then[6]
+def _columns(things: Sequence[object], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return for each name the list of these fields of all ``things``."""
+    return {name: [getattr(thing, name) for thing in things] for name in names}
 
 
 def _copied(fields: dict[str, Any]) -> dict[str, Any]:

@@ -128,11 +128,12 @@ class _Probe:
         act = getattr(self.op, "act", None)
         if act is not Activation.RELU6:
             return evaluate(self.op, arrays)
-        self.op.attribute_values["act"] = Activation.RELU
+        attributes = self.op.attribute_values
+        self.op.attribute_values = attributes | {"act": Activation.RELU}
         try:
             return evaluate(self.op, arrays)
         finally:
-            self.op.attribute_values["act"] = act
+            self.op.attribute_values = attributes
 
     def _sizes(self) -> list[int]:
         """Return the number of channels of each operand in ``moving``."""
