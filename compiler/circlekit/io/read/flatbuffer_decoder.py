@@ -24,6 +24,7 @@ import numpy as np
 from circlekit.errors import FormatWarning
 from circlekit.io.findings import InvalidFile
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
+from circlekit.ir.tensor import Array
 
 HEADER_BYTES = 8
 """The size of the smallest file, which has the offset of the root and the identifier."""
@@ -101,7 +102,7 @@ class Decoder:
     """Decodes one file.
 
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
-    ``path``: the path of the current field.
+    ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many references may still be followed, and how many bytes read.
     ``tables``: the number of tables read.  ``shared``: how many of them an earlier element of the same vector
     also refers to.
@@ -111,6 +112,7 @@ class Decoder:
 
     def __init__(self, data: memoryview, fmt: str, name: str, note: Note | None = None) -> None:
         self.data = data
+        self.bytes = np.frombuffer(data, np.uint8)
         self.size = len(data)
         self.format = fmt
         self.name = name
@@ -190,7 +192,7 @@ class Decoder:
         """Return the tables of the vector to which ``offset``, stored at byte ``at``, points."""
         start, count = self.vector(at, offset, 4)
         self.count(count)
-        offsets = np.frombuffer(self.data, "<u4", count, start).tolist() if count else []
+        offsets = self.numbers(start, count, np.dtype("<u4")).tolist()
         out = []
         seen: set[int] = set()
         self.path.append(0)
@@ -320,11 +322,16 @@ class Decoder:
         start, count = self.vector(at, offset, dtype.itemsize)
         if not field.is_data:
             self.spend(0, count * dtype.itemsize)
-        view = np.frombuffer(self.data, dtype, count, start) if count else np.zeros(0, dtype)
+        view = self.numbers(start, count, dtype)
         if field.enum is None:
             return view
         self.spend(count)
         return [field.enum.names.get(v, v) for v in view.tolist()]
+
+    def numbers(self, start: int, count: int, dtype: np.dtype[Any]) -> Array:
+        """Return the ``count`` numbers from byte ``start`` on, as a view of the file."""
+        # np.frombuffer would add a memoryview for each vector, which slows down garbage collection
+        return self.bytes[start : start + count * dtype.itemsize].view(dtype)
 
     def string_at(self, at: int, offset: int) -> str:
         start, count = self.vector(at, offset, 1)

@@ -297,6 +297,7 @@ class Loader:
         if "quantization" in tree:
             extra["stored_quantization"] = pop("quantization")
             value.quantization = quantization_of(extra["stored_quantization"])
+        value.extra = tree.copy()  # without the memory of the fields that were removed
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:

@@ -74,7 +74,7 @@ class OpLoader:
             tree["absent"] = missing
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
-        op.extra = tree
+        op.extra = tree.copy()  # without the memory of the fields that were removed
         return op
 
     def pick(
