@@ -82,6 +82,16 @@ CASES = [
     ("float dimension", line("%b: f32[1.5]"), "3:11", "expected an integer as dimension, got 1.5"),
     ("quant", line("%b: i8[1] quant(scales: 1)"), "3:13", "quant has no scales; did you mean scale?"),
     (
+        "quant without names",
+        line("%b: i8[1] quant(1)"),
+        "3:13",
+        "every argument of quant needs a name: scale, zero_point, axis, min, max, details",
+    ),
+    ("quant dtype", line("%b: i8[1] quant(scale: array(f64, [1]))"), "3:13", "expected a list of f32"),
+    ("quant rank", line("%b: i8[1] quant(scale: array(f32, [[1]]))"), "3:13", "expected a list of f32"),
+    ("quant bytes", line('%b: i8[1] quant(scale: base64("AA=="))'), "3:13", "expected a list of f32"),
+    ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
+    (
         "suffix",
         line("%b: i8[1] like(1)"),
         "3:13",

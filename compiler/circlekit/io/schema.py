@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+import struct
+from enum import IntEnum, auto
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -28,20 +29,20 @@ SCALARS: Final = {
 }  # fmt: skip
 """The scalar types of the schema, with their type code in ``struct`` and numpy."""
 
-SIZES: Final = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8, "d": 8}
+SIZES: Final = {code: struct.calcsize(f"<{code}") for code in SCALARS.values()}
 """The bytes of a scalar by its type code."""
 
 
 class Kind(IntEnum):
     """How a field is stored.  TABLES is a vector of tables."""
 
-    SCALAR = 0
-    STRING = 1
-    VECTOR = 2
-    TABLE = 3
-    TABLES = 4
-    UNION_TYPE = 5
-    UNION = 6
+    SCALAR = auto()
+    STRING = auto()
+    VECTOR = auto()
+    TABLE = auto()
+    TABLES = auto()
+    UNION_TYPE = auto()
+    UNION = auto()
 
 
 class Enumeration(NamedTuple):

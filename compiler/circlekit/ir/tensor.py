@@ -21,7 +21,7 @@ Shape = tuple[int | None, ...]
 MAX_RANK = 32
 """The largest supported rank: numpy 1 has no arrays of a higher rank; no operator takes more than 8."""
 
-LARGEST_DIMENSION = 2**31 - 1
+LARGEST_DIMENSION = int(np.iinfo(np.int32).max)
 """The largest dimension: model files store dimensions as int32."""
 
 

@@ -33,7 +33,7 @@ ALIGNMENT_BYTES = 16
 LENGTH_BYTES = 4
 """The size of the element count that stands before the elements of a flatbuffer vector."""
 
-MAX_INLINE_BYTES = 2**31 - 1
+MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
 """The largest size of a flatbuffer; in a larger file, the constants are external data."""
 
 SHORT_BYTES = 32

@@ -13,6 +13,7 @@ from circlekit.errors import LimitError, ModelError, did_you_mean
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
+from circlekit.ir.tensor import LARGEST_DIMENSION
 from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.recipes.prototext.filler_data import Files, filled, sparse_tree, stored_count
@@ -31,9 +32,6 @@ from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
 """An operator code: (code in the schema, custom code, version); version 0 if all versions share a code."""
-
-MAX_DIMENSION = 2**31 - 1
-"""The largest dimension: the schema stores dimensions as int32."""
 
 _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 
@@ -240,8 +238,8 @@ class _RecipeReader:
     def shape(self, recipe: Tree) -> list[int] | None:
         """Return the dimensions in the field ``shape``; None if the field is absent."""
         dims: list[int] | None = recipe.get("shape")
-        if max(dims or (), default=0) > MAX_DIMENSION:
-            message = f"expected a dimension of at most {MAX_DIMENSION}, got {max(dims or ())}"
+        if max(dims or (), default=0) > LARGEST_DIMENSION:
+            message = f"expected a dimension of at most {LARGEST_DIMENSION}, got {max(dims or ())}"
             self.fail(message, recipe, "shape")
         return dims
 
