@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 import circlekit
 from circlekit.cli.front_door import main
 from circlekit.errors import CirclekitError, FormatError, ModelError, UnsupportedError
-from circlekit.quant.plan import Plan
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, Preparation, TensorForm
 from circlekit.testing import tflite_of
+from tests.quant.test_recurrent import lstm, records
 
 NET = """
 graph main(%x: f32[1,8,8,3]) -> %y {
@@ -161,6 +166,130 @@ def test_blocks_of_a_plan_divide_the_rows(change: Document, message: str) -> Non
     document["graphs"][0]["operators"]["y"]["operands"]["1"].update(change)
     with pytest.raises(CirclekitError, match=message):
         circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
+
+
+def test_every_field_of_a_plan_is_read_as_it_was_written() -> None:
+    forms = [
+        TensorForm(i8, (0.1,), (3,), reason="one", rounds=True),
+        TensorForm(u8, (0.5, 1e-30, 3.0), (0, 255, 7), axis=2, narrow=True),
+        TensorForm(DType.INT4, (0.25, 0.5), (), block=32),
+        TensorForm(DType.FLOAT16, reason="half"),
+    ]
+    forms = [replace(f, scale=tuple(float(np.float32(s)) for s in f.scale)) for f in forms]
+    operator = OperatorPlan(
+        "ADD", "int8", "because", dict(enumerate(forms)), {"hidden": forms[0], "x": forms[1]}
+    )
+    constants: dict[str, Any] = {
+        "w": np.arange(-3, 3, dtype=np.int8).reshape(2, 1, 3),
+        "e": np.zeros((0, 2), np.int64),
+    }
+    graph = GraphPlan(
+        dict(zip("abcd", forms, strict=True)), {"a": operator, "b": OperatorPlan("MUL", "float")}, constants
+    )
+    preparation = Preparation(["fuse_x"], "onert", True, [{"technique": "own_biases"}])
+    for interface in ((None, None), (i8, None), (None, i16)):
+        plan = Plan("int16x8", [graph, GraphPlan()], *interface, preparation)
+        read = Plan.from_json(plan.to_json())
+        assert (read.scheme, read.inputs, read.outputs, read.preparation) == (
+            "int16x8",
+            *interface,
+            preparation,
+        )
+        assert len(list(read)) == 2
+        assert (read.main.tensors, read.main.operators) == (graph.tensors, graph.operators)
+        assert {n: a.tolist() for n, a in read.main.constants.items()} == {
+            n: a.tolist() for n, a in constants.items()
+        }
+        assert [a.shape for a in read.main.constants.values()] == [(2, 1, 3), (0, 2)]
+        assert (read.main.operators["a"].is_float, read.main.operators["b"].is_float) == (False, True)
+
+
+LARGEST_ZERO_POINTS: list[tuple[dict[str, Any], str | None]] = [
+    ({"zero_point": -128}, None),
+    ({"zero_point": 127}, None),
+    ({"zero_point": 128}, "expected zero points from -128 to 127, got 128"),
+    ({"scale": SMALLEST_SCALE}, None),
+    ({"scale": SMALLEST_SCALE / 2}, "expected scales from"),
+    ({"scale": LARGEST_SCALE * 2}, "expected scales from"),
+    ({"scale": [], "zero_point": []}, "expected 1 scales, got 0"),
+    ({"zero_point": []}, "expected 1 zero points, got 0"),
+    ({"axis": 7}, None),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), LARGEST_ZERO_POINTS, ids=str)
+def test_the_limits_of_forms(change: Document, message: str | None) -> None:
+    """Of a tensor that is read by one operator, at the limits and beyond."""
+    text = "graph main(%x: f32[2,3]) -> %y {\n  %y = Abs(%x)\n}"
+    model = circlekit.parse(text)
+    document: Document = json.loads(
+        circlekit.quantize(model, "int8", [[np.ones((2, 3), np.float32)]], auto=False).plan.to_json()
+    )
+    document["graphs"][0]["tensors"]["x"].update(change)
+    if "scale" in change and message is None:
+        document["graphs"][0]["tensors"]["y"].update(change)
+    plan = Plan.from_json(json.dumps(document))
+    if message is None:
+        assert circlekit.quantize(circlekit.parse(text), plan=plan).after.op_count == 3
+        return
+    with pytest.raises(CirclekitError, match=message):
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+
+
+@pytest.mark.parametrize("factor", [1, 4])
+def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
+    """A bias of 4 at most stays the number that it stands for."""
+    text = BLOCKS.replace("%w)", "%w, %b)").replace("  %y", "  %b = const f32[64] uniform(-4, 4)\n  %y")
+    given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]]
+    model = circlekit.parse(text)
+    bias = model.main.ops[0].inputs[2]
+    assert bias is not None
+    numbers = bias.array()
+    document: Document = json.loads(circlekit.quantize(model, "int8", given, auto=False).plan.to_json())
+    graph = document["graphs"][0]
+    scale = np.float32(graph["operators"]["y"]["operands"]["2"]["scale"])
+    integers = np.rint(numbers / scale).astype(int)
+    graph["constants"]["b"] = {"dtype": "int64", "shape": [64], "data": integers.tolist()}
+    graph["tensors"]["x"]["scale"] *= factor
+    other = circlekit.parse(text)
+    circlekit.quantize(other, plan=Plan.from_json(json.dumps(document)))
+    (layer,) = (op for op in other.main if op.code == "FULLY_CONNECTED")
+    stored = layer.inputs[2]
+    assert stored is not None
+    assert stored.quantization is not None
+    np.testing.assert_allclose(stored.quantization.scale, scale * factor, rtol=1e-6)
+    np.testing.assert_allclose(stored.array() * scale * factor, numbers, atol=factor * scale.max())
+    graph["tensors"]["x"]["scale"] = 1e-12
+    with pytest.raises(ModelError, match="the bias %b does not fit into i32: the scales of data and weights"):
+        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
+
+
+@pytest.mark.parametrize(("numbers", "is_allowed"), [([-127, 127], True), ([-128, 127], True), ([0, 128], False), ([0.5, 1.0], False), ([-129, 0], False)])  # fmt: skip
+def test_integers_of_a_plan_fit_their_dtype(numbers: list[float], is_allowed: bool) -> None:
+    document: Document = json.loads(
+        circlekit.quantize(circlekit.parse(BLOCKS), "dynamic_int8").plan.to_json()
+    )
+    data = np.resize(numbers, 4096).tolist()
+    dtype = "float32" if 0.5 in numbers else "int64"
+    document["graphs"][0]["constants"]["w"] = {"dtype": dtype, "shape": [64, 64], "data": data}
+    model, plan = circlekit.parse(BLOCKS), Plan.from_json(json.dumps(document))
+    if is_allowed:
+        circlekit.quantize(model, plan=plan)
+        assert model.main.ops[0].inputs[1].array().reshape(-1).tolist() == data  # type: ignore[union-attr]
+        return
+    with pytest.raises(ModelError, match="expected integers from -128 to 127 in the plan's constants, got"):
+        circlekit.quantize(model, plan=plan)
+
+
+def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:
+    model = lstm(("norm",))
+    calibration = circlekit.calibrate(model, records(model, 2, 1))
+    plan = circlekit.quantize(clone(model), calibration=calibration).plan
+    (op,) = plan.main.operators.values()
+    names = ", ".join(op.inner)
+    op.inner.clear()
+    with pytest.raises(ModelError, match=f"expected the inner tensors {names}, got none$"):
+        circlekit.quantize(model, plan=plan)
 
 
 def test_an_empty_constant_has_no_blocks() -> None:

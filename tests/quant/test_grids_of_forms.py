@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Given forms as sets of numbers: what they hold, cover and become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.dtypes import DType, i8, i16, i32, u8
+from circlekit.quant.forms.given_forms import (
+    add_ranges,
+    covered_range,
+    finer_activation,
+    finer_form,
+    fits_activations,
+    fits_weights,
+    given_form,
+    given_ranges,
+    wanted_step,
+    with_followed,
+)
+from circlekit.quant.plan import TensorForm
+from circlekit.quant.scheme import SCHEMES
+
+
+def numbers_of(form: TensorForm) -> set[float]:
+    """All real numbers of a form with one scale."""
+    low, high = form.dtype.limits
+    return {form.scale[0] * (stored - form.zero_point[0]) for stored in range(low, high + 1)}
+
+
+@pytest.mark.parametrize("zero_point", [-128, -3, 0, 127])
+def test_int8_and_uint8_stand_for_the_same_numbers(zero_point: int) -> None:
+    form = TensorForm(i8, (0.25,), (zero_point,))
+    other = given_form(form, u8)
+    assert other is not None
+    assert other.dtype is u8
+    assert numbers_of(other) == numbers_of(form)
+    assert given_form(other, i8) == form
+    assert given_form(form, i8) is form
+    for dtype in (None, i16, i32):
+        assert given_form(form, dtype) is None
+    assert given_form(None, i8) is None
+
+
+def test_which_forms_activations_and_weights_may_have() -> None:
+    one, shifted, two = (
+        TensorForm(i8, (0.5,), (0,)),
+        TensorForm(i8, (0.5,), (3,)),
+        TensorForm(i8, (1.0, 2.0), (0, 0), 1),
+    )
+    fitting = {
+        "int8": (one, shifted),
+        "int16x8": (one,),
+        "uint8": (one, shifted),
+    }
+    for name, forms in fitting.items():
+        assert [fits_activations(f, SCHEMES[name]) for f in (None, one, shifted, two)] == [
+            f in forms for f in (None, one, shifted, two)
+        ]  # fmt: skip
+    second = replace(two, zero_point=(0, 1))
+    for name, axis, expected in (
+        ("int8", 1, (one, two)),
+        ("int8", 0, (one,)),
+        ("int8", None, (one,)),
+        ("int8_per_tensor", 1, (one,)),
+        ("uint8", 1, (one, shifted)),
+        ("weight_int4", 1, (one, two)),
+        ("weight_int4_block32", 1, ()),
+    ):
+        found = [f for f in (None, one, shifted, two, second) if fits_weights(f, SCHEMES[name], axis)]
+        assert tuple(found) == expected, name
+
+
+def test_finer_weights_keep_their_numbers() -> None:
+    """The factor is the smallest power of 2 that reaches the step, as far as the integers fit."""
+    numbers = np.array([[3.0, -2.0], [0.5, 0.25]], np.float32)
+    form = TensorForm(i8, (1.0, 0.25), (0, 0), rounds=True)
+    for step, factor in ((1.0, 1), (0.99, 2), (0.5, 2), (0.25, 4), (1 / 32, 32), (1 / 1000, 32)):
+        finer = finer_form(form, numbers, step)
+        assert finer.scale == (1.0 / factor, 0.25 / factor)
+        assert factor in (1, 2, 4) or 3.0 * factor <= i8.limits[1] < 2 * 3.0 * factor
+    along = replace(form, axis=1)
+    assert finer_form(along, numbers, 0.5).scale == (0.5, 0.125)
+    assert finer_form(replace(form, rounds=False), numbers, 0.1).scale == form.scale
+    zeros = finer_form(replace(form, scale=(1.0,), zero_point=(0,)), np.zeros(2, np.float32), 1e-9)
+    assert zeros.scale == (1 / 64,), "as if the largest integer were 1"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "zero_point"),
+    [(i8, (0.5,), (3,)), (u8, (0.5, 0.25), (0, 255)), (DType.INT4, (1.0, 2.0), (0, -8))],
+)
+def test_covered_ranges(dtype: DType, scale: tuple[float, ...], zero_point: tuple[int, ...]) -> None:
+    forms = [TensorForm(dtype, (s,), (z,)) for s, z in zip(scale, zero_point, strict=True)]
+    every = set[float]().union(*map(numbers_of, forms))
+    assert covered_range(TensorForm(dtype, scale, zero_point)) == (min(every), max(every))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "factor"),
+    [(0, 255, None), (0, 128, None), (0, 127, 2), (10, 137, 2), (200, 255, 4), (100, 163, 4), (100, 164, 2)],
+)
+def test_a_finer_activation_holds_the_numbers_that_occur(low: int, high: int, factor: int | None) -> None:
+    """``low``, ``high``: steps from the lowest number."""
+    form = TensorForm(i8, (0.5,), (-20,))
+    ends = [0.5 * (-128 + 20 + step) for step in (low, high)]
+    finer = finer_activation(form, *ends)
+    if factor is None:
+        assert finer is None
+        return
+    assert finer is not None
+    assert finer.scale == (0.5 / factor,)
+    assert {n for n in numbers_of(form) if ends[0] <= n <= ends[1]} <= numbers_of(finer)
+
+
+NET = """
+graph main(%x: f32[2,3], %k: f32[2,3]) -> %y, %z, %u {
+  %r = Relu(%x)
+  %n = Neg(%r)
+  %s = Reshape(%n, [3, 2])
+  %y = Transpose(%s, [1, 0])
+  %m = Minimum(%k, [[1.5]])
+  %t = Reshape(%k, [6])
+  %z = Reshape(%m, [6])
+  %u = Exp(%t)
+}
+"""
+
+
+def test_forms_follow_where_numbers_stay_on_the_grid() -> None:
+    """RELU maps a grid to itself; NEG does so only if the grid is symmetric, EXP never."""
+    model = circlekit.parse(NET)
+    bound = next(v for v in model.main.values() if v.is_const and v.shape == (1, 1)).name
+    form, other = TensorForm(i8, (0.5,), (3,)), TensorForm(i8, (0.25,), (0,))
+    assert with_followed(model.main, {}) == {}
+    assert with_followed(model.main, {"x": form}) == {"x": form, "r": form}
+    symmetric = TensorForm(i8, (0.5,), (-1,))
+    assert with_followed(model.main, {"x": symmetric}) == {"x": symmetric, "r": symmetric}
+    assert with_followed(model.main, {bound: other}) == {bound: other, "m": other}
+    assert with_followed(model.main, {"y": form}) == {"y": form, "s": form, "n": form}
+    assert with_followed(model.main, {"z": form, "m": other})["m"] is other
+    assert with_followed(model.main, {"u": form}) == {"u": form}, "EXP computes"
+    assert "k" not in with_followed(model.main, {"t": form}), "another operator reads it"
+    wide = TensorForm(i16, (0.5,), (0,))
+    assert with_followed(model.main, {"x": wide}) == {"x": wide}, "65536 numbers are not tried"
+    low = TensorForm(i8, (0.5,), (-100,))
+    assert with_followed(model.main, {"x": low}) == {"x": low, "r": low}
+
+
+def test_the_step_to_which_a_tensor_will_be_rounded() -> None:
+    model = circlekit.parse(NET)
+    values = {v.name: v for v in model.main.values()}
+    forms = {name: TensorForm(i8, (scale,), (0,)) for name, scale in (("y", 0.5), ("z", 0.25), ("t", 0.125))}
+    assert wanted_step(values["y"], forms) == wanted_step(values["n"], forms) == 0.5
+    assert wanted_step(values["m"], forms) == 0.25
+    assert wanted_step(values["x"], forms) is None
+    assert wanted_step(values["k"], forms) == 0.125, "the smallest of two"
+
+
+def test_ranges_that_follow() -> None:
+    model = circlekit.parse(NET)
+    bound = next(v for v in model.main.values() if v.is_const and v.shape == (1, 1)).name
+    form = TensorForm(i8, (0.5,), (0,))
+    found = given_ranges(model.main, {bound: form, "m": form, "x": form})
+    assert found == {bound: (-64.0, 63.5), "m": (-64.0, 1.5), "x": (-64.0, 63.5)}
+    assert given_ranges(model.main, {"m": form}) == {"m": (-64.0, 63.5)}
+    ranges = {"x": (-2.0, 3.0), "m": (-1.0, 1.5)}
+    add_ranges(model.main, ranges)
+    moved = {"n": (-3.0, 0.0), "s": (-3.0, 0.0), "y": (-3.0, 0.0), "z": (-1.0, 1.5)}
+    assert ranges == {"x": (-2.0, 3.0), "m": (-1.0, 1.5), "r": (0.0, 3.0), **moved}, "%k has two users"
+    ranges = {"t": (0.0, 1000.0)}
+    add_ranges(model.main, ranges)
+    assert ranges == {"t": (0.0, 1000.0)}, "the range of EXP would be infinite"
+    one_user = circlekit.parse("graph main(%k: f32[2]) -> %m {\n  %m = Minimum(%k, [1.5])\n}")
+    ranges = {"m": (-1.0, 1.5)}
+    add_ranges(one_user.main, ranges)
+    assert ranges["k"] == (-1.0, 1.5)
+    joined = circlekit.parse(
+        "graph main(%a: f32[2], %b: f32[2]) -> %c {\n  %c = Concatenation(%a, %b, [7.0]) {axis: 0}\n}"
+    )
+    for known, expected in (({"a": (-1.0, 2.0), "b": (0.0, 3.0)}, (-1.0, 7.0)), ({"a": (-1.0, 2.0)}, None)):
+        ranges = dict(known)
+        add_ranges(joined.main, ranges)
+        assert ranges.get("c") == expected
