@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 import numpy as np
 import pytest
 
-from circlekit.quant.calibration.histogram import MAX_BINS, Histogram
+from circlekit.quant.calibration.histogram import (
+    MAX_BINS,
+    MAX_NUMBER_BITS,
+    SMALLEST_EXPONENT,
+    Histogram,
+)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -27,3 +33,41 @@ def test_merging_gives_the_histogram_of_all_numbers(seed: int) -> None:
     assert whole.counts.size <= MAX_BINS
     edges = whole.low + np.arange(whole.counts.size + 1) * whole.width
     np.testing.assert_array_equal(whole.counts, np.histogram(np.concatenate(parts), edges)[0])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [0.0], [1.0], [-1.0], [1e-45], [3e38, -3e38], [0.0, 4095.0], [0.0, 4096.0], [-1.0, 4094.0],
+        [-4096.0, 0.0], [1.0, 1 + 2.0**-23], [2.0**31, 2.0**31 + 256], [-(2.0**31), 1.0],
+        [2.0**20, 2.0**20 + 1], [5.0, 4100.0], [-0.75, 0.25], [1e-45, 2e-42], [-4097.0, -2.0], [3.0, 3.0],
+    ],
+)  # fmt: skip
+def test_bins_are_as_narrow_as_allowed(numbers: list[float]) -> None:
+    """With half the width there would be more bins than allowed, or indices with more bits."""
+    array = np.array(numbers, np.float32)
+    found = Histogram.of(array)
+    assert found.counts.size <= MAX_BINS
+    assert found.counts.sum() == array.size
+    low, high = float(array.min()), float(array.max())
+    assert (found.low, found.highest_bin_start) == tuple(
+        math.floor(end / found.width) * found.width for end in (low, high)
+    )
+    half = [math.floor(end / (found.width / 2)) for end in (low, high)]
+    is_narrowest = found.exponent == SMALLEST_EXPONENT or half[1] - half[0] >= MAX_BINS
+    assert is_narrowest or max(map(abs, half)) >= 2 ** (MAX_NUMBER_BITS + 1)
+    last = found.first + found.counts.size - 1
+    assert max(abs(found.first), abs(last)) < 2 ** (MAX_NUMBER_BITS + 1)
+    assert found.centers.tolist() == [(index + 0.5) * found.width for index in range(found.first, last + 1)]
+
+
+@pytest.mark.parametrize(
+    "numbers", [[3.0, 5.0, 1000.0], [-3.0, -1000.5], [1e6, 1e6 + 1], [-1.0, 1.0], [0.0, 7.0]]
+)
+def test_a_histogram_with_bins_that_include_zero(numbers: list[float]) -> None:
+    array = np.array(numbers, np.float32)
+    found, whole = Histogram.of(array).including_zero(), Histogram.of(np.append(array, np.float32(0)))
+    assert found.exponent == whole.exponent
+    assert found.counts.sum() == array.size
+    edges = found.low + np.arange(found.counts.size + 1) * found.width
+    np.testing.assert_array_equal(found.counts, np.histogram(array, edges)[0])

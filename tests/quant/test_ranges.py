@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import circlekit as ck
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.quant.calibration import TensorStatistics
-from circlekit.quant.calibration.ranges import ESTIMATORS, estimate_range
+from circlekit.quant.calibration.ranges import ESTIMATORS, estimate_range, percentile
 
 MODEL = "graph main(%x: f32[1000]) -> %y { %y = Neg(%x) : f32[1000] }"
 
@@ -68,6 +70,131 @@ def test_clipping_lowers_the_error_of_quantization(
         return float(np.square(quantized - data).mean())
 
     assert error(*estimate_range(seen, name, bits=4)) < 0.2 * error(-30, 50)
+
+
+def statistics_of(numbers: np.ndarray) -> TensorStatistics:
+    model = ck.parse(MODEL.replace("1000", str(numbers.size)))
+    return ck.calibrate(model, [[numbers]], histograms=True)["x"]
+
+
+SHAPES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "normal": lambda r: r.normal(0, 20, 3000),
+    "shifted": lambda r: r.normal(30, 10, 3000),
+    "negative": lambda r: -r.exponential(20, 3000),
+    "outlier": lambda r: np.append(r.normal(0, 3, 3000), [400.0, -90.0]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_error_of_rounding_and_clipping_is_least(shape: str) -> None:
+    """Over all pairs of fractions of the ends, number by number."""
+    numbers = SHAPES[shape](np.random.default_rng(2)).astype(np.float32)
+    seen = statistics_of(numbers)
+    low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
+
+    def error(first: float, last: float) -> float:
+        outside = (numbers < first) | (numbers > last)
+        clipped = np.square(numbers - np.clip(numbers, first, last))
+        return float(np.where(outside, clipped, ((last - first) / 15) ** 2 / 12).mean())
+
+    found = estimate_range(seen, "mse", bits=4, steps=8)
+    ends = [(low * i / 8, high * j / 8) for i in range(1, 9) for j in range(1, 9)]
+    assert any(found == pytest.approx(pair) for pair in ends)
+    assert error(*found) == pytest.approx(min(error(*pair) for pair in ends), rel=0.02)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bits", [2, 8])
+def test_octav_is_a_fixed_point(shape: str, bits: int) -> None:
+    """Of sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s)), within the observed range."""
+    numbers = SHAPES[shape](np.random.default_rng(2)).astype(np.float32)
+    seen = statistics_of(numbers)
+    low, high = estimate_range(seen, "octav", bits=bits, steps=60)
+    assert min(0.0, float(numbers.min())) <= low <= 0 <= high <= max(0.0, float(numbers.max()))
+    clip, magnitudes = max(-low, high), np.abs(numbers)
+    outside = magnitudes > clip
+    wanted = magnitudes[outside].sum() / (4.0**-bits / 3 * (~outside).sum() + outside.sum())
+    assert clip == pytest.approx(wanted, rel=0.02)
+    if shape in ("normal", "outlier"):
+        assert clip < magnitudes.max()
+
+
+@pytest.mark.parametrize("shape", ["normal", "outlier"])
+def test_the_divergence_is_least(shape: str) -> None:
+    """Among the candidates, with the divergence computed bin by bin."""
+    numbers = np.rint(SHAPES[shape](np.random.default_rng(2))).astype(np.float32) + np.float32(0.25)
+    seen = statistics_of(numbers)
+    assert seen.histogram is not None
+    width, levels = seen.histogram.including_zero().width, 16
+    centers = (np.floor(numbers / width) + 0.5) * width
+    counts = np.bincount((np.abs(centers) / width).astype(int))
+
+    def divergence(end: int) -> float:
+        wanted = [float(n) for n in counts[:end]]
+        wanted[-1] += counts[end:].sum()
+        merged = [0.0] * end
+        for level in range(min(levels, end)):
+            bins = [
+                b for b in range(end) if (b * levels // end if end > levels else b) == level and counts[b]
+            ]
+            for b in bins:
+                merged[b] = counts[bins].sum() / len(bins)
+        p, q = np.array(wanted) / sum(wanted), np.array(merged) / sum(merged)
+        return float(sum(a * np.log(a / max(b, 1e-12)) for a, b in zip(p, q, strict=True) if a > 0))
+
+    low, high = estimate_range(seen, "entropy", levels=levels)
+    ends = np.unique(np.linspace(min(levels, counts.size), counts.size, 200).astype(int))
+    best = min(ends[:: max(1, ends.size // 12)], key=divergence)
+    chosen = round(max(-low, high) / width) if max(-low, high) < np.abs(numbers).max() else counts.size
+    assert divergence(chosen) <= divergence(int(best)) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "is_allowed"),
+    [
+        ("moving_average", {"constant": 0.0}, True),
+        ("moving_average", {"constant": 1.0}, True),
+        ("moving_average", {"constant": 1.01}, False),
+        ("moving_average", {"constant": -0.01}, False),
+        ("moving_average", {"batch": 1}, True),
+        ("moving_average", {"batch": 0}, False),
+        ("ema", {"decay": 0.0}, True),
+        ("ema", {"decay": -0.01}, False),
+        ("ema", {"decay": 1.0}, False),
+        ("sample_percentile", {"low": 0.0, "high": 100.0}, True),
+        ("sample_percentile", {"low": -0.1}, False),
+        ("sample_percentile", {"high": 100.1}, False),
+        ("value_percentile", {"percent": 100.0}, True),
+        ("value_percentile", {"percent": 100.1}, False),
+        ("value_percentile", {"percent": 50.1}, True),
+        ("value_percentile", {"percent": 50.0}, False),
+    ],
+)
+def test_limits_of_options(
+    name: str, options: dict[str, float], is_allowed: bool, data: np.ndarray, seen: TensorStatistics
+) -> None:
+    if not is_allowed:
+        with pytest.raises(UnsupportedError, match="expected a "):
+            estimate_range(seen, name, **options)
+        return
+    low, high = estimate_range(seen, name, **options)
+    assert data.min() <= low < 0 < high <= data.max()
+
+
+def test_the_largest_percentage_cuts_off_nothing(data: np.ndarray, seen: TensorStatistics) -> None:
+    assert estimate_range(seen, "value_percentile", percent=100.0) == (data.min(), data.max())
+    assert estimate_range(seen, "ema", decay=0.0) == (data[-1].min(), data[-1].max())
+    means = estimate_range(seen, "mean_of_samples")
+    assert means == pytest.approx((data.min(1).mean(), data.max(1).mean()), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_percentiles_of_few_samples(count: int) -> None:
+    numbers = np.random.default_rng(count).normal(size=count).astype(np.float32)
+    for percent in (0.0, 0.5, 25.0, 50.0, 66.7, 99.5, 100.0):
+        assert percentile(numbers.tolist(), percent) == pytest.approx(
+            float(np.percentile(numbers, percent)), rel=1e-4, abs=1e-6
+        )
 
 
 def test_entropy_clips_what_is_rare(seen: TensorStatistics) -> None:

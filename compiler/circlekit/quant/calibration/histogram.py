@@ -14,7 +14,7 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The index of a bin, counted from the number 0, has at most so many bits; large numbers get wide bins."""
+"""The index of a bin, counted from the number 0, is below 2 ** (this + 1): large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""
