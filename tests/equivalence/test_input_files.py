@@ -11,9 +11,11 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence.data_files.input_files import read_records
+from circlekit.equivalence.data_files.input_files import iterate_records, read_records
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
+from circlekit.equivalence.data_files.tensor_files import INPUT
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 
@@ -226,3 +228,69 @@ def test_npz_files_are_those_of_numpy(tmp_path: Path) -> None:
         assert {name: found[name].tolist() for name in found} == {n: a.tolist() for n, a in arrays.items()}
     with zipfile.ZipFile(tmp_path / "x.npz") as archive:
         assert archive.testzip() is None
+
+
+THREE = parse_model("graph g(%a: i8[3], %b: f32[2], %c: i8[]) -> %a, %b, %c {}")
+UNSIZED = parse_model("graph g(%a: i8[3], %b: f32[?]) -> %a, %b {}")
+
+
+def test_a_raw_file_holds_all_inputs_in_order(tmp_path: Path) -> None:
+    content = bytes([1, 2, 3]) + np.array([4.5, -1], "<f4").tobytes() + bytes([7])
+    (tmp_path / "x.bin").write_bytes(content)
+    (record,) = read_records(tmp_path / "x.bin", THREE).values()
+    assert [a.tolist() for a in record] == [[1, 2, 3], [4.5, -1], 7]
+    for wrong in (content[:-1], content + b"\0", b""):
+        (tmp_path / "x.bin").write_bytes(wrong)
+        with pytest.raises(ShapeError, match=rf"together 12 bytes, got {len(wrong)} bytes"):
+            read_records(tmp_path / "x.bin", THREE)
+    (tmp_path / "x.bin").write_bytes(bytes(3))
+    with pytest.raises(ShapeError, match=r"of known sizes, got 3 bytes"):
+        read_records(tmp_path / "x.bin", UNSIZED)
+
+
+def test_records_in_folders_have_the_names_of_files(tmp_path: Path) -> None:
+    """Two files of the same stem keep their extensions; several records in a file get numbers."""
+    np.save(tmp_path / "a.npy", X)
+    np.savez(tmp_path / "a.npz", X)
+    np.save(tmp_path / "b.npy", np.stack([X, X]))
+    (tmp_path / "c").mkdir()
+    np.save(tmp_path / "c/d.npy", X)
+    np.save(tmp_path / "c/e.npy", X)
+    (tmp_path / ".hidden").write_bytes(b"no record")
+    labels = [*read_records(tmp_path, ONE)]
+    assert labels == ["a.npy", "a.npz", "b.0", "b.1", "c.d", "c.e"]
+
+
+def test_a_recorded_folder_has_inputs_in_a_file_of_their_own(tmp_path: Path) -> None:
+    """Its other files hold outputs; folders in it are records."""
+    hdf5(tmp_path / INPUT, {"0": X})
+    np.save(tmp_path / "output.npy", X)
+    (tmp_path / "more").mkdir()
+    hdf5(tmp_path / "more" / INPUT, {"0": 2 * X})
+    records = read_records(tmp_path, ONE)
+    assert [record[0].tolist() for record in records.values()] == [X.tolist(), (2 * X).tolist()]
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.h5", "x.bin"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_records_one_by_one(name: str, count: int, tmp_path: Path) -> None:
+    """All further records of a file are announced as progress."""
+    arrays = np.arange(2 * count, dtype=np.float32).reshape(count, 1, 2)
+    if name == "x.h5":
+        hdf5(tmp_path / name, {f"{n}/0": array for n, array in enumerate(arrays)})
+    elif name == "x.bin":
+        (tmp_path / name).write_bytes(arrays[0].tobytes())
+    else:
+        (np.save if name == "x.npy" else np.savez)(tmp_path / name, arrays)
+
+    class Counted(Progress):
+        more = 0
+
+        def expect(self, amount: int) -> None:
+            self.more += amount
+
+    with watched(Counted()) as counted:
+        records = list(iterate_records(tmp_path / name, ONE))
+    expected = 1 if name == "x.bin" else count
+    assert [record[0].tolist() for record in records] == arrays[:expected].tolist()
+    assert counted.more == expected - 1

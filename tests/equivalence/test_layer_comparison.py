@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+import pytest
+
 import circlekit
-from circlekit.equivalence.layer_comparison import compare_layers
+from circlekit.equivalence.judgement.judge import Judge
+from circlekit.equivalence.layer_comparison import compare_layers, compare_models
+from circlekit.equivalence.model_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.verify import Verifier
 
 CALLER = """
@@ -23,3 +30,77 @@ def test_values_of_called_graphs_are_not_those_of_the_main_graph() -> None:
     (outcome,) = compare_layers(before, after, Verifier(before).runs[0])
     assert outcome.name == "y"
     assert outcome.equal
+
+
+FLOAT = "graph main(%x: f32[4]) -> %y { %y = Neg(%x) }"
+FORM = "i8[4] quant(scale: 0.05)"
+QUANTIZED = f"""
+graph main(%x: {FORM}) -> %y {{
+  %r = Dequantize(%x) : f32[4]
+  %n = Neg(%r)
+  %y = Quantize(%n) : {FORM}
+}}
+"""
+ALSO_FLOAT = "graph main(%x: f32[4]) -> %y { %y = Mul(%x, -1.0) }"
+
+
+def test_a_quantized_form_is_compared_as_real_numbers() -> None:
+    """Without records, only on the set ``normal``; with records, on all of them."""
+    before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)
+    seeded = compare_models(Verifier(before), after)
+    assert [outcome.inputs for outcome in seeded.outputs] == ["normal"]
+    assert len(seeded.notes) == 1
+    records = {name: [np.full(4, x, np.float32)] for name, x in (("a", 0.26), ("b", 1.0), ("c", 100.0))}
+    given = compare_models(Verifier(before, records), after)
+    differences = {outcome.inputs: outcome.worst.absolute for outcome in given.outputs if outcome.worst}
+    assert differences == pytest.approx({"a": 0.01, "b": 0, "c": 100 - 127 * 0.05}, abs=1e-5)
+
+
+def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
+    before, after = circlekit.parse(FLOAT), circlekit.parse(ALSO_FLOAT)
+    comparison = compare_models(Verifier(before), after)
+    assert len({outcome.inputs for outcome in comparison.outputs}) == len(Verifier(before).runs) > 1
+    assert not comparison.notes
+
+
+def test_outputs_that_a_judge_computed_are_used() -> None:
+    """Other than for the model that it judged, or for other inputs, the outputs are computed."""
+    before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)
+    records = {"a": [np.full(4, 0.26, np.float32)]}
+    judge = Judge(before, after, records)
+    verifier = Verifier(before, records, pair=judge)
+    assert verifier.pair is judge
+    judge.outputs["a"] = [np.full(4, 7, np.int8)]
+    (outcome,) = compare_models(verifier, after).outputs
+    assert outcome.worst is not None
+    assert outcome.worst.absolute == pytest.approx(0.35 + 0.26)
+    (outcome,) = compare_models(verifier, circlekit.parse(QUANTIZED)).outputs
+    assert outcome.worst is not None
+    assert outcome.worst.absolute == pytest.approx(0.01, abs=1e-6)
+    judge.outputs.clear()
+    (outcome,) = compare_models(verifier, after).outputs
+    assert outcome.worst is not None
+    assert outcome.worst.absolute == pytest.approx(0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "magnitude", "relative", "excess"),
+    [
+        (4.0, 3.0, 4.0, 0.25, 2.0),
+        (4.0, 4.0, 4.0, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0, math.inf, 2.0),
+    ],
+)
+def test_a_difference_in_relation_to_the_largest_number(
+    left: float, right: float, magnitude: float, relative: float, excess: float
+) -> None:
+    arrays = np.array([left], np.float32), np.array([right], np.float32)
+    worst = worst_difference(*arrays, 0.5)
+    outcome = Outcome("y", worst, similarity=Similarity(None, None, magnitude))
+    assert outcome.relative_to_largest == relative
+    assert outcome.excess == excess
+    assert Outcome("y", worst).relative_to_largest is None
+    assert Outcome("y", similarity=Similarity(None, None, 1.0)).relative_to_largest is None
+    assert Outcome("y").excess == 0
+    assert Outcome("y", worst, reason="shapes differ").excess == math.inf

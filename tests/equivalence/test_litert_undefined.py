@@ -80,3 +80,14 @@ def test_the_first_fault_is_told() -> None:
       %z = StridedSlice(%x, %b, [2], [1]) {offset: true}
     }"""
     assert (undefined(circlekit.parse(text)) or "").startswith("expected operands of one shape")
+
+
+@pytest.mark.parametrize("unknown", [None, "shape", "begin", "end", "strides"])
+def test_a_slice_of_which_one_thing_is_unknown(unknown: str | None) -> None:
+    operands = ", ".join(
+        "%b" if name == unknown else f"[{n}]" for name, n in (("begin", 1), ("end", 2), ("strides", 1))
+    )
+    shape = "*" if unknown == "shape" else "4"
+    line = f"%y = StridedSlice(%x, {operands}) {{offset: true}} : f32[?]"
+    found = fault(line, f"%x: f32[{shape}]", "%b: i32[1]")
+    assert found == (unknown and "LiteRT does not check sizes, and these are not known")

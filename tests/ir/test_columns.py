@@ -11,6 +11,7 @@ from circlekit.ir.text.columns import (
     format_columns,
     format_definitions,
     format_markdown,
+    listed,
     paragraphs,
     wrapped,
 )
@@ -84,3 +85,11 @@ def test_lists_and_indented_lines_stay_as_they_are() -> None:
     text = "one\ntwo\n\n- item\n- other item\n\nhead\n  code that is long"
     expected = ["one two", "", "- item", "- other item", "", "head", "  code that is long"]
     assert paragraphs(text, 8) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
+def test_a_long_list_says_how_many_more(count: int) -> None:
+    items = ["a", "b", "c", "d"][:count]
+    shown, _, rest = listed(items, 2).partition(" and ")
+    assert shown == ", ".join(items[:2])
+    assert rest == (f"{count - 2} more" if count > 2 else "")

@@ -15,7 +15,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import DType, boolean, f32, i32
-from circlekit.ir.enums import Activation
+from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
@@ -375,3 +375,66 @@ def test_random_operators_are_pure_and_have_operands(m: ModelBuilder) -> None:
             assert op.pure
             assert op.operands
     assert len({op.code for op in m.graph}) > 5
+
+
+def test_indices_of_small_shapes(m: ModelBuilder) -> None:
+    for shape in ((), (1,), (5, 1)):
+        indices = drawn(lambda shape=shape: np.ravel(PARAMETERS["indices"](m, shape)))  # type: ignore[misc]
+        assert {index for vector in indices for index in vector} == {0}
+        assert {len(vector) for vector in indices} >= {1, 2, 3, 4, 6, 9}
+
+
+def test_new_shapes_of_vectors_and_scalars(m: ModelBuilder) -> None:
+    assert drawn(lambda: PARAMETERS["shape"](m, ())) == {(), (1,), (-1,)}
+    found = drawn(lambda: PARAMETERS["shape"](m, (4,)))
+    assert found == {
+        (4,),
+        (-1,),
+        (1, 4),
+        (4, 1),
+        (-1, 4),
+        (1, -1),
+        (-1, 1),
+        (4, -1),
+        (2, 2),
+        (-1, 2),
+        (2, -1),
+    }
+    assert drawn(lambda: PARAMETERS["shape"](m, (3, 2))) >= {(6,), (-1,), (2, 3), (3, 2)}
+
+
+def test_depth_multipliers_follow_from_the_filter(m: ModelBuilder) -> None:
+    (x,) = m.graph.inputs
+    for channels, multiplier in ((6, 1), (12, 2), (18, 3), (1, 1)):
+        w = Value.constant("w", np.zeros((1, 3, 3, channels), np.float32))
+        found = derived_attributes(m, REGISTRY["DEPTHWISE_CONV_2D"], [x, w])
+        assert found["depth_multiplier"] == multiplier
+    w = Value.constant("w", np.zeros((1, 3, 3, 4), np.float32))
+    scalar = m.new_input(Value("scalar", f32, ()), np.zeros((), np.float32))
+    assert derived_attributes(m, REGISTRY["DEPTHWISE_CONV_2D"], [scalar, w])["depth_multiplier"] == 4
+    assert derived_attributes(m, REGISTRY["DEPTHWISE_CONV_2D"], [x, None])["depth_multiplier"] == 1
+
+
+@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
+@pytest.mark.parametrize("strides", [*product((1, 2, 3), repeat=2)])
+def test_windows_of_transposed_convolutions(
+    padding: Padding, strides: tuple[int, int], m: ModelBuilder
+) -> None:
+    """The sizes of the result are those of LiteRT; a size that no window has gives no attributes."""
+    (x,) = m.graph.inputs  # of 3 rows and 4 columns
+    w = Value.constant("w", np.zeros((5, 6, 7, 6), np.float32))
+    bias = Value.constant("b", np.zeros(5, np.float32))
+    taps = (0, 0) if padding is Padding.SAME else (6 - strides[0], 7 - strides[1])
+    size = [3 * strides[0] + taps[0], 4 * strides[1] + taps[1]]
+    for more in ([], [bias]):
+        found = derived_attributes(m, REGISTRY["TRANSPOSE_CONV"], [m.ints([2, *size, 5]), w, x, *more])
+        assert found == {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}
+    assert derived_attributes(m, REGISTRY["TRANSPOSE_CONV"], [m.ints([2, 40, size[1], 5]), w, x]) == {}
+    assert derived_attributes(m, REGISTRY["TRANSPOSE_CONV"], [m.ints([2, *size, 5]), None, x]) == {}
+
+
+def test_sizes_of_results_without_a_filter(m: ModelBuilder) -> None:
+    (x,) = m.graph.inputs
+    found = drawn(lambda: proposal(m, REGISTRY["TRANSPOSE_CONV"], "output_shape", x, {}, i32))
+    same, valid = product((3, 6, 9), (4, 8, 12)), product((3, 5, 7), (4, 7, 10))
+    assert found == {(2, *size, 1) for size in (*same, *valid)}

@@ -28,8 +28,11 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
-from circlekit.ir.text.columns import format_columns, wrapped
+from circlekit.ir.text.columns import format_columns, listed, wrapped
 from circlekit.ir.text.lines import print_op
+
+MAX_LABELS = 6
+"""The largest number of sets of inputs that the text names."""
 
 JSON_SCHEMA = 1
 """The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
@@ -162,9 +165,9 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
     yield f"after   {source_name(arguments.after)}"
     labels = list(dict.fromkeys(outcome.inputs for outcome in comparison.outputs))
     if any(labels):
-        is_seeded = arguments.inputs is None
-        named = "" if labels == [GIVEN] else f": {_listed(labels)}"
-        yield f"inputs  {_listed(labels)} (seeded)" if is_seeded else f"inputs  {arguments.inputs}{named}"
+        is_seeded, names = arguments.inputs is None, listed(labels, MAX_LABELS)
+        named = "" if labels == [GIVEN] else f": {names}"
+        yield f"inputs  {names} (seeded)" if is_seeded else f"inputs  {arguments.inputs}{named}"
     if comparison.outputs:
         yield ""
         yield from _table(_worst_of_each(comparison.outputs), len(labels) > 1)
@@ -183,10 +186,6 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
         sentences.append("no outputs were compared")
     for sentence in [*sentences, comparison.verdict]:
         yield from wrapped(sentence, text_columns())
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels) if len(labels) <= 6 else f"{', '.join(labels[:5])} and {len(labels) - 5} more"
 
 
 def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -15,7 +15,7 @@ from circlekit.cli.result import source_of
 from circlekit.equivalence.fleet import connected
 from circlekit.io.schema import EXTENSIONS
 from circlekit.ir.graph import Model
-from circlekit.ir.text.columns import abridged
+from circlekit.ir.text.columns import abridged, listed
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.calibration_file import check_path
 from circlekit.quant.calibration.engine import ENGINES
@@ -131,5 +131,4 @@ def _lines(calibration: Calibration, is_random: bool, missing: list[str], output
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(f"%{abridged(name, 60)}" for name in names[:MAX_NAMES]) + more
+    return listed([f"%{abridged(name, 60)}" for name in names], MAX_NAMES)

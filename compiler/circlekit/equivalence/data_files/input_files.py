@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -259,15 +259,12 @@ def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
-    sizes = [_raw_bytes(value) for value in interface.inputs]
-    if None in sizes or sum(filter(None, sizes)) != len(content):
-        expected = "of known sizes" if None in sizes else f"together {sum(filter(None, sizes))} bytes"
+    known = [size for value in interface.inputs if (size := _raw_bytes(value)) is not None]
+    expected = f"together {sum(known)} bytes" if len(known) == len(interface.inputs) else "of known sizes"
+    if len(known) < len(interface.inputs) or sum(known) != len(content):
         raise ShapeError(f"{path}: expected the inputs {interface}, {expected}, got {len(content)} bytes")
-    arrays, start = [], 0
-    for value, size in zip(interface.inputs, sizes, strict=True):
-        arrays.append(decode_elements(path, content[start : start + (size or 0)], value))
-        start += size or 0
-    return arrays
+    parts = zip(interface.inputs, known, accumulate(known), strict=True)
+    return [decode_elements(path, content[end - size : end], value) for value, size, end in parts]
 
 
 def _raw_bytes(value: Value) -> int | None:

@@ -63,7 +63,7 @@ def _data_findings(
     ``count``: the number of elements in ``shape``.
     """
     if sparsity is not None:
-        if not dtype.bits or min(shape, default=0) < 0:
+        if not dtype.bits or any(d < 0 for d in shape):
             fault = f"expected numbers of a known shape in a sparse constant, got {dtype.short}{shape}"
         else:
             fault = sparsity_fault(sparsity, shape, len(data) * 8 // dtype.bits) or ""

@@ -15,6 +15,12 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def listed(items: Sequence[str], limit: int) -> str:
+    """Return ``items`` with commas, or the first ``limit`` of them and how many more there are."""
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more
+
+
 def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
     """Return ``rows`` as lines with aligned columns; all rows have the same number of cells.
 
