@@ -60,3 +60,13 @@ def test_the_default_target_may_lack_the_special_forms_that_a_pass_makes() -> No
     (note,) = report.notes
     assert note.endswith("but not this model, because of Mine; --target onert prevents this")
     assert conclude(None, after, after).notes == []
+
+
+def test_what_a_delegate_takes_is_reported_before_and_after() -> None:
+    before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
+    (check,) = conclude("litert-xnnpack", before, after).targets
+    assert check.delegations is not None
+    assert [found.partitions for found in check.delegations] == [1, 1]
+    assert [found.delegated for found in check.delegations] == [1, 3]
+    (check,) = conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after).targets
+    assert check.delegations is None

@@ -319,3 +319,17 @@ def test_a_tensor_with_two_roundings_is_quantized_twice() -> None:
     circlekit.quantize(model, "int8", samples=[[X]])
     assert not any(op.code == "FAKE_QUANT" for op in model.main)
     assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 0.08  # the sum saturates
+
+
+@pytest.mark.parametrize(("sign", "low", "high"), [(1, 0.0, 3.0), (-1, -3.0, 0.0)])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_the_range_of_weights_includes_zero(sign: int, low: float, high: float, per_channel: bool) -> None:
+    model = circlekit.parse(f"""
+    graph main(%x: f32[1,2]) -> %y {{
+      %w = const f32[2,2] [{sign * 2.0}, {sign * 3.0}, {sign * 2.5}, {sign * 2.0}]
+      %y = FullyConnected(%x, %w)
+    }}""")
+    found = circlekit.fake_quantize(model, samples=[[np.ones((1, 2), np.float32)]], per_channel=per_channel)
+    (weights,) = (item for item in found if item.rule == "weights_quant")
+    assert (weights.low, weights.high) == ((-3.0, 3.0) if per_channel else (low, high))
+    assert weights.channels == (2 if per_channel else 0)

@@ -113,7 +113,7 @@ def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
     shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
     steps = np.rint(numbers / form.scales.reshape(shape))
     low, high = form.dtype.limits
-    fits = steps.min(initial=0) >= low and steps.max(initial=0) <= high
+    fits = ((steps >= low) & (steps <= high)).all()
     return replace(form, zero_point=(0,) * len(form.scale)) if fits else form
 
 

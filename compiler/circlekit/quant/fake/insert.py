@@ -171,7 +171,7 @@ class _Inserter:
     def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
         """Round the weights ``value`` of ``layer`` by a FAKE_QUANT; raise ModelError if one is not finite."""
         data = finite_numbers(value)
-        low, high = min(float(data.min(initial=0)), 0.0), max(float(data.max(initial=0)), 0.0)
+        low, high = float(data.min(initial=0)), float(data.max(initial=0))
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.weight_bits, narrow=True)
         bits = self.options.weight_bits

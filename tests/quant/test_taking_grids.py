@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounding operators become forms: exactly their numbers, and the interface stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
+from circlekit.quant.fake.grids import grid_of, remove_idle_bounds, stored_grid, take_grids
+
+
+@pytest.mark.parametrize("bits", [2, 3, 7, 8, 9, 15, 16])
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(-1.3, 2.1), (0.0, 6.0), (-3.0, 0.0)])
+def test_a_grid_has_the_numbers_of_its_operator(bits: int, narrow: bool, low: float, high: float) -> None:
+    x = Value("x", DType.FLOAT32, (1,))
+    op = FakeQuant(x, min=low, max=high, num_bits=bits, narrow_range=narrow)
+    grid = grid_of(op)
+    assert grid is not None
+    form = grid.form
+    assert form.dtype is (i8 if bits <= 8 else i16)
+    count = 2**bits - narrow
+    first = form.dtype.limits[0]
+    assert grid.last == first + count - 1
+    numbers = form.scale[0] * (np.arange(first, grid.last + 1) - form.zero_point[0])
+    assert grid.highest == pytest.approx(numbers[-1])
+    rounded = op.kernel(np.linspace(low - 1, high + 1, 5 * count, dtype=np.float32))
+    np.testing.assert_allclose(np.unique(rounded), numbers, atol=0.1 * form.scale[0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bits"),
+    [
+        *((1.0, 1.0, 8), (2.0, 1.0, 8), (0.0, np.inf, 8), (-np.inf, 0.0, 8), (np.nan, 1.0, 8)),
+        *((0.0, 1.0, 1), (0.0, 1.0, 17)),
+    ],
+)
+def test_operators_that_have_no_grid(low: float, high: float, bits: int) -> None:
+    x = Value("x", DType.FLOAT32, (1,))
+    assert grid_of(FakeQuant(x, min=low, max=high, num_bits=bits)) is None
+
+
+@pytest.mark.parametrize("dtype", [DType.INT4, i8, u8, i16])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int) -> None:
+    scale, zero_point = np.array([0.5, 0.25, 2.0], np.float32)[:count], np.array([3, 0, -1])[:count]
+    value = Value("x", dtype, (2, 3), None, Quantization(scale, zero_point, 1))
+    grid = stored_grid(Dequantize(value))
+    assert grid is not None
+    form = grid.form
+    assert form.dtype is (i16 if dtype is i16 else i8)
+    assert (form.axis, form.rounds, form.scale) == (1, True, tuple(scale.tolist()))
+    low, high = dtype.limits
+    ours = np.arange(form.dtype.limits[0], grid.last + 1)[:, None] - np.array(form.zero_point)
+    assert (ours == np.arange(low, high + 1)[:, None] - zero_point).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "quantization"),
+    [
+        (DType.INT32, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))),
+        (i8, None),
+        (i8, Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))),
+        (DType.FLOAT16, None),
+    ],
+)
+def test_integers_without_a_grid(dtype: DType, quantization: Quantization | None) -> None:
+    assert stored_grid(Dequantize(Value("x", dtype, (2,), None, quantization))) is None
+
+
+FAKE = "FakeQuant(%t) {min: -1.0, max: 1.0, num_bits: 8, narrow_range: false}"
+SEVEN = FAKE.replace("8", "7")
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "codes", "grids"),
+    [
+        (f"%q = {FAKE}\n%y = Abs(%q)", "%y", "ABS", "x"),
+        (f"%t = Abs(%x)\n%y = {FAKE}", "%y", "ABS", "y"),
+        (f"%y = {FAKE}", "%y", "FAKE_QUANT", "x"),
+        (f"%t = Abs(%x)\n%y = {FAKE}", "%t, %y", "ABS FAKE_QUANT", "t"),
+        (f"%q = {SEVEN}\n%y = Abs(%q)", "%y", "MINIMUM ABS", "x q highest"),
+        (f"%q = {FAKE}\n%r = {SEVEN}\n%y = Add(%q, %r)", "%y", "MINIMUM ADD", "x r highest"),
+        (f"%q = {FAKE}\n%r = {FAKE}\n%y = Add(%q, %r)", "%y", "ADD", "x"),
+        (f"%t = Tanh(%x)\n%q = {FAKE}\n%y = Abs(%q)", "%y", "TANH MINIMUM ABS", "q highest"),
+        (f"%t = Reshape(%x, [4])\n%q = {FAKE}\n%y = Abs(%q)", "%y", "RESHAPE ABS", "t x"),
+        (f"%t = const f32[4] gaussian(0, 1)\n%q = {FAKE}\n%y = Add(%q, %x)", "%y", "ADD", "t/rounded"),
+    ],
+)
+def test_what_remains_of_rounding_operators(body: str, outputs: str, codes: str, grids: str) -> None:
+    body = body if "%t = " in body else body.replace("%t", "%x")
+    model = circlekit.parse(f"graph main(%x: f32[4]) -> {outputs} {{\n{body}\n}}")
+    (found,) = take_grids(model)
+    assert ", ".join(f"%{v.name}" for v in model.main.outputs) == outputs
+    assert " ".join(op.code for op in model.main) == codes
+    assert {name.split("/")[-1] if name.endswith("highest") else name for name in found} == set(grids.split())
+    assert all(form.dtype is i8 for form in found.values())
+
+
+@pytest.mark.parametrize("largest", [126, 127])
+@pytest.mark.parametrize("outputs", ["%y", "%m, %y"])
+@pytest.mark.parametrize("bound", ["i8[]", "i8[2]", "i8[2,2]"])
+def test_bounds_that_clip_nothing_are_removed(largest: int, outputs: str, bound: str) -> None:
+    """Not an output, and not one that broadcasts its operand."""
+    numbers = {"i8[]": str(largest)}.get(bound, str(np.full(4 if "," in bound else 2, largest).tolist()))
+    shape = "i8[2,2]" if "," in bound else "i8[2]"
+    model = circlekit.parse(f"""
+    graph main(%x: i8[2] quant(scale: 0.5)) -> {outputs} {{
+      %k = const {bound} {numbers}
+      %m = Minimum(%x, %k) : {shape} quant(scale: 0.5)
+      %y = Relu(%m) : {shape} quant(scale: 0.5)
+    }}""")
+    remove_idle_bounds(model)
+    is_gone = largest == 127 and outputs == "%y" and bound != "i8[2,2]"
+    assert [op.code for op in model.main] == (["RELU"] if is_gone else ["MINIMUM", "RELU"])
+
+
+@pytest.mark.parametrize(("most", "is_moved"), [(127, True), (128, False), (255, False)])
+@pytest.mark.parametrize("low", [0.0, -2.55])
+def test_weights_get_the_zero_point_0_if_all_their_numbers_stay(
+    most: int, is_moved: bool, low: float
+) -> None:
+    """On a grid of 256 numbers above or below 0, of which int8 has 127 above and 128 below."""
+    sign = -1 if low else 1
+    numbers = [0.0, sign * 0.01 * most, sign * 0.3]
+    model = circlekit.parse(f"""
+    graph main(%x: f32[3]) -> %y {{
+      %k = const f32[3] {numbers}
+      %q = FakeQuant(%k) {{min: {low}, max: {low + 2.55}, num_bits: 8, narrow_range: false}}
+      %y = Add(%x, %q)
+    }}""")
+    (found,) = take_grids(model)
+    (form,) = found.values()
+    assert form.scale == pytest.approx((0.01,))
+    is_moved = is_moved or (sign < 0 and most == 128)
+    assert form.zero_point == (0 if is_moved else (127 if low else -128),)
