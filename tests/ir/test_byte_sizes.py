@@ -40,3 +40,10 @@ def test_exact_sizes() -> None:
     assert format_exact_size(1536) == "1536 bytes"
     assert format_exact_size(3 << 30) == "3.0 GiB (3221225472 bytes)"
     assert format_exact_size(1 << 20) == "1.0 MiB (1048576 bytes)"
+
+
+def test_one_byte_is_a_size() -> None:
+    assert parse_size("1") == parse_size("0.001K") == 1
+    assert format_size(1023) == "1023 bytes"
+    assert format_size(1024) == "1.0 KiB"
+    assert format_exact_size((1 << 20) - 1) == "1048575 bytes"

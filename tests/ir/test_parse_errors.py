@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from circlekit.errors import CirclekitError, ParseError
 from circlekit.ir.text import parse_model
+from circlekit.ir.text.lexer import Source, error_at
+from circlekit.ir.text.syntax import parse_call
 from tests.ir.recipes import EVERYTHING, graph_text
 
 
@@ -255,3 +257,24 @@ def test_any_text_gives_a_model_or_an_error_of_ours(text: str) -> None:
 def test_a_damaged_text_gives_a_model_or_an_error_of_ours(at: int, cut: int, piece: str) -> None:
     with suppress(CirclekitError):
         parse_model(EVERYTHING[:at] + piece + EVERYTHING[at + cut :])
+
+
+@pytest.mark.parametrize("length", [199, 200, 201, 202])
+def test_a_line_is_shown_whole_up_to_a_length(length: int) -> None:
+    """The mistake is in the first column; of a longer line, the first 100 characters are shown."""
+    text = "&" + "x" * (length - 1)
+    _, shown, caret = str(error_at("net", text, 0, "wrong")).split("\n")
+    assert (shown.strip(), caret.strip()) == (text if length <= 200 else text[:100], "^")
+    _, shown, caret = str(error_at("net", text, 150, "wrong")).split("\n")
+    assert shown.strip() == (text if length <= 200 else text[50:])
+    assert shown[: caret.index("^")].strip() == (text[:150] if length <= 200 else text[50:150])
+
+
+def test_an_attribute_may_be_named_like() -> None:
+    """The word is special only before a name."""
+    call = parse_call(Source("Op(a) {like: 3, other: 1}"), [])
+    assert {name: node.choices for name, node in call.attributes.items()} == {"like": [3], "other": [1]}
+    assert call.like is None
+    call = parse_call(Source("Op(a) {like b, other: 1}"), [])
+    assert call.like is not None
+    assert [*call.attributes] == ["other"]

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextvars
+from pathlib import Path
 
 import pytest
 
 import circlekit
 from circlekit.errors import LimitError, ParseError
+from circlekit.ir.resources import resource_limits
 from circlekit.ir.resources.resource_limits import (
     count_memory,
     counted_memory,
@@ -76,3 +78,19 @@ def test_many_constants_count_together() -> None:
         pytest.raises(ParseError, match=r"text:2[0-9]:.* in use, the limit is 8.0 MiB"),
     ):
         parse_model(text)
+
+
+def test_memory_of_an_unknown_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default limit is then DEFAULT_MEMORY_BYTES."""
+    monkeypatch.delattr("os.sysconf")
+    assert machine_memory() // resource_limits.MEMORY_DIVISOR == resource_limits.DEFAULT_MEMORY_BYTES
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("max", 1 << 30), (str(1 << 60), 1 << 30)])
+def test_memory_of_a_container(text: str, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "max").write_text(text)
+    monkeypatch.setattr(resource_limits, "_CGROUP", tmp_path / "max")
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 1 << 12, "SC_PHYS_PAGES": 1 << 18}.__getitem__)
+    assert machine_memory() == size
+    (tmp_path / "max").unlink()
+    assert machine_memory() == 1 << 30

@@ -9,7 +9,16 @@ import pytest
 
 import circlekit
 from circlekit.ir.graph import Graph
-from circlekit.report.folding import MAX_CHILDREN, Group, crossing_values, fold, scope_of
+from circlekit.report.folding import (
+    MAX_BLOCK_OPERATORS,
+    MAX_CHILDREN,
+    MIN_BLOCK_OPERATORS,
+    MIN_REPEATS,
+    Group,
+    crossing_values,
+    fold,
+    scope_of,
+)
 
 
 def chain(length: int) -> Graph:
@@ -83,3 +92,54 @@ def test_values_that_cross_a_cut() -> None:
 def test_scopes_are_the_parts_of_a_name() -> None:
     graph = circlekit.parse('graph main(%x: f32[4]) -> %"m/l.1::a;q/z" {\n %"m/l.1::a;q/z" = Abs(%x)\n}').main
     assert scope_of(graph.ops[0]) == ["m", "l", "1"]
+
+
+@pytest.mark.parametrize(("repeats", "is_found"), [(MIN_REPEATS - 1, False), (MIN_REPEATS, True)])
+def test_a_block_is_repeated_several_times(repeats: int, is_found: bool) -> None:
+    kinds = KINDS * repeats
+    assert len(set(KINDS)) == len(KINDS) > MAX_CHILDREN / MIN_REPEATS
+    labels = [child.label for child in fold(graph_of(kinds + KINDS[:4])).children if isinstance(child, Group)]
+    assert [label for label in labels if label.startswith("block ")] == [
+        f"block {i + 1}" for i in range(repeats * is_found)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "is_found"),
+    [(MIN_BLOCK_OPERATORS - 1, False), (MIN_BLOCK_OPERATORS, True), (4, True)],
+)
+def test_the_smallest_block_is_the_one_that_is_shown(size: int, is_found: bool) -> None:
+    """Twenty repeats of a block are not shown as ten repeats of two blocks, unless the block is too small."""
+    groups = [child for child in fold(graph_of(KINDS[:size] * 20)).children if isinstance(child, Group)]
+    shown = [size] * 20 if is_found else [2 * size] * 10
+    assert [group.stop - group.first for group in groups] == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "is_found"), [(MAX_BLOCK_OPERATORS, True), (MAX_BLOCK_OPERATORS + 1, False)]
+)
+def test_the_largest_block(size: int, is_found: bool) -> None:
+    draw = random.Random(7)
+    block = [draw.choice(KINDS) for _ in range(size)]
+    groups = [child for child in fold(graph_of(block * 3)).children if isinstance(child, Group)]
+    assert any(group.label.startswith("block ") for group in groups) is is_found
+
+
+SEGMENTS = (3, 9, 6, 9, 3, 9, 5, 6)
+"""Lengths between half and twice a tenth of their sum."""
+
+
+def test_without_scopes_and_blocks_a_graph_is_cut_where_one_value_crosses() -> None:
+    """The last operator of a segment reads its input again, so two values cross the segment."""
+    draw, lines, last, number = random.Random(8), "", "%x", 0
+    for length in SEGMENTS:
+        again = last
+        for index in range(length):
+            number += 1
+            is_end = index == length - 1
+            call = f"Add({last}, {again})" if is_end else f"{draw.choice(KINDS)}({last})"
+            last = f"%v{number}"
+            again = last if number == 1 else again  # inputs of the graph do not count
+            lines += f"{last} = {call}\n"
+    groups = fold(circlekit.parse(f"graph main(%x: f32[4]) -> {last} {{\n{lines}}}").main).children
+    assert [g.stop - g.first for g in groups if isinstance(g, Group)] == [*SEGMENTS]

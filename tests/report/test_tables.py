@@ -13,7 +13,7 @@ import circlekit
 from circlekit.report import page_tables
 from circlekit.report.arena_chart import arena_chart
 from circlekit.report.content import Content, Source, collect
-from circlekit.report.model_changes import compare_structure, trace_passes
+from circlekit.report.model_changes import compare_structure, op_name, trace_passes
 from circlekit.report.node_data import cost_data, error_data
 from circlekit.report.operator_texts import MAX_TEXT_CHARACTERS, shortened
 from circlekit.report.page import visible
@@ -189,3 +189,42 @@ def test_a_difference_may_be_as_large_as_what_is_allowed() -> None:
     assert [Difference("y", "given", 0.5, 1, None, allowed).is_within for allowed in (0.4, 0.5, None)] == [
         False, True, True,
     ]  # fmt: skip
+
+
+def test_node_data_names_each_graph_and_has_a_whole_gradient() -> None:
+    """Model Explorer takes stops from 0 to 1."""
+    model = circlekit.parse(NET)
+    for name in ("main", "other", ""):
+        model.main.name = name
+        ((key, data),) = cost_data(model, "macs").items()
+        assert key == (name or "main")
+        assert [stop["stop"] for stop in data["gradient"]] == [0, 1]
+
+
+def test_matched_operators_have_their_own_texts() -> None:
+    text = """graph main(%x: f32[4]) -> %d {
+      %a = Abs(%x)
+      %b = Neg(%a)
+      %c = Exp(%b)
+      %d = Add(%c, %a)
+    }"""
+    found = compare_structure(
+        circlekit.parse(text), circlekit.parse(text.replace("Exp", "Sin").replace("%b", "%e"))
+    )
+    form = " : f32[4]"
+    assert found.kept == [f"%a = Abs(%x){form}", f"%d = Add(%c, %a){form}"]
+    assert found.changed == [(f"%c = Exp(%b){form}", f"%c = Sin(%e){form}")]
+    assert (found.removed, found.added) == ([f"%b = Neg(%a){form}"], [f"%e = Neg(%a){form}"])
+
+
+def test_the_first_pass_that_changes_an_operator_removes_it() -> None:
+    """Operators that another pass made, and that a third one changes, are not those of the model."""
+    model = circlekit.parse("""graph main(%x: f32[4]) -> %y {
+      %a = Mul(%x, 2.0)
+      %b = Mul(%a, 3.0)
+      %y = Mul(%b, 0.5)
+    }""")
+    before = {op_name(op) for op in model.ops()}
+    trace = trace_passes(model, ["O1"])
+    assert trace.removers.keys() <= before
+    assert before - {op_name(op) for op in model.ops()} <= trace.removers.keys()

@@ -17,7 +17,7 @@ import pytest
 import circlekit
 from circlekit.toolchain.configuration import read_configuration
 from circlekit.toolchain.drivers import all_drivers
-from circlekit.toolchain.importers.onnx_interface import name_values, restore_interface
+from circlekit.toolchain.importers.onnx_interface import MAX_RANK, name_values, restore_interface
 from circlekit.toolchain.installation import ENTRY_POINTS
 from circlekit.toolchain.option import Option
 from circlekit.toolchain.session import Session
@@ -293,3 +293,51 @@ def test_bcq_takes_the_model_format_of_ones_template(tmp_path: Path) -> None:
     file.write_text("[one-import-bcq]\ninput_path=a.pb\noutput_path=b.circle\nmodel_format=graph_def\n")
     values = all_drivers()["one-import-bcq"].resolve(["-C", str(file)], Session()).values
     assert values["model_format"] == "graph_def"
+
+
+@pytest.mark.parametrize(
+    "names", [["tensor_name", "scale", "zero_point"], ["src_tensor_name", "dst_tensor_name"]]
+)
+def test_repeated_options_come_in_equal_numbers(
+    names: list[str], work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mode = "--force_quantparam" if len(names) == 3 else "--copy_quantparam"
+    words = ["-i", "net.tflite", "-o", "q.circle", mode]
+    for number, name in enumerate(names):
+        words += [f"--{name}", "1"] * (1 + (number == 0))
+    assert call("one-quantize", *words) == 2
+    listed = (
+        "tensor_name, scale, and zero_point" if len(names) == 3 else "src_tensor_name and dst_tensor_name"
+    )
+    assert f"The same number of {listed} should be given." in capsys.readouterr().err
+    assert call("one-quantize", *words[:5]) == 2
+    missing = " ".join(f"--{name}" for name in names)
+    assert f"the following arguments are required: {missing}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ("", "--input_model_dtype --quantized_dtype"),
+        ("--input_model_dtype int8", "--quantized_dtype"),
+        ("--input_dtype int8", "--quantized_dtype"),
+        ("--quantized_dtype uint8", "--input_model_dtype"),
+    ],
+)
+def test_a_requantization_needs_both_dtypes(
+    words: str, missing: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("one-quantize", "-i", "net.tflite", "-o", "q.circle", "--requantize", *words.split()) == 2
+    assert f"the following arguments are required: {missing}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3, MAX_RANK])
+def test_an_onnx_output_is_found_with_permuted_axes(rank: int) -> None:
+    shape = tuple(range(2, 2 + rank)) if rank < MAX_RANK else (2, 1, 3, 1, 1, 2)
+    dims = ",".join(map(str, shape))
+    model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = Neg(%x) : f32[{dims}] }}")
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    record = {"inputs": np.array(["x"]), "outputs": np.array(["out"]), "in0": x, "out0": -x.transpose()}
+    restore_interface(model, record)
+    (found,) = circlekit.run(model, [x])
+    np.testing.assert_array_equal(found, record["out0"])

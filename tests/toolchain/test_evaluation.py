@@ -80,3 +80,8 @@ def test_passes_have_the_names_of_one_in_the_log() -> None:
     found = list(log_lines(report))
     assert "Before RemoveUnnecessaryAddPass" in found
     assert "After FuseActivationFunctionPass (changed: N)" in found
+
+
+def test_the_largest_element_of_an_output_of_one_element() -> None:
+    found = lines(model("Abs(%x)", 1), model("Square(%x)", 1), "top1_match", size=1)
+    assert found[-1].split()[-1] in ("1", "1.0")
