@@ -76,6 +76,9 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
         return None
     try:
         probe = _Probe(op, moving, seed)
+        sizes = [rows.shape[1] if rows.size else 0 for rows in probe.plain]
+        if [v.shape[-1] for v in op.results if v.shape] != sizes or 0 in sizes:
+            return None  # channels that are unknown, or none
         return probe.distinct() or probe.alike() or probe.alone()
     except CirclekitError:
         return None

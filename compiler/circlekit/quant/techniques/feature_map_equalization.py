@@ -154,12 +154,12 @@ def _is_output(value: Value) -> bool:
 def _passes_on(op: Op, value: Value) -> bool:
     """Return whether channel i of ``op``'s result comes from channel i of ``value``, for all i.
 
-    ``value`` must be the only operand that is no constant.
+    ``value`` must be the only operand that is no constant, and scaling it alone must scale the result.
     """
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
         return False
-    flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value]
+    flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value or not f.is_alone]
     size = (value.shape or (0,))[-1] or 0
     return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(size))
 
