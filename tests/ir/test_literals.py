@@ -14,6 +14,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.text.constant_data import inline_array
 from circlekit.ir.text.lexer import Source, quote, quoted
+from circlekit.ir.text.lines import MAX_INLINE_ELEMENTS, Names, payload
 from circlekit.ir.text.literal_parsing import array_of, attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.literal_printing import (
     elements,
@@ -344,3 +345,20 @@ def test_attributes_that_do_not_fit(default: object, text: str, message: str) ->
 )
 def test_attributes_as_text(value: object, text: str) -> None:
     assert format_attribute(value, lambda graph: "@" + graph.name) == text
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [((0,), "[]"), ((), "1.0"), ((0, 3), None), ((1000, 0), None), ((2, 1), "[[1.0], [1.0]]")],
+)
+@pytest.mark.parametrize("count", [MAX_INLINE_ELEMENTS - 1, MAX_INLINE_ELEMENTS, MAX_INLINE_ELEMENTS + 1])
+def test_small_constants_are_shown_in_place_of_their_names(
+    shape: tuple[int, ...], text: str | None, count: int
+) -> None:
+    names = Names()
+    assert names.operand(Value.constant("c", np.ones(shape, np.float32))) == (text or "%c")
+    shown = names.operand(Value.constant("c", np.ones(count, np.float32)))
+    assert (shown == "%c") == (count > MAX_INLINE_ELEMENTS)
+    data = np.arange(count, dtype=np.int8)
+    shortened = payload(Value.constant("c", data), data, None, shorten=True)
+    assert ("..." in shortened) == (count > MAX_INLINE_ELEMENTS)

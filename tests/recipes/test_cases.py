@@ -111,3 +111,11 @@ def test_recipe_with_invalid_rules_fails(tmp_path: Path) -> None:
     assert case.name == "bad"
     with pytest.raises(ParseError, match="no rule is named nothing"):
         case.rules()
+
+
+def test_a_missing_recipe_of_a_list_of_one_is_reported_with_its_line(folder: Path) -> None:
+    (folder / "test.lst").write_text("# a comment\nAdd(Relu_001)\n\n  Add(Relu_00 PASS x)\n")
+    good, bad = cases_of(folder / "test.lst")
+    good.rules()
+    with pytest.raises(FileError, match=r"test.lst:4:1: no recipe is named Relu_00"):
+        bad.rules()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
+from circlekit.recipes.prototext.filler_data import _is_uniform
 from circlekit.recipes.prototext.recipe_writer import recipe_text
 
 TENSORS = [{"name": "x", "shape": np.array([2])}, {"name": "y", "shape": np.array([2])}]
@@ -120,3 +121,18 @@ def test_sparse_dimensions() -> None:
         "dim_metadata { format: SPARSE_CSR array_segments { dim: [0, 1] type: UINT8VEC } "
         "array_indices { dim: [0, 1] type: UINT8VEC } } } }"
     )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_uniform"),
+    [
+        (np.array([True, True]), True),
+        (np.array([True, False]), False),
+        (np.array([0.0, -0.0], np.float32), False),
+        (np.array([np.nan, np.nan], np.float32), True),
+        (np.array([1, 1, 2], np.int8), False),
+        (np.array([3], np.int64), True),
+    ],
+)
+def test_numbers_are_equal_if_their_bits_are(numbers: np.ndarray, is_uniform: bool) -> None:
+    assert _is_uniform(numbers) is is_uniform
