@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of operators at random, quantized in every way: near the float model, and LiteRT's integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType, f32, i16, u8
+from circlekit.ir.verifier import check
+from circlekit.quant.calibration.recorded_ranges import record_ranges
+from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
+from circlekit.quant.one.with_minmax import quantize_with_minmax
+from circlekit.quant.plan import Plan
+from circlekit.quant.scheme import SCHEMES
+from circlekit.testing import is_available, run_litert, tflite_of
+from tests.quant.one.test_one_quantizer import on_floats
+from tests.quant.test_chains import chain, samples
+
+LEAST_DB = {
+    "int8": 18,
+    "int8_per_tensor": 14,
+    "int16x8": 25,
+    "uint8": 14,
+    "dynamic_int8": 20,
+    "weight_int4": 8,
+}
+
+
+def sqnr(expected: np.ndarray, found: np.ndarray) -> float:
+    return float(10 * np.log10(np.square(expected).sum() / max(np.square(expected - found).sum(), 1e-30)))
+
+
+@pytest.mark.parametrize("scheme", LEAST_DB)
+def test_schemes_keep_the_numbers_near_and_compute_as_litert(scheme: str) -> None:
+    """Some operators in another scheme or float; with float and integer inputs and outputs."""
+    for seed in range(6):
+        rng = random.Random(seed)
+        model, given = chain(seed), samples(seed)
+        expected = circlekit.run(model, given[0])[0]
+        before, names = clone(model), [op.results[0].name for op in model.main]
+        others = {rng.choice(names): rng.choice(["float", scheme, "int16x8", "weight_int8"])}
+        is_mixed = seed % 2 == 0
+        report = circlekit.quantize(
+            model, scheme, given, auto=False, operators=others if is_mixed else None, passes=[]
+        )
+        check(model)
+        found = circlekit.run(model, given[0])[0]
+        assert sqnr(expected, found) > LEAST_DB[scheme], seed
+        again = clone(before)
+        circlekit.quantize(again, plan=Plan.from_json(report.plan.to_json()))
+        np.testing.assert_array_equal(circlekit.run(again, given[0])[0], found)
+        if is_available() and SCHEMES[scheme].activations is not None and not is_mixed:
+            np.testing.assert_allclose(run_litert(tflite_of(model), given[0])[0], found, atol=1e-6)
+
+
+@pytest.mark.parametrize(("default", "other"), [(u8, i16), (i16, u8), (i16, i16), (u8, u8)])
+@pytest.mark.parametrize("granularity", [LAYER, CHANNEL])
+def test_ones_quantizer_keeps_the_numbers_near(default: DType, other: DType, granularity: str) -> None:
+    """Some operators with another dtype; inputs and outputs with any."""
+    for seed in range(1, 12):
+        rng = random.Random(seed)
+        model, given = chain(seed), samples(seed)
+        if any(op.code == "MAXIMUM" for op in model.main):
+            continue  # with ONE, its operands have scales of their own, which kernels ignore
+        expected = circlekit.run(model, given[0])[0]
+        record_ranges(model, circlekit.calibrate(model, given))
+        layers = {op.results[0].name: LayerSetting(other, CHANNEL) for op in model.main if rng.random() < 0.4}
+        ports = [rng.choice([None, [u8], [i16], [f32]]) for _ in range(2)]
+        setting = LayerSetting(default, CHANNEL if default is i16 else granularity)
+        quantize_with_minmax(model, Settings(setting, [layers], ports[0], ports[1]))
+        check(model)
+        for value, port in zip((*model.main.inputs, *model.main.outputs), ports, strict=True):
+            assert value.dtype is (port[0] if port else default)
+        is_wide = default is other is i16 and [u8] not in ports
+        assert sqnr(expected, on_floats(model, given[0][0])[0]) > (60 if is_wide else 20), seed
