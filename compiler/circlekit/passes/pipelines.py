@@ -72,7 +72,7 @@ LAYOUT = Phase(
     "layout",
     "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
-    ("fuse_pixel_shuffle", "optimize_layout", "forward_reshape_to_unaryop"),
+    ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain", "forward_reshape_to_unaryop"),
 )
 
 FUSE_NORMALIZATION = Phase(

@@ -54,6 +54,22 @@ def test_the_number_of_calls_is_linear(shape: str) -> None:
     assert many < 2 * few
 
 
+def test_more_channel_shuffles_take_no_more_rounds() -> None:
+    """The shuffles between elementwise operators become one in one round."""
+    shuffle = """
+    %a{n} = Reshape(%{x}, [1,2,4,4,4]) {{new_shape: [1,2,4,4,4]}}
+    %b{n} = Transpose(%a{n}, [0,2,1,3,4])
+    %c{n} = Reshape(%b{n}, [1,8,4,4]) {{new_shape: [1,8,4,4]}}
+    %r{n} = Tanh(%c{n})"""
+    runs = []
+    for count in (5, 20):
+        lines = [shuffle.format(n=n, x=f"r{n - 1}" if n else "x") for n in range(count)]
+        head = f"graph main(%x: f32[1,8,4,4]) -> %r{count - 1} {{"
+        report = circlekit.optimize(circlekit.parse("\n".join([head, *lines, "}"])))
+        runs.append(max(record.runs for record in report.passes))
+    assert runs[0] == runs[1]
+
+
 def test_ignored_attributes_are_judged_in_linear_work() -> None:
     """Each FULLY_CONNECTED must keep the dimensions, which onert does not do."""
     layer = """

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move whole chains of Reshapes and Transposes past the elementwise operators that use their result."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class _Chain(NamedTuple):
+    """Operators that move one value one after the other.
+
+    ``first``: the first operator.  ``kinds``: the classes of all of them.
+    """
+
+    first: Op
+    kinds: frozenset[type[Op]]
+
+
+class ForwardMovementChain(GraphPass):
+    """f(chain(x))  ==  chain(f(x)) for an elementwise f of one value, or of one value and constant numbers.
+
+    ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle.  All chains between
+    elementwise operators become one chain in one run, because only f is moved, whatever the length of the
+    chain.
+    """
+
+    name = "forward_movement_chain"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        chains: dict[Value, _Chain] = {}  # by the last result
+        changes = 0
+        for op in graph.ops:
+            if isinstance(op, Reshape | Transpose):
+                before = chains.get(op.input) if _other_reader(graph, op.input) is None else None
+                first, kinds = before or _Chain(op, frozenset())
+                chains[op.output] = _Chain(first, kinds | {type(op)})
+                continue
+            value = next((v for v in op.inputs if v in chains), None)
+            if value is None or chains[value].kinds != {Reshape, Transpose}:
+                continue
+            first = chains[value].first
+            if context.accepts(self.name, op, _obstacle(graph, op, value, first), progress=3):
+                chains[op.output] = chains.pop(value)
+                _move_before(graph, op, value, first)
+                changes += 1
+        return changes
+
+
+def _other_reader(graph: Graph, value: Value) -> str | None:
+    """Return why more than one operator needs ``value``; None if only one does."""
+    if graph.is_output(value):
+        return f"%{value.name}: is an output of the graph"
+    return f"%{value.name}: has other users" if value.use_count > 1 else None
+
+
+def _obstacle(graph: Graph, op: Op, value: Value, first: Op) -> str | None:
+    """Return why ``op`` cannot move before a chain from ``first`` to ``value``; None if it can."""
+    result, source = op.output, first.inputs[0]
+    if only_operand(op) is not value:
+        found = type(op).__name__
+        return f"%{result.name}: expected an elementwise operator of one value and numbers, got {found}"
+    assert source is not None  # Reshape and Transpose always have it
+    is_per_channel = value.quantization is not None and value.quantization.is_per_channel
+    if is_per_channel or len({(v.dtype, v.quantization) for v in (source, value, result)}) > 1:
+        return f"%{result.name}: has another dtype or quantization than %{source.name}, or one along an axis"
+    if source.shape is None or value.shape != result.shape:
+        return f"%{result.name}: is broadcast to another shape, or the shape before the chain is unknown"
+    return _other_reader(graph, value)
+
+
+def _move_before(graph: Graph, op: Op, value: Value, first: Op) -> None:
+    """Move ``op`` before the chain from ``first`` to ``value``; its result becomes that of the chain."""
+    source, last, result = first.inputs[0], value.producer, op.output
+    assert source is not None  # Reshape and Transpose always have it
+    assert last is not None  # the last operator of the chain
+    name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+    inner = Value(name, result.dtype, source.shape, None, result.quantization)
+    op.take_result(0, inner)
+    move(graph, op, {value: source}, source.shape, value)
+    first.set_input(0, inner)
+    last.take_result(0, result)
+    graph.unlink(op)
+    graph.insert_before(first, op)
