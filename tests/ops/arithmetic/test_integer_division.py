@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``Div.integer_fault`` says for which scales and integers LiteRT's quotients are wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.division import Div
+from tests.ops.litert import kernel_results
+from tests.ops.quantized import draw, generator, quantized
+
+
+def ends(dtype: DType, zero: int) -> Array:
+    """Return the integers of ``dtype`` that are nearest to ``zero`` and farthest from it, not ``zero``."""
+    low, high = dtype.limits
+    numbers = {low, high, *range(max(low, zero - 2), min(high, zero + 2) + 1)} - {zero}
+    return np.array(sorted(numbers)).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8, i16])
+@pytest.mark.parametrize("constants", [(), (0,), (1,), (0, 1)], ids=str)
+@pytest.mark.parametrize("index", range(40))
+def test_a_fault_is_told_where_quotients_are_wrong(
+    dtype: DType, constants: tuple[int, ...], index: int
+) -> None:
+    """Wrong: more than one step from the real quotient, for any integers that the operands may have."""
+    rng = generator(dtype.short, constants, index)
+    low, high = dtype.limits
+    zeros = [0, 0] if dtype is i16 else [int(z) for z in rng.integers(low, high + 1, 2)]
+    if index < 4 and dtype is not i16:
+        zeros = [(low, high)[index // 2], (low, high)[index % 2]]
+    middle = 0 if dtype is i16 else (low + high + 1) // 2
+    scale = float(np.exp2(rng.uniform(-dtype.bits - 2, 3)))
+    arrays = [ends(dtype, zero) for zero in zeros]
+    for side in constants:
+        drawn = draw(rng, dtype, (5,))[2:]
+        arrays[side] = np.where(drawn == zeros[side], arrays[side][0], drawn)
+    x, y = arrays[0][:, None], arrays[1]
+    values = [
+        quantized(dtype, a.shape, s, zero, a if side in constants else None)
+        for side, (a, s, zero) in enumerate(zip((x, y), (scale, 1.0), zeros, strict=True))
+    ]
+    result = quantized(dtype, (len(x), len(y)), 1.0, middle)
+    op = Div(*values, results=[result])
+    (got,) = kernel_results(op, [a for side, a in enumerate((x, y)) if side not in constants])
+    real = np.rint(scale * (x.astype(int) - zeros[0]) / (y.astype(int) - zeros[1]))
+    is_wrong = np.abs(got - np.clip(real + middle, low, high)).max() > 1
+    assert (op.integer_fault() is not None) == is_wrong
+    for value in values:  # constants are floats before they are quantized
+        if value.data is not None:
+            quantization = value.quantization
+            assert quantization is not None
+            steps = value.data.astype(np.float32) - np.float32(quantization.zero_point[0])
+            value.data = steps * quantization.scale[0]
+    assert (op.integer_fault() is not None) == is_wrong
+
+
+@pytest.mark.parametrize("absent", range(3))
+def test_without_scales_there_is_no_fault(absent: int) -> None:
+    values = [quantized(i8, (2,), scale, 0) for scale in (1e-6, 1.0, 1.0)]
+    op = Div(*values[:2], results=[values[2]])
+    assert op.integer_fault() is not None
+    values[absent].quantization = None
+    assert op.integer_fault() is None
