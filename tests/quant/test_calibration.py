@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import circlekit as ck
 from circlekit.errors import FileError, FormatError, ModelError, ShapeError
 from circlekit.ir.graph import Signature
+from circlekit.quant.calibration.statistics import ChannelStatistics, observed
 
 TEXT = """graph main(%x: f32[1,4,3], %i: i32[2]) -> %y {
   %a = Mul(%x, [2.0, -1.0, 0.5]) : f32[1,4,3]
@@ -195,3 +197,102 @@ def test_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:
     assert ck.calibrate(model, named)["a"].minima == ck.calibrate(model, samples)["a"].minima
     with pytest.raises(ShapeError, match="missing %i"):
         ck.calibrate(model, [{"image": samples[0]["x"]}])
+
+
+LARGEST = float(np.finfo(np.float32).max)
+BELOW = float(np.nextafter(np.float32(LARGEST), np.float32(0)))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kept"),
+    [
+        ([1.0, 2.0], [1.0, 2.0]),
+        ([LARGEST, -1.0], [-1.0]),
+        ([-LARGEST, -1.0, 3.0], [-1.0, 3.0]),
+        ([BELOW, 0.0], [BELOW, 0.0]),
+        ([np.nan, np.inf, -np.inf, 5.0], [5.0]),
+        ([np.nan], []),
+        ([-LARGEST, LARGEST], []),
+        ([], []),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_which_numbers_belong_to_a_range(numbers: list[float], kept: list[float]) -> None:
+    array = np.array(numbers, np.float32)
+    seen = observed(array, 0 if numbers else None, histogram=True)
+    assert (seen.count, seen.ignored) == (len(kept), len(numbers) - len(kept))
+    if kept:
+        assert (seen.low, seen.high) == (np.float32(min(kept)), np.float32(max(kept)))
+        assert seen.histogram is not None
+        assert seen.channels is not None
+        assert seen.histogram.counts.sum() == len(kept)
+        ignored_as_zero = [float(np.float32(n)) if n in kept else 0.0 for n in numbers]
+        assert seen.channels.minima.tolist() == seen.channels.sums.tolist() == ignored_as_zero
+    else:
+        assert np.isnan([seen.low, seen.high]).all()
+        assert (seen.histogram, seen.channels) == (None, None)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+def test_statistics_of_channels(axis: int) -> None:
+    array = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float16)
+    seen = observed(array, axis).channels
+    assert seen is not None
+    parts = [part.astype(np.float64).ravel() for part in np.moveaxis(array, axis, 0)]
+    assert (seen.axis, seen.count) == (axis % 3, parts[0].size)
+    for found, function in (
+        (seen.minima, np.min), (seen.maxima, np.max), (seen.sums, np.sum), (seen.mean, np.mean),
+        (seen.square_sums, lambda p: np.square(p).sum()), (seen.mean_square, lambda p: np.square(p).mean()),
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, [function(part) for part in parts], rtol=1e-6)
+    scalar = observed(np.array(3.0, np.float32), 0).channels
+    assert scalar is not None
+    assert (scalar.count, scalar.minima.tolist()) == (1, [3.0])
+    empty = ChannelStatistics(0, 0, *(np.zeros(1) for _ in range(4)))
+    assert empty.mean.tolist() == empty.mean_square.tolist() == [0.0]
+
+
+HISTOGRAM = {"bin_width": "2**-5", "first_bin": -3, "counts": [1, 0, 2]}
+CHANNELS: dict[str, Any] = {
+    "axis": 1,
+    "count": 2,
+    "minima": [0],
+    "maxima": [1],
+    "sums": [1],
+    "square_sums": [1],
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"histogram": HISTOGRAM}, None),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2**999"}}, None),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2**1000"}}, "with a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2**-1000"}}, "with a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "bin_width": "3**5"}}, "with a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "counts": [1, -1]}}, "2 counts from -1"),
+        ({"histogram": {**HISTOGRAM, "counts": []}}, "0 counts from"),
+        ({"histogram": {**HISTOGRAM, "counts": [0, 0]}}, None),
+        ({"histogram": {**HISTOGRAM, "counts": [[1]]}}, "expected a list of numbers, got 2 dimensions"),
+        ({"channels": CHANNELS}, None),
+        ({"channels": {**CHANNELS, "sums": [1, 2]}}, "expected lists of the same length for the channels"),
+        ({"min": 1, "max": 1}, None),
+        ({"min": 1.5, "max": 1}, "expected finite numbers with min <= max, got 1.5 and 1.0"),
+        ({"min": None, "max": None}, None),
+        ({"min": 0, "max": None}, "expected both min and max, or neither, got 0 and None"),
+        ({"min": -1e39, "max": 0}, "expected finite numbers"),
+        ({"minima": [0, 1], "maxima": [1]}, "expected as many minima as maxima, got 2 and 1"),
+    ],
+    ids=str,
+)
+def test_the_limits_of_a_file(fields: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    tensor = {"min": -1, "max": 1, "count": 3, **fields}
+    path.write_text(json.dumps({"calibration": 1, "samples": 2, "graphs": [{"a": tensor}]}))
+    if message is None:
+        loaded = ck.Calibration.load(path)
+        assert (loaded.samples, loaded["a"].count, loaded["a"].max) == (2, 3, tensor["max"])
+        return
+    with pytest.raises(FormatError, match=f"tensor a: .*{message}"):
+        ck.Calibration.load(path)

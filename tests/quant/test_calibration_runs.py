@@ -15,7 +15,7 @@ import circlekit as ck
 from circlekit.errors import CirclekitError, LimitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
-from circlekit.quant.calibration import Calibration, Runner, collect
+from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine
 from tests.quant.test_recurrent import lstm, records
 
 MODEL = """graph main(%x: f32[1,4,4,2]) -> %y {
@@ -172,3 +172,13 @@ def test_a_killed_process_ends_in_a_sentence() -> None:
             ck.calibrate(model, data, processes=2)
     finally:
         unregister_custom("Kill")
+
+
+def test_only_the_owner_removes_the_temporary_model(tmp_path: Path) -> None:
+    """A process that was forked ends before the others are ready."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    litert_engine._remove(str(folder), os.getpid() + 1)
+    assert folder.exists()
+    litert_engine._remove(str(folder), os.getpid())
+    assert not folder.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import circlekit
 from circlekit.api.one_tools import implant
 from circlekit.cli.quant.q_implant import q_implant
-from circlekit.errors import FormatError, ModelError, ShapeError
+from circlekit.errors import CirclekitError, FormatError, ModelError, ShapeError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
@@ -106,3 +107,43 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
     path.write_text('{"x": {"dtype": "uint8", "scale": "a.npy", "zerop": "a.npy", "quantized_dimension": 1}}')
     with pytest.raises(ShapeError, match="3 scales"):
         implant(circlekit.parse(MOVED), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": np.zeros((2, 2), np.uint8)}, None),
+        ({"value": np.zeros((2, 2), np.int8)}, r"expected u8\[2,2\], got int8\[2,2\]"),
+        ({"value": np.zeros((4,), np.uint8)}, r"expected u8\[2,2\], got uint8\[4\]"),
+        ({"scale": np.ones((1, 1), np.float32)}, "expected scale and zerop as vectors of the same size"),
+        (
+            {"scale": np.ones((1, 1), np.float32), "zerop": np.zeros((1, 1), int)},
+            "as vectors of the same size",
+        ),
+        ({"scale": np.ones(2, np.float32)}, "expected scale and zerop as vectors of the same size"),
+        ({"of": "x", "value": np.zeros((2, 2), np.uint8)}, "%x: expected a constant for the integers in"),
+        ({"dtype": "uint7"}, "Invalid dtype detected. uint7"),
+        ({"quantized_dimension": "0"}, "expected quantized_dimension, a int, got '0'"),
+        ({"dtype": "UINT8"}, None),
+    ],
+    ids=str,
+)
+def test_parameters_fit_their_tensors(change: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+    text = "graph main(%x: f32[2,2]) -> %y { %y = Add(%x, [[1.0, 2.0], [3.0, 4.0]]) : f32[2,2] }"
+    model = circlekit.parse(text)
+    path = write_parameters(tmp_path, [v for v in floats(model) if not v.is_const])
+    constant = next(v for v in floats(model) if v.is_const).name
+    tree = json.loads(path.read_text())
+    tree[constant] = dict(tree["x"])
+    changed = tree[change.pop("of", constant)]
+    for field, content in change.items():
+        changed[field] = content if isinstance(content, str) else f"changed.{field}.npy"
+        if not isinstance(content, str):
+            np.save(tmp_path / changed[field], content)
+    path.write_text(json.dumps(tree))
+    if message is None:
+        implant(model, path)
+        check(model)
+        return
+    with pytest.raises(CirclekitError, match=message):
+        implant(model, path)
