@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from circlekit.quant.quantize import plan_model, ranges_of
 from circlekit.quant.rounding_choice import best_rounding
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
-from circlekit.quant.techniques.gptq import factored, gptq, refine
+from circlekit.quant.techniques.gptq import damped, factored, gptq, refine, squared_errors
 from circlekit.quant.techniques.layer_rounding import (
     LayerData,
     LayerFit,
@@ -248,6 +249,33 @@ def test_channels_pass_through_operators(line: str, passes: bool) -> None:
     text = f"graph main(%x: f32[1,4,4,3]) -> %y {{\n  {alpha}\n  %y = {line}\n}}"
     flows = channel_flows(ck.parse(text).main.ops[0]) or []
     assert any(not flow.is_alone for flow in flows) == passes
+
+
+def test_gptq_keeps_the_best_of_several_scales(layer: LayerData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No output has a larger error than with the first scale alone; some have a smaller one."""
+    singular = replace(layer, rows=layer.rows * (np.arange(12) != 5))  # a dead input
+    empty = replace(
+        layer, weights=layer.weights * np.array([0.0, 1, 1, 1])[:, None]
+    )  # an output without weights
+    for data in (layer, singular, empty):
+        errors = []
+        for factors in (np.ones(1), np.linspace(1.0, 1.08, 9)):
+            monkeypatch.setattr("circlekit.quant.techniques.layer_rounding.ENLARGEMENTS", factors)
+            fit = round_by_gptq(replace(data))
+            assert np.isfinite(fit.weights).all()
+            assert np.array_equal(fit.scale, np.broadcast_to(fit.scale[..., :1], fit.scale.shape))
+            assert np.abs(fit.integers).max() <= 7
+            errors.append(squared_errors(fit.integers, data.weights, damped(data.hessian, 0.001), fit.scale))
+        assert (errors[1] <= errors[0] * (1 + 1e-9)).all()
+        assert errors[1].sum() < errors[0].sum()
+
+
+def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
+    fit = round_by_gptq(layer)
+    rows = layer.rows - layer.rows.mean(axis=1, keepdims=True)
+    wrong = rows @ (layer.weights - fit.weights).swapaxes(1, 2)
+    actual = squared_errors(fit.integers, layer.weights, layer.hessian, fit.scale)
+    assert actual == pytest.approx(np.square(wrong).sum(axis=1), rel=1e-4)
 
 
 # -- the search --------------------------------------------------------------------------------

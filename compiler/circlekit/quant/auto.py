@@ -46,6 +46,9 @@ TRIAL_PART = 0.06
 LAST_PART = 0.07
 """The part of the budget from which the number of samples of the last step follows."""
 
+LAST_PART_OF_WEIGHTS = 0.3
+"""LAST_PART if activations stay float: there are no settings to search, so more samples are affordable."""
+
 ROTATION_PART = 0.1
 """The part of the budget for the search for layers to rotate; measuring the gain takes as much again."""
 
@@ -117,7 +120,8 @@ class Auto:
         search = SettingsSearch(self.trials, self._budget, self._reference, self.without)
         best = search.run()
         self.notes += [*search.notes, f"kept: {best}"]
-        return self._final(best, self.samples[: self._affordable(LAST_PART)])
+        part = LAST_PART if self.activations is not None else LAST_PART_OF_WEIGHTS
+        return self._final(best, self.samples[: self._affordable(part)])
 
     def _rotate(self) -> bool:
         """Rotate channels of ``model`` between layers if that lowers the error; return whether it did."""

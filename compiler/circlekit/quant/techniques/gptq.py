@@ -115,6 +115,12 @@ def refine(
     return out
 
 
+def squared_errors(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
+    """Return the error [g,o] of each output: see the module."""
+    wrong = target - integers * steps
+    return np.asarray(((wrong @ hessian) * wrong).sum(axis=2))
+
+
 def best_scales(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
     """Return the factors [g,o] by which to multiply ``steps``, so that ``integers`` have the least error.
 

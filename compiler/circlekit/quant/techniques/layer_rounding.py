@@ -17,7 +17,15 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.techniques.gptq import Factored, best_scales, damped, factored, gptq, refine
+from circlekit.quant.techniques.gptq import (
+    Factored,
+    best_scales,
+    damped,
+    factored,
+    gptq,
+    refine,
+    squared_errors,
+)
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
@@ -25,6 +33,16 @@ MOST_COLUMNS = 1024
 
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
 """The factors of the scales of weights that ``clip_weights`` tries."""
+
+ENLARGEMENTS = np.linspace(1.0, 1.08, 9)
+"""The factors of the scales with which GPTQ is repeated; each output keeps the scale of its least error.
+
+The error of an output with few weights depends much on how its weights happen to lie between the integers,
+so one of several similar scales suits it better.
+"""
+
+MOST_ENLARGED_DEPTH = 160
+"""GPTQ is repeated for layers of at most this depth; with more weights, errors differ little by the scale."""
 
 MOST_NOISE = 0.25
 """``compensate`` changes no weights if the noise of the inputs is larger than this part of the signal."""
@@ -263,12 +281,26 @@ def per_scale(numbers: Array, block: int) -> Array:
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt the scales where possible, and refine.
 
+    If each output has one scale, this is done for ``scale`` times each of ENLARGEMENTS.
     ``target``: the weights of ``layer``, or changed weights.
     """
     wanted, hessian = layer.split(target), layer.hessian
-    integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
-    if layer.is_per_channel and not layer.block and layer.parts == 1:
-        scale = scale * best_scales(integers, wanted, damped(hessian, 0.01), scale)[..., None]
-        scale = scale.astype(np.float32).astype(np.float64)
-    integers = refine(integers, wanted, damped(hessian, 0.001), layer.split(scale), layer.limits)
-    return _fit(layer, layer.joined(integers), scale)
+    fine = damped(hessian, 0.001)
+    if not layer.is_per_channel or layer.block or layer.parts > 1:
+        integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
+        integers = refine(integers, wanted, fine, layer.split(scale), layer.limits)
+        return _fit(layer, layer.joined(integers), scale)
+    factors = ENLARGEMENTS if target.shape[2] <= MOST_ENLARGED_DEPTH else ENLARGEMENTS[:1]
+    wanted = np.tile(target, (1, factors.size, 1))  # as if each factor had outputs of its own
+    scales = np.concatenate([scale * factor for factor in factors], axis=1)
+    integers = gptq(wanted, layer.factored, scales, layer.limits)
+    scales = scales * best_scales(integers, wanted, damped(hessian, 0.01), scales)[..., None]
+    scales = scales.astype(np.float32).astype(np.float64)
+    integers = refine(integers, wanted, fine, scales, layer.limits)
+    by_factor = (target.shape[0], factors.size, *target.shape[1:])
+    errors = squared_errors(integers, wanted, fine, scales).reshape(by_factor[:3])
+    best = errors.argmin(axis=1)[:, None, :, None]
+    integers, scales = (
+        np.take_along_axis(array.reshape(by_factor), best, 1)[:, 0] for array in (integers, scales)
+    )
+    return _fit(layer, integers, scales)
