@@ -438,3 +438,19 @@ def test_sizes_of_results_without_a_filter(m: ModelBuilder) -> None:
     found = drawn(lambda: proposal(m, REGISTRY["TRANSPOSE_CONV"], "output_shape", x, {}, i32))
     same, valid = product((3, 6, 9), (4, 8, 12)), product((3, 5, 7), (4, 7, 10))
     assert found == {(2, *size, 1) for size in (*same, *valid)}
+
+
+def test_block_shapes_have_a_size_for_each_inner_axis(
+    m: ModelBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rare in (False, True):
+        decide(m, monkeypatch, *[0.2] * rare)
+        for rank, usual, all_counts in (
+            (1, 1, {1}),
+            (2, 1, {1}),
+            (3, 1, {1, 2}),
+            (4, 2, {1, 2, 3}),
+            (5, 3, {1, 2, 3, 4}),
+        ):
+            found = {len(PARAMETERS["block_shape"](m, (2,) * rank)) for _ in range(80)}
+            assert found == (all_counts if rare else {usual})

@@ -16,6 +16,7 @@ import pytest
 
 import circlekit
 from circlekit.toolchain.configuration import read_configuration
+from circlekit.toolchain.driver import guarded
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.importers.onnx_interface import MAX_RANK, name_values, restore_interface
 from circlekit.toolchain.installation import ENTRY_POINTS
@@ -341,3 +342,17 @@ def test_an_onnx_output_is_found_with_permuted_axes(rank: int) -> None:
     restore_interface(model, record)
     (found,) = circlekit.run(model, [x])
     np.testing.assert_array_equal(found, record["out0"])
+
+
+@pytest.mark.parametrize("flag", [None, "-V", "--verbose"])
+def test_a_defect_is_one_line_and_with_a_flag_its_traceback(
+    flag: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(sys, "argv", ["one-x", *([flag] if flag else [])])
+    assert guarded("one-x", lambda: None, fail) == 255
+    error = capsys.readouterr().err
+    assert error.splitlines()[-1] == "one-x: ZeroDivisionError: odd"
+    assert ("Traceback" in error) == (flag is not None)
