@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.compare import compare_command
+from circlekit.cli.compare import MAX_LABELS, compare_command
+from circlekit.cli.output import quantization_errors
 from tests.cli.call_command import call_command
 
 TEXT = """
@@ -164,3 +165,35 @@ def test_errors_of_a_quantized_model(tmp_path: Path, capsys: Output) -> None:
     assert compare_command([*words, "--min-sqnr", f"{sqnr + 0.1}"]) == 1
     assert Path(table).read_text().splitlines()[1].startswith("NEG,0,64,")
     assert compare_command([words[0], words[0], "--min-sqnr", "20"]) == 2
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Output) -> None:
+    """Of a quantized form, and of a model of the same types."""
+    size = quantization_errors.MAX_PRINTED_LAYERS + more
+    form = "i8[4] quant(scale: 0.05)"
+    chain = "\n".join(f"%v{n + 1} = Neg(%v{n})" for n in range(size))
+    (tmp_path / "float.ck").write_text(f"graph main(%v0: f32[4]) -> %v{size} {{\n{chain}\n}}")
+    steps = [f"%q = Quantize(%v0) : {form}", f"%v1 = Neg(%q) : {form}"]
+    steps += [f"%v{n + 1} = Neg(%v{n}) : {form}" for n in range(1, size - 1)]
+    steps += [f"%last = Neg(%v{size - 1}) : {form}", f"%v{size} = Dequantize(%last) : f32[4]"]
+    text = "\n".join(steps)
+    (tmp_path / "int8.ck").write_text(f"graph main(%v0: f32[4]) -> %v{size} {{\n{text}\n}}")
+    words = [str(tmp_path / "float.ck"), str(tmp_path / "int8.ck")]
+    compare_command([*words, "--per-layer"])
+    lines = capsys.readouterr().out.splitlines()
+    found = [line for line in lines if "more; --csv" in line]
+    assert found == ([f"... and {more} more; --csv and --json list all"] if more else [])
+    start = lines.index("operators, by the error that each adds to its result")
+    assert len([line for line in lines[start:] if "%v" in line]) >= quantization_errors.MAX_PRINTED_LAYERS
+    compare_command(words)
+    assert "operators, by the error that each adds to its result" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", [1, MAX_LABELS, MAX_LABELS + 2])
+def test_many_records_are_named_in_part(count: int, nets: list[str], tmp_path: Path, capsys: Output) -> None:
+    np.save(tmp_path / "many.npy", np.stack([X] * count))
+    assert compare_command([*nets[:2], "--inputs", str(tmp_path / "many.npy")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("inputs")]
+    assert line.count("record_") == (0 if count == 1 else MAX_LABELS)
+    assert line.endswith("and 2 more") == (count > MAX_LABELS)

@@ -93,3 +93,64 @@ def test_faults(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ):
         assert run_all(words) == 1
         assert message in capsys.readouterr().err
+
+
+def task(folder: Path, kind: str, pipeline: str, model: str = "my net.circle") -> model_tasks.TaskResult:
+    """Run a task on a model whose name has a space; its results are in ``folder``/out."""
+    circlekit.save(circlekit.parse(NET), folder / model)
+    (folder / "out").mkdir(exist_ok=True)
+    found = model_tasks.run_task(model_tasks.Task(str(folder / model), str(folder / "out"), kind, pipeline))
+    assert found.model == str(folder / model)
+    assert 0 <= found.seconds < 600
+    return found
+
+
+def test_a_task_of_passes(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('passes = ["remove_unnecessary_add"]\n')
+    for words in ("remove-unnecessary-add", " remove_dead, remove_unnecessary_add", str(tmp_path / "p.toml")):
+        found = task(tmp_path, "passes", words)
+        assert (found.status, found.before, found.after) == (model_tasks.DONE, 2, 1)
+        assert len(circlekit.load(tmp_path / "out/my net.circle").main) == 1
+    assert task(tmp_path, "passes", "remove_deed").status == model_tasks.FAILED
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "message"),
+    [
+        ("true", "done", ""),
+        ("false", "failed", "exit code 1"),
+        ("sh -c 'echo told; exit 3'", "failed", "told"),
+        ("sh -c 'echo told'", "done", "told"),
+        ("sh -c 'echo told >&2'", "done", "told"),
+        ("cat {model}.none", "failed", "No such file"),
+        ("cp {model} {out}/{stem}.copy", "done", ""),
+        ("cp {out}/../{name} {out}/{stem}.copy", "done", ""),
+        ("no-such-program {model}", "failed", "no-such-program: No such file or directory"),
+        ("circle2circle {model} {out}/{name}", "done", ""),
+        ("circle2circle {model}.none {out}/{name}", "failed", "Failed to open file"),
+    ],
+)
+def test_a_task_of_a_command(line: str, status: str, message: str, tmp_path: Path) -> None:
+    found = task(tmp_path, "command", line)
+    assert found.status == status
+    assert message in found.message
+    assert bool(found.message) == bool(message)
+    copy, source = tmp_path / "out/my net.copy", tmp_path / "my net.circle"
+    assert copy.exists() == ("copy" in line)
+    assert not copy.exists() or copy.read_bytes() == source.read_bytes()
+
+
+def test_the_last_lines_of_a_command_are_kept(tmp_path: Path) -> None:
+    count = model_tasks.MAX_OUTPUT_LINES
+    for printed in (count, count + 1):
+        lines = task(tmp_path, "command", f"seq {printed}").message.splitlines()
+        assert lines == [str(n) for n in range(printed - count + 1, printed + 1)]
+
+
+def test_a_defect_is_a_failure_of_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(model_tasks, "convert", fail)
+    found = task(tmp_path, "passes", "O1")
+    assert (found.status, found.message) == ("failed", "internal error: ZeroDivisionError: odd")

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.run_model import run_command
+from circlekit.cli.run_model import MAX_PRINTED_OPERATORS, MAX_PRINTED_RECORDS, run_command
 from tests.cli.call_command import call_command
 
 TEXT = """
@@ -178,3 +178,35 @@ def test_verify_uses_all_given_records(net: str, tmp_path: Path) -> None:
             assert file["value/0"][()].tolist() == X[record].tolist()
         with h5py.File(tmp_path / "record" / folder / "opt.expected.h5") as file:
             assert file["value/0"][()].tolist() == Y[record].tolist()
+
+
+@pytest.mark.parametrize("count", [1, MAX_PRINTED_RECORDS, MAX_PRINTED_RECORDS + 1, MAX_PRINTED_RECORDS + 3])
+def test_many_records_are_printed_in_part(count: int, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "net.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    np.save(tmp_path / "x.npy", np.ones((count, 2), np.float32))
+    assert run_command([str(tmp_path / "net.ck"), "--inputs", str(tmp_path / "x.npy")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if line.startswith("outputs")]
+    of = [f"outputs of record_{n}:" for n in range(min(count, MAX_PRINTED_RECORDS))]
+    assert heads == (["outputs:"] if count == 1 else of)
+    more = [line for line in lines if "more records" in line]
+    rest = count - MAX_PRINTED_RECORDS
+    assert more == (
+        [f"... and {rest} more records; -o saves all outputs, --json prints all"] if rest > 0 else []
+    )
+    assert f"{count} record" in lines[1]
+
+
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_many_operators_are_timed_in_part(more: int, tmp_path: Path, capsys: Output) -> None:
+    size = MAX_PRINTED_OPERATORS + more
+    body = "\n".join(f"%v{n + 1} = Neg(%v{n})" for n in range(size))
+    (tmp_path / "net.ck").write_text(f"graph main(%v0: f32[2]) -> %v{size} {{\n{body}\n}}")
+    assert run_command([str(tmp_path / "net.ck"), "--per-op"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.split() for line in lines if " NEG  %v" in line]
+    assert len(shown) == MAX_PRINTED_OPERATORS
+    rest = [line.split() for line in lines if "more operators with" in line]
+    assert [line[:5] for line in rest] == [["...", "and", str(more), "more", "operators"]] * (more > 0)
+    total = sum(float(columns[1]) for columns in shown) + sum(float(line[6]) for line in rest)
+    assert abs(total - 100) < 0.06 * (len(shown) + 1)

@@ -255,7 +255,7 @@ def test_malformed_npy_headers_are_refused(header: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("-.5e3", -500.0), ("0.25f", 0.25), ("2F", 2.0), ("0x1f", 31.0), ("-0x10", -16.0), 
+    [("-.5e3", -500.0), ("0.25f", 0.25), ("2F", 2.0), ("0x1f", 31.0), ("-0x10", -16.0),
      ("0X" + "f" * 16, 2.0**64), ("inf", np.inf), ("-INF", -np.inf), (" 7 ", 7.0), ("0xff", 255.0)],
 )  # fmt: skip
 def test_numbers_are_written_as_in_cpp(text: str, number: float) -> None:

@@ -348,7 +348,7 @@ def test_an_onnx_output_is_found_with_permuted_axes(rank: int) -> None:
 def test_a_defect_is_one_line_and_with_a_flag_its_traceback(
     flag: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> int:
+    def fail() -> None:
         raise ZeroDivisionError("odd")
 
     monkeypatch.setattr(sys, "argv", ["one-x", *([flag] if flag else [])])
