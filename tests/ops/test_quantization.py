@@ -9,8 +9,12 @@ import pytest
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.activation import Tanh
+from circlekit.ops.arithmetic.unary import Exp, Neg
+from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.quantization import (
     dtype_limits,
+    followed_operand,
     have_same_quantization,
     is_hybrid,
     is_per_channel,
@@ -71,3 +75,13 @@ def test_dtype_limits() -> None:
     for dtype in (f32, DType.STRING):
         with pytest.raises(ModelError, match=f"quantized data, got {dtype.short}"):
             dtype_limits(dtype)
+
+
+def test_operands_that_results_follow() -> None:
+    x, size = value(i8, [0.5]), Value.constant("", np.array([2], np.int32))
+    assert followed_operand(Reshape(x, size)) is x
+    assert followed_operand(Tanh(x)) is None  # its results have a fixed scale
+    assert followed_operand(Exp(x)) is None
+    without_rule = Neg(value(f32, None))
+    assert without_rule.quantization_rule is None
+    assert followed_operand(without_rule) is None

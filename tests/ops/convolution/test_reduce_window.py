@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.value import Value
 from circlekit.ops.convolution.pool import Dilate, ReduceWindow
@@ -61,3 +61,19 @@ def test_windows_have_a_number_for_each_axis() -> None:
     op = ReduceWindow(x, const(0, np.float32), *lists)
     with pytest.raises(UnsupportedError, match="REDUCE_WINDOW by UNSUPPORTED"):
         kernel_results(op, [np.zeros((6, 7), np.float32)])
+
+
+@pytest.mark.parametrize("unknown", range(3))
+def test_windows_that_are_unknown(unknown: int) -> None:
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    lists[unknown] = Value("n", DType.INT64, (2,))
+    op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists)
+    assert op.output.shape == (None, None)
+    assert ReduceWindow(Value("x", f32, None), const(0, np.float32), *lists).output.shape is None
+
+
+def test_extremes_keep_the_scale() -> None:
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    for function in ReduceWindowFunction:
+        op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists, reduce_function=function)
+        assert (op.integer_fault() is None) == (function.name in ("MAXIMUM", "MINIMUM"))
