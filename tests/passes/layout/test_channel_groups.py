@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators compute each channel separately: compared with the kernels on permuted channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array, Value
+from circlekit.passes.layout.channel_groups import QUANTIZED_CHANNELS_MULTIPLE, channelwise
+from circlekit.testing.model_builder import ModelBuilder, Rejected
+from circlekit.testing.random_operators import random_operator
+
+SHAPE = (2, 4, 4, 6)
+DRAWS = 12
+
+CODES = sorted(code for code, cls in REGISTRY.items() if cls.operands and cls.pure)
+
+
+def operators(code: str) -> Iterator[tuple[Op, list[Array | None]]]:
+    """Yield random operators of one kind, and their operands."""
+    for seed in range(DRAWS):
+        random = np.random.default_rng(seed)
+        inputs = [Value("x", f32, SHAPE), Value("y", f32, SHAPE), Value("row", f32, SHAPE[-1:])]
+        arrays = [random.uniform(0.5, 3, v.static_shape).astype(np.float32) for v in inputs]
+        m = ModelBuilder(Graph("main", inputs), arrays, random)
+        with suppress(Rejected):
+            op = random_operator(m, REGISTRY[code]).producer
+            assert op is not None
+            yield op, [None if v is None else m.array(v) for v in op.inputs]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_permuted_channels_of_the_operands_give_permuted_channels(code: str) -> None:
+    for op, operands in operators(code):
+        if (found := channelwise(op)) is None:
+            continue
+        order = np.roll(np.arange(op.output.static_shape[-1]), 1)
+        moved = list(operands)
+        for index, value in enumerate(op.inputs):
+            array = operands[index]
+            if any(value is source for source in found.data) and array is not None:
+                moved[index] = array[..., order]
+        for index, axis in found.constants:
+            array = operands[index]
+            assert array is not None
+            moved[index] = np.take(array, order, axis)
+        with np.errstate(all="ignore"):
+            expected, actual = evaluate(op, operands)[0][..., order], evaluate(op, moved)[0]
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, err_msg=f"{op} {found}")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("Pad(%x, [[0,0],[1,1],[1,0],[0,0]])", True),
+        ("Pad(%x, [[0,0],[0,0],[0,0],[1,0]])", False),
+        ("Pad(%x, [[0,0],[0,0],[0,0],[0,1]])", False),
+        ("Mean(%x, [1,2]) {keep_dims: true}", True),
+        ("Mean(%x, [-2])", True),
+        ("Mean(%x, [0,3]) {keep_dims: true}", False),
+        ("Mean(%x, [-1]) {keep_dims: true}", False),
+        ("Add(%x, %y)", True),
+        ("Add(%x, %one)", True),
+        ("Add(%x, %row)", True),
+        ("Add(%one, %one)", False),
+        ("Transpose(%x, [0,2,1,3])", True),
+        ("Transpose(%x, [0,1,3,2])", False),
+        ("Slice(%x, [0,1,0,0], [2,2,4,6])", True),
+        ("Slice(%x, [0,0,0,2], [2,4,4,2])", False),
+        ("DepthwiseConv2D(%x, %f, %row) {depth_multiplier: 1}", True),
+        ("DepthwiseConv2D(%x, %g, %row) {depth_multiplier: 1}", False),
+        ("DepthwiseConv2D(%one, %f, %row) {depth_multiplier: 6}", False),
+    ],
+)
+def test_near_misses_of_operators_of_separate_channels(call: str, expected: bool) -> None:
+    model = parse_model(f"""
+graph main(%x: f32[2,4,4,6], %y: f32[2,4,4,6], %one: f32[2,4,4,1], %g: f32[1,3,3,6]) -> %o {{
+  %row = const f32[6] gaussian(0, 1)
+  %f = const f32[1,3,3,6] gaussian(0, 1)
+  %o = {call}
+}}""")
+    assert (channelwise(next(iter(model.main))) is not None) == expected
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_quantized_depthwise_convolutions_need_full_groups_of_channels(extra: int) -> None:
+    channels = 2 * QUANTIZED_CHANNELS_MULTIPLE + extra
+    for kind in ("i8", "f32"):
+        scale = "" if kind == "f32" else " quant(scale: 0.5, zero_point: 0)"
+        model = parse_model(f"""
+graph main(%x: {kind}[1,4,4,{channels}]{scale}) -> %o {{
+  %f = const {kind}[1,3,3,{channels}]{scale} ones
+  %o = DepthwiseConv2D(%x, %f) : {kind}[1,4,4,{channels}]{scale}
+}}""")
+        assert (channelwise(next(iter(model.main))) is not None) == (kind == "f32" or not extra)
