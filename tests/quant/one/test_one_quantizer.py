@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.api import parse, run
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, ShapeError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
@@ -123,6 +123,25 @@ def test_a_scalar_bias_is_quantized() -> None:
     model = quantized(text)
     assert value_of(model, "b").dtype is i32
     assert value_of(model, "b").shape == ()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [("2", 0), ("1,2", 1), ("1,1,2", 2), ("2,1", None), ("1,2,1", None), ("1", None), ("3", None)],
+)
+@pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
+def test_shapes_of_biases(shape: str, axis: int | None, granularity: str) -> None:
+    """With scales of channels, the channels are on the last axis."""
+    text = FC.format(w=0.25, b=0.5, r=4.0).replace("f32[2] [0.5, 0.5]", f"f32[{shape}] gaussian(0, 1)")
+    settings = Settings(LayerSetting(u8, granularity))
+    if axis is None and (granularity == CHANNEL or "2" not in shape):
+        with pytest.raises(ShapeError, match="expected the shape" if granularity == CHANNEL else "bias of 2"):
+            quantized(text, settings)
+        return
+    form = value_of(quantized(text, settings), "b").quantization
+    assert form is not None
+    assert form.scale.size == (2 if granularity == CHANNEL else 1)
+    assert form.quantized_dimension == (axis if granularity == CHANNEL else 0)
 
 
 def test_a_constant_with_uses_of_several_kinds_is_quantized_for_each() -> None:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators mixed precision raises: within the budget, no more than the target needs, and the notes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.quant.mixed.raising import COSTS, Budget, choose_raised
+from circlekit.quant.mixed.sensitivity import measure
+from tests.quant.test_mixed_precision import SAMPLES, chain, planned, spectrogram
+
+
+@pytest.mark.parametrize("unit", COSTS)
+@pytest.mark.parametrize("share", [0.0, 0.24, 0.25, 0.5, 0.99, 1.0])
+def test_a_budget_is_never_exceeded_and_left_only_if_nothing_fits(unit: str, share: float) -> None:
+    model = chain(20.0)
+    sensitivity, ops, cost = measure(model, planned(model), SAMPLES), list(model.main), COSTS[unit]
+    raised = choose_raised(sensitivity, ops, budget=Budget(share, unit))
+    limit = share * sum(map(cost, ops))
+    spent = sum(map(cost, raised))
+    assert spent <= limit
+    left = sensitivity.remaining(raised)
+    for op in set(ops) - set(raised):
+        assert spent + cost(op) > limit or sensitivity.remaining([*raised, op]) >= left
+
+
+@pytest.mark.parametrize("target", [-50.0, 5.0, 20.0, 30.0, 200.0])
+def test_a_predicted_target_is_reached_with_no_operator_too_many(target: float) -> None:
+    model = chain(20.0)
+    sensitivity, ops = measure(model, planned(model), SAMPLES), list(model.main)
+    raised = choose_raised(sensitivity, ops, target_sqnr=target)
+    goal = 10 ** (-target / 10)
+    assert sensitivity.remaining(raised) <= goal
+    if raised:
+        assert sensitivity.remaining([]) > goal
+        assert sensitivity.remaining(raised[:-1]) > goal or len(raised) > 1
+    both = choose_raised(sensitivity, ops, target, Budget(0.25, "operators"))
+    assert len(both) == min(len(raised), 1)
+
+
+@pytest.mark.parametrize("target", [25.0, 60.0])
+def test_the_notes_count_the_operators_of_a_pattern(target: float) -> None:
+    model = spectrogram()
+    samples = [[np.random.default_rng(seed).normal(size=(1, 64)).astype(np.float32)] for seed in range(4)]
+    report = circlekit.quantize(model, samples=samples, auto=False, target_sqnr=target)
+    raised = [name for name, op in report.plan.main.operators.items() if op.is_float]
+    (note,) = (note for note in report.notes if note.startswith("spectrogram front"))
+    pattern = r"spectrogram front: (\d) of 4 operators raised, they make (\d+)% of the noise"
+    found = re.fullmatch(pattern, note)
+    assert found is not None
+    assert 1 <= int(found[1]) <= len(raised)
+    assert 50 < int(found[2]) <= 100, "of nearly all noise, for which the pattern is there"
