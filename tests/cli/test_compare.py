@@ -197,3 +197,16 @@ def test_many_records_are_named_in_part(count: int, nets: list[str], tmp_path: P
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("inputs")]
     assert line.count("record_") == (0 if count == 1 else MAX_LABELS)
     assert line.endswith("and 2 more") == (count > MAX_LABELS)
+
+
+def test_layers_are_compared_if_asked_and_if_outputs_can_be(
+    nets: list[str], tmp_path: Path, capsys: Output
+) -> None:
+    sentence = "results of operators have equal names"
+    assert compare_command([nets[0], nets[2]]) == 1
+    assert sentence not in capsys.readouterr().out
+    (tmp_path / "renamed.ck").write_text(TEXT.replace("%x", "%in"))
+    compare_command([nets[0], str(tmp_path / "renamed.ck"), "--per-layer"])
+    out = capsys.readouterr().out
+    assert "no outputs were compared" in out
+    assert sentence not in out

@@ -294,3 +294,14 @@ def test_records_one_by_one(name: str, count: int, tmp_path: Path) -> None:
     expected = 1 if name == "x.bin" else count
     assert [record[0].tolist() for record in records] == arrays[:expected].tolist()
     assert counted.more == expected - 1
+
+
+def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
+    """So are folders, whatever their names are."""
+    numpy_files(tmp_path / "files", x=X, n=N, z=N)
+    with pytest.raises(ShapeError, match="expected arrays for the inputs"):
+        read_records(tmp_path / "files", TWO)
+    (tmp_path / "folders").mkdir()
+    for name in ("x", "n"):
+        numpy_files(tmp_path / "folders" / name, x=X, n=N)
+    assert [*read_records(tmp_path / "folders", TWO)] == ["n", "x"]

@@ -128,3 +128,9 @@ def test_plain_data(dtype: DType, data: Array | None, extra: dict[str, object], 
     value = Value("v", dtype, (3,), data)
     value.extra = dict(extra)
     assert value.is_plain is plain
+
+
+def test_a_quantization_without_parameters_is_empty() -> None:
+    empty = Quantization()
+    assert (empty.scale.shape, empty.zero_point.shape, empty.quantized_dimension) == ((0,), (0,), 0)
+    assert (empty.min, empty.max) == (None, None)

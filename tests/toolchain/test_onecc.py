@@ -13,6 +13,7 @@ import circlekit
 import circlekit.api
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.onecc import words_of
+from circlekit.toolchain.workflow import _has_cycle_for_one
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -301,3 +302,23 @@ def test_keys_of_a_backend_become_its_options() -> None:
     keys = {"target": "npu", "opt_level": "7", "command": "-x y"}
     words = words_of(all_drivers()["one-codegen"], keys, "flow.json")
     assert words == ["--target", "npu", "--opt_level", "7", "--", "-x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("waits", "is_refused"),
+    [
+        ({}, False),
+        ({"b": ["a"]}, False),
+        ({"c": ["a"]}, False),
+        ({"a": ["c"]}, False),
+        ({"c": ["b"]}, True),
+        ({"b": ["c"]}, True),
+        ({"b": ["a"], "c": ["a"]}, True),
+        ({"c": ["b", "a"]}, False),
+    ],
+)
+def test_one_takes_a_single_waiting_workflow_for_no_cycle(
+    waits: dict[str, list[str]], is_refused: bool
+) -> None:
+    names = ["a", "b", "c"]
+    assert _has_cycle_for_one(names, {name: waits.get(name, []) for name in names}) is is_refused
