@@ -210,3 +210,21 @@ def test_layers_are_compared_if_asked_and_if_outputs_can_be(
     out = capsys.readouterr().out
     assert "no outputs were compared" in out
     assert sentence not in out
+
+
+@pytest.mark.parametrize("columns", [50, 70])
+def test_texts_are_as_wide_as_the_terminal(
+    columns: int, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = ", ".join(["%x"] * 40)
+    body = f"%y = Concatenation({names}) {{axis: 0}} : f32[80]\n%z = Neg(%y)"
+    text = f"graph main(%x: f32[2]) -> %z {{\n{body}\n}}"
+    other = text.replace("(%x, ", "(%n, ").replace("%y =", "%n = Neg(%x)\n%y =", 1)
+    for name, content in (("a", text), ("b", other)):
+        (tmp_path / f"{name}.ck").write_text(content)
+    assert compare_command([str(tmp_path / "a.ck"), str(tmp_path / "b.ck"), "--per-layer"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line for line in lines if line.startswith("  ") and line.count("%x") > 4]
+    assert len(shown) >= 2
+    assert columns - 5 <= max(map(len, shown)) <= columns

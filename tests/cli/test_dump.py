@@ -154,3 +154,12 @@ def test_tensordump_requires_one_target(path: Path, capsys: Output) -> None:
     assert inspection.circle_tensordump([str(path)]) == 255
     assert inspection.circle_tensordump([str(path), "--tensors", "--tensors_to_hdf5", "x"]) == 255
     assert "--tensors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "size", [1, dump.MAX_ELEMENTS, dump.MAX_ELEMENTS + 1, dump.MAX_BYTES, dump.MAX_BYTES + 1]
+)
+def test_the_first_bytes_of_long_data_are_shown(size: int) -> None:
+    words = dump._bytes(memoryview(bytes(range(size)))).split()
+    shown = ["00", *(hex(byte) for byte in range(1, min(size, dump.MAX_BYTES)))]
+    assert words == [*shown, *["..."] * (size > dump.MAX_ELEMENTS)]

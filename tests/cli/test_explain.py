@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from circlekit.cli.explain import main as explain
 from circlekit.cli.optimize import optimize as main
+from circlekit.cli.output.explanations import MAX_OPERATORS, print_explanations
 from tests.cli.call_command import call_command
 
 FUSED = "fuse_batchnorm_with_tconv"
@@ -109,3 +111,13 @@ def test_operator_that_is_gone_is_no_error(net: Path, capsys: pytest.CaptureFixt
         assert f"note: no operator {which} is left to explain" in capsys.readouterr().out
     assert explain([str(net), "--op", "FullyConnected"]) == 0
     assert capsys.readouterr().err == "no operator FullyConnected is left to explain\n"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 3])
+def test_many_operators_are_explained_in_part(more: int, capsys: pytest.CaptureFixture[str]) -> None:
+    explanations: list[Any] = [f"operator {n}" for n in range(MAX_OPERATORS + more)]
+    print_explanations([], explanations)
+    blocks = capsys.readouterr().out.strip().split("\n\n")
+    rest = [f"{more} more operators of this kind; --json has all"] * (more > 0)
+    assert blocks[-len(rest) or len(blocks) :] == rest
+    assert [block for block in blocks if block.startswith("operator ")] == explanations[:MAX_OPERATORS]
