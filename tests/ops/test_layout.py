@@ -6,19 +6,22 @@ The oracle is numpy's transpose of what the operator makes without it.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
+from circlekit.ops.matmul import dense
 from circlekit.ops.movement import gather, join, repeat, scatter, shape, slice
-from circlekit.ops.reduction import reduce
+from circlekit.ops.reduction import normalization, reduce
 from tests.ops.litert import const, kernel_results, var
 
 PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
@@ -28,6 +31,9 @@ Y = RNG.normal(1, 3, (2, 3, 4, 6)).astype(np.float32)
 ROW = RNG.normal(1, 3, (1, 3, 1, 6)).astype(np.float32)
 FLAGS = X > 0
 UPDATE = RNG.normal(0, 1, (1, 2, 2, 3)).astype(np.float32)
+MATRICES = RNG.normal(0, 1, (2, 3, 6, 5)).astype(np.float32)
+GAMMA = RNG.normal(1, 1, 6).astype(np.float32)
+WEIGHTS = RNG.normal(0, 1, (5, 6)).astype(np.float32)
 PAIRS = [[1, 0], [0, 2], [2, 1], [0, 0]]
 
 
@@ -154,27 +160,54 @@ def test_axes_out_of_range_cannot_be_permuted() -> None:
         assert op.permuted((0, 2, 3, 1)) == (None if new_axis is None else {"axis": new_axis})
 
 
+ROWS = {
+    "softmax": (normalization.Softmax(var(X), beta=0.7), [X]),
+    "l2": (normalization.L2Normalization(var(X)), [X]),
+    "instance_norm": (normalization.InstanceNorm(var(X), const(GAMMA), const(GAMMA[::-1])), [X]),
+    "instance_norm of rank 3": (
+        normalization.InstanceNorm(var(X[0]), const(GAMMA[:4]), const(GAMMA[2:])),
+        [X[0]],
+    ),
+    "rope": (normalization.RoPE(var(X), const(GAMMA), const(GAMMA)), [X]),
+    "fully_connected": (dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=True), [X]),
+    "batch_matmul": (dense.BatchMatMul(var(X), var(MATRICES)), [X, MATRICES]),
+}
+"""Operators on matrices or on vectors along one axis, which must stay."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_operators_on_rows_are_permuted_exactly_where_the_rows_stay(name: str) -> None:
+    op, inputs = ROWS[name]
+    for perm in itertools.permutations(range(inputs[0].ndim)):
+        wanted = np.transpose(kernel_results(op, [np.array(x) for x in inputs])[0], perm)
+        data = [np.ascontiguousarray(np.transpose(x, perm)) for x in inputs]
+        try:
+            turned = rebuilt(op, {}, perm)
+            (got,) = kernel_results(turned, data)
+            fits = got.shape == wanted.shape and np.allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        except (CirclekitError, ValueError):
+            fits = False
+        assert op.permuted(perm) == ({} if fits else None), perm
+
+
+def test_a_product_whose_result_has_other_axes_is_not_permuted() -> None:
+    """That result has one axis for all rows, or depends on the order of the batch."""
+    keep = (1, 0, 2, 3)
+    flat = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=False)
+    assert flat.permuted(keep) is None
+    shuffled = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=True)
+    shuffled.results.append(Value("workspace", i8, None))
+    assert shuffled.permuted(keep) is None
+    weights = Value("y", i8, MATRICES.shape, None, Quantization(np.array([0.5], np.float32), np.array([0])))
+    assert dense.BatchMatMul(var(X), weights).permuted(keep) is None
+
+
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
     """Operators per element share one implementation; each other way to be permuted has a case above."""
-    tried = {way_to_permute(type(op)) for op, _ in CASES.values()}
-    own = {k for k in REGISTRY.values() if k.__module__.split(".")[-1] in FAMILIES and k.layout_operands}
+    tried = {way_to_permute(type(op)) for op, _ in (*CASES.values(), *ROWS.values())}
+    own = {k for k in REGISTRY.values() if k.layout_operands}
     assert sorted(k.__name__ for k in own if way_to_permute(k) not in tried) == []
 
 
 def way_to_permute(kind: type[Op]) -> object:
     return kind.permuted, kind.axis_numbers, kind.per_axis_operands
-
-
-FAMILIES = {
-    "elementwise",
-    "unary",
-    "activation",
-    "compare",
-    "reduce",
-    "shape",
-    "slice",
-    "join",
-    "gather",
-    "space",
-    "cast",
-}
