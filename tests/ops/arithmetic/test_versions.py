@@ -12,11 +12,21 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, i64, u
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import Gelu, HardSwish, LeakyRelu, Logistic, Relu, Relu6, Tanh
-from circlekit.ops.arithmetic.binary import Add, Maximum, Mul, SquaredDifference, Sub
+from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, SquaredDifference, Sub
 from circlekit.ops.arithmetic.cast import Cast, Dequantize, FakeQuant, Quantize
-from circlekit.ops.arithmetic.comparison import Equal, Less, NotEqual, Select, SelectV2, Where
+from circlekit.ops.arithmetic.comparison import (
+    Equal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    NotEqual,
+    Select,
+    SelectV2,
+    Where,
+)
 from circlekit.ops.arithmetic.division import Div, FloorDiv, FloorMod
-from circlekit.ops.arithmetic.unary import Abs, Exp, Rsqrt, Sign
+from circlekit.ops.arithmetic.unary import Abs, Exp, Log, Rsqrt, Sign, Sqrt
 
 INT4, INT2, UINT4 = DType.INT4, DType.INT2, DType.UINT4
 
@@ -58,6 +68,7 @@ OPERATORS: list[tuple[Op, int]] = [
     (pair(Mul, i8, *Q), 2),
     (Mul(value(i8, (2,), 2), value(i8, (2,), 1), results=[value(i8, (2,), 2)]), 3),
     *((pair(Maximum, t), v) for t, v in ((f32, 1), (i8, 2), (i16, 4))),
+    *((pair(Minimum, t), v) for t, v in ((f32, 1), (i8, 2), (i16, 4))),
     (beyond_4d(Maximum, f32), 3),
     (beyond_4d(Maximum, i16), 4),
     *((pair(SquaredDifference, t), v) for t, v in ((f32, 1), (i8, 2))),
@@ -66,13 +77,16 @@ OPERATORS: list[tuple[Op, int]] = [
     (pair(Div, f32, (1, 1, 1, 1, 2)), 1),
     (Div(value(f32, (1, 1, 1, 2)), value(f32, (1, 1, 3, 1)), results=[value(f32, (1, 1, 3, 2))]), 1),
     *((pair(FloorDiv, t), v) for t, v in ((i32, 1), (f32, 2), (i8, 3), (i16, 3))),
-    *((pair(FloorMod, t), v) for t, v in ((i32, 1), (i8, 2))),
+    *((pair(FloorMod, t), v) for t, v in ((i32, 1), (i8, 2), (i16, 2))),
     *((pair(Less, t), v) for t, v in ((f32, 1), (i8, 2), (i16, 3))),
+    *((pair(kind, t), v) for kind in (Greater, LessEqual) for t, v in ((f32, 1), (i8, 2))),
+    *((pair(GreaterEqual, t), v) for t, v in ((f32, 1), (i8, 2), (i16, 3))),
     *((pair(Equal, t), v) for t, v in ((f32, 1), (i8, 2), (DType.STRING, 3), (i16, 5))),
     *((pair(NotEqual, t), v) for t, v in ((f32, 1), (i8, 2), (DType.STRING, 3), (i16, 4))),
-    *((Abs(value(t)), v) for t, v in ((f32, 1), (i32, 5), (i16, 4), (i8, 2))),
+    *((Abs(value(t)), v) for t, v in ((f32, 1), (i32, 5), (i16, 4), (i8, 2), (u8, 2))),
+    *((kind(value(t)), v) for kind in (Log, Sqrt) for t, v in ((f32, 1), (i8, 2), (i16, 2))),
     (Abs(value(i16, *Q)), 3),
-    *((Relu(value(t)), v) for t, v in ((f32, 1), (i8, 2), (i16, 3))),
+    *((Relu(value(t)), v) for t, v in ((f32, 1), (i8, 2), (u8, 2), (i16, 3))),
     *((Relu6(value(t)), v) for t, v in ((f32, 1), (i8, 2), (i16, 3))),
     *((LeakyRelu(value(t)), v) for t, v in ((i8, 1), (i16, 2))),
     *((Logistic(value(t)), v) for t, v in ((u8, 1), (i8, 2), (i16, 3))),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -194,6 +194,12 @@ def test_versions() -> None:
     assert Conv2D(x, weights).required_version() == 2
     weights.quantization = Quantization(np.ones(4, np.float32), np.zeros(4, np.int64))
     assert Conv2D(x, weights).required_version() == 5
+    weights.quantization = None
+    assert TransposeConv(shape, weights, quantized).required_version() == 2
+    wide = Value("", i16, (1, 3, 3, 2))
+    assert TransposeConv(shape, weights, wide).required_version() == 2
+    assert TransposeConv(shape, weights, wide, quantized_bias_type=i32).required_version() == 5
+    assert TransposeConv(shape, weights, quantized, quantized_bias_type=i32).required_version() == 2
 
 
 def test_macs() -> None:

@@ -69,6 +69,7 @@ def test_batch_matmul_versions() -> None:
     assert BatchMatMul(x, y).required_version() == 1
     assert BatchMatMul(x, y, asymmetric_quantize_inputs=True).required_version() == 4
     assert BatchMatMul(Value("", i8, (2, 6)), y, asymmetric_quantize_inputs=True).required_version() == 2
+    assert BatchMatMul(Value("", i16, (2, 6)), Value("", i16, (6, 4))).required_version() == 3
 
 
 @pytest.mark.parametrize(

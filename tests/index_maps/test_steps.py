@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Costs of plans, and joins of several tensors, computed by kernels."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from circlekit.index_maps.index_map import IndexMap, strides_of
+from circlekit.index_maps.joins import Join, joins_for
+from circlekit.index_maps.of_operators import joined_map
+from circlekit.index_maps.steps import MovementCost, Reshaped, Transposed, cost_of, run_cost, sum_of
+from circlekit.index_maps.write_back import cut_at_axes, cut_at_result
+from circlekit.ir.dtypes import i32
+from circlekit.ir.value import Array, Value
+from tests.index_maps.test_index_map import positions, results_of, vector
+
+
+def test_a_cost_improves_on_another_if_something_is_less_and_nothing_is_more() -> None:
+    costs = [MovementCost(*numbers) for numbers in product((3, 4, 5), repeat=2)]
+    better = {(a, b) for a, b in product(costs, repeat=2) if a.improves_on(b)}
+    pairs = [(a, b, np.sign(np.subtract(a, b)).tolist()) for a, b in product(costs, repeat=2)]
+    assert better == {(a, b) for a, b, signs in pairs if signs in ([-1, 0], [0, -1], [-1, -1])}
+
+
+def test_sums_of_costs() -> None:
+    assert sum_of([]) == MovementCost(0, 0)
+    assert sum_of([MovementCost(3, 1), MovementCost(4, 2)]) == MovementCost(7, 3)
+
+
+@pytest.mark.parametrize(("bits", "size"), [(32, 24), (8, 6), (4, 3), (2, 2), (1, 1)])
+def test_elements_of_few_bits_share_bytes(bits: int, size: int) -> None:
+    plan = Transposed((2, 3), (1, 0)), Reshaped((6,))
+    assert cost_of(plan, bits) == MovementCost(size, 2)
+    assert cost_of(plan[1:], bits) == MovementCost(0, 1)
+
+
+def results_of_join(join: Join, arrays: list[Array]) -> Array:
+    """Run the join and the first operator of each step after it."""
+    sources = tuple(Value(f"s{i}", i32, array.shape) for i, array in enumerate(arrays))
+    op = join.op(sources)
+    now = np.asarray(op.kernel(*arrays))
+    value = op.output
+    assert value.shape == now.shape
+    for step in join.rest:
+        op = next(step.ops(value, vector))
+        (now,) = results_of(op, now)
+        value = op.output
+    return now
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 1), (2, 1, 3)])
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("is_pack", [True, False])
+def test_every_join_of_a_map_computes_it(shape: tuple[int, ...], count: int, is_pack: bool) -> None:
+    """Joins along each axis, transposed in each way, by numpy; the cheapest form comes first."""
+    sources = tuple(Value(name, i32, shape) for name in "abc"[:count])
+    arrays = list(positions((count, *shape)))
+    for axis in range(len(shape) + is_pack):
+        joined = np.stack(arrays, axis) if is_pack else np.concatenate(arrays, axis)
+        for perm in permutations(range(joined.ndim)):
+            wanted = joined.transpose(perm)
+            whole = IndexMap.transposed(joined.shape, perm).after(joined_map(shape, count, axis))
+            if whole is None:
+                continue
+            forms = joins_for(whole, sources, wanted.shape)
+            for form in forms:
+                np.testing.assert_array_equal(results_of_join(form, arrays), wanted)
+            costs = [form.cost(sources) for form in forms]
+            assert costs == sorted(costs)
+            rest: tuple[Transposed, ...] = (
+                (Transposed(joined.shape, perm),) if list(perm) != sorted(perm) else ()
+            )
+            assert costs[0] <= Join(is_pack, axis, rest).cost(sources)
+
+
+def test_the_cost_of_a_join_is_what_it_copies_and_its_runs() -> None:
+    sources = tuple(Value(name, i32, (2, 3, 4)) for name in "ab")
+    for is_pack, axis, runs in ((True, 0, 2), (True, 3, 48), (False, 0, 2), (False, 2, 12)):
+        cost = Join(is_pack, axis, ()).cost(sources)
+        assert cost == MovementCost(2 * 24 * 4 + run_cost([(2, 3, 4)] * 2, axis), 1)
+        assert run_cost([(2, 3, 4)] * 2, axis) == runs * run_cost([()], 0)
+
+
+def test_tensors_of_different_shapes_have_no_join() -> None:
+    sources = Value("a", i32, (2, 3)), Value("b", i32, (3, 2))
+    assert joins_for(IndexMap.identity(12), sources, (12,)) == []
+    assert joins_for(IndexMap.identity(12), (sources[0],) * 2, (12,))
+
+
+def factorizations(size: int) -> list[tuple[int, ...]]:
+    """Return all shapes of ``size`` elements without dimensions of 1."""
+    parts = [n for n in range(2, size + 1) if size % n == 0]
+    return [(n, *rest) for n in parts for rest in factorizations(size // n)] if size > 1 else [()]
+
+
+@pytest.mark.parametrize("size", [12, 16])
+def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
+    shapes = factorizations(size)
+    for shape, axes in product(shapes, repeat=2):
+        for perm in permutations(range(len(shape))):
+            whole = IndexMap.transposed(shape, perm)
+            by_axes, by_result = cut_at_axes(whole.factors, axes), cut_at_result(whole.factors, axes)
+            assert IndexMap.of(size, by_axes) == IndexMap.of(size, by_result) == whole
+            spans = [(stride, stride * extent) for extent, stride in by_axes]
+            extents = [extent for extent, _ in by_result]
+            spans += [(math.prod(extents[i + 1 :]), math.prod(extents[i:])) for i in range(len(extents))]
+            for low, high in spans:
+                inside = [bound for bound in strides_of(axes) if low < bound < high]
+                assert not [bound for bound in inside if bound % low == 0 and high % bound == 0]
