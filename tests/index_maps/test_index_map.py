@@ -19,6 +19,7 @@ from circlekit.index_maps.steps import (
     RUN_BYTES,
     BlocksMoved,
     MovementCost,
+    Plan,
     Reshaped,
     Sliced,
     Tiled,
@@ -125,14 +126,19 @@ def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
             break
         now, whole = results[index], later
     assert np.array_equal(whole.apply(source), now.reshape(-1))
+    assert whole.bounds == (now.min(), now.max())
     for plan in plans_for(whole, source.shape, now.shape, 32):
-        array = source
-        for made in plan:
-            forms = [results_of(op, array)[0] for op in made.ops(Value("x", i32, array.shape), vector)]
-            array = forms[0]
-            assert array.shape == made.shape
-            assert all(np.array_equal(form, array) for form in forms)
-        assert np.array_equal(array, now)
+        assert np.array_equal(result_of(plan, source), now)
+
+
+def result_of(plan: Plan, array: Array) -> Array:
+    """Return what all forms of the operators of ``plan`` make of ``array``."""
+    for made in plan:
+        forms = [results_of(op, array)[0] for op in made.ops(Value("x", i32, array.shape), vector)]
+        array = forms[0]
+        assert array.shape == made.shape
+        assert all(np.array_equal(form, array) for form in forms)
+    return array
 
 
 @pytest.mark.parametrize(
@@ -167,6 +173,53 @@ def test_factors_cut_at_axes_are_the_same_map(shape: tuple[int, ...], result: tu
             assert IndexMap.of(size, cut(whole.factors, result)) == whole
     for cut in (cut_at_result, cut_at_axes):
         assert tuple(factor.extent for factor in cut(IndexMap.identity(size).factors, result)) == result
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_merged_axes_are_cut_where_they_were_merged(order: tuple[int, ...]) -> None:
+    """A transpose of axes that are products of others is one of those others."""
+    fine = ((2, 3), (5, 7, 2), (3, 5))
+    merged = IndexMap.transposed([math.prod(dims) for dims in fine], order)
+    shape = tuple(dim for dims in fine for dim in dims)
+    result = tuple(dim for axis in order for dim in fine[axis])
+    for found in (cut_at_axes(merged.factors, shape), cut_at_result(merged.factors, result)):
+        assert IndexMap.of(math.prod(shape), found) == merged
+        assert tuple(factor.extent for factor in found) == result
+
+
+def test_factors_are_not_cut_where_axes_do_not_divide_them() -> None:
+    turned = IndexMap.transposed((6, 4), (1, 0))
+    assert [f.extent for f in cut_at_axes(turned.factors, (4, 6))] == [4, 6]
+    assert [f.extent for f in cut_at_result(turned.factors, (6, 4))] == [4, 6]
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 4), (3, 2, 2, 5)])
+def test_no_transpose_has_more_axes_than_needed(shape: tuple[int, ...]) -> None:
+    """The flat result needs as many axes as the source, whether or not the source has them."""
+    for order in permutations(range(len(shape))):
+        for source in (shape, (math.prod(shape),)):
+            for plan in plans_for(IndexMap.transposed(shape, order), source, (math.prod(shape),), 32):
+                assert all(len(step.shape) <= len(shape) for step in plan if isinstance(step, Transposed))
+
+
+@pytest.mark.parametrize("is_pack", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_joins_compute_the_map(is_pack: bool, axis: int) -> None:
+    shape, count = (2, 3, 4), 2
+    arrays = list(positions((count, *shape)))
+    if is_pack:
+        expected = np.stack(arrays, axis)
+        index_map = IndexMap.transposed((count, *shape), (*range(1, axis + 1), 0, *range(axis + 1, 4)))
+    else:
+        expected = np.concatenate(arrays, axis)
+        index_map = joined_map(shape, count, axis)
+    assert np.array_equal(index_map.apply(np.stack(arrays)), expected.reshape(-1))
+    sources = tuple(Value(name, i32, shape) for name in "ab")
+    forms = joins_for(index_map, sources, expected.shape)
+    assert {(form.is_pack, form.axis) for form in forms} >= {(is_pack, axis)}
+    for form in forms:
+        start = np.asarray(form.op(sources).kernel(*arrays))
+        assert np.array_equal(result_of(form.rest, start), expected)
 
 
 @pytest.mark.parametrize(

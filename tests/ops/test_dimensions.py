@@ -45,6 +45,17 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
         ((4, 3, 1), (8, 3, 1), (6, 2), [12, 2]),
         ((2, 3, 5), (2, 6, 5), (5, 6), None),  # neither the outermost nor the innermost one
         ((2, 3, 5), (2, 6, 10), (5, 6), None),  # two
+        ((2, 3, 5), (2, 6, 5), (6, 5), [12, 5]),  # groups are as short as possible, on both sides
+        ((6, 5, 7), (6, 10, 7), (2, 3, 35), [2, 3, 70]),
+        ((2, 3, 5), (2, 6, 5), (30,), [60]),
+        ((6, 1), (12, 1), (2, 3), [4, 3]),
+        ((2, 3), (2, 3), (None, 6), None),
+        ((2, 0), (3, 0), (0, 2), None),
+        ((2, 3), (2, 3, 1), (6,), None),
+        ((4, 3), (4, 5), (2, 6), [2, 10]),
+        ((4, 9), (4, 5), (12, 3), None),  # 20 / 12 is no dimension
+        ((2, 3), (None, 3), (2, 3), [-1, 3]),
+        ((2, 3), (None, None), (2, 3), None),  # a shape has one -1
     ],
 )
 def test_a_regrouped_shape_changes_at_the_same_end(

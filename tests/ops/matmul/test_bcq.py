@@ -11,7 +11,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Value
-from circlekit.ops.matmul.circle_layers import BcqFullyConnected, BcqGather, decoded
+from circlekit.ops.matmul.circle_layers import BcqFullyConnected, BcqGather, decoded, hidden_size
 from tests.ops.litert import const
 from tests.ops.matmul.bcq_codes import RNG, codes, read_plainly
 
@@ -83,6 +83,14 @@ def test_gather(clusters: list[list[int]], hidden: int, axis: int) -> None:
     np.testing.assert_allclose(found, np.take(table, indices, axis), 0, 1e-6)
     with pytest.raises(ModelError, match="index 99 is out of range"):
         evaluate(op, [scales, words, np.array([99], np.int32), np.array(clusters, np.int32)])
+
+
+def test_columns_that_are_not_stated_are_those_of_the_words() -> None:
+    words = Value("b", i32, (60, 3))
+    assert [hidden_size(declared, words) for declared in (0, 70)] == [96, 70]
+    assert hidden_size(0, Value("b", i32, (60, None))) is None
+    assert hidden_size(0, Value("b", i32, (60,))) is hidden_size(0, Value("b", i32, None)) is None
+    assert hidden_size(70, Value("b", i32, None)) == 70
 
 
 def test_what_does_not_fit() -> None:

@@ -139,6 +139,15 @@ def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
     np.testing.assert_array_equal(x.reshape(-1)[images], wanted)
 
 
+@pytest.mark.parametrize("kind", ["i4", "i8"])
+def test_positions_have_the_dtype_of_the_second_result(kind: str) -> None:
+    options = {"ksize": [1, 1, 1, 1], "strides": [1, 1, 1, 1], "padding": "VALID"}
+    shapes = [("f4", 1, 2, 3, 1), (kind, 1, 2, 3, 1)]
+    _, where = custom("MaxPoolWithArgmax", [numbers(1, 2, 3, 1)], shapes, **options)
+    assert where.dtype == np.dtype(kind)
+    assert where.reshape(-1).tolist() == list(range(6))
+
+
 def test_argmax_of_the_least_numbers_is_an_element_of_the_window() -> None:
     x = np.full((1, 3, 3, 1), -np.inf, np.float32)
     options = {"ksize": [1, 3, 3, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
