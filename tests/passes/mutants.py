@@ -9,12 +9,12 @@ import numpy as np
 
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.ir.value import Value
+from circlekit.ir.value import Quantization, Value
 from circlekit.ir.verifier import verify
 from circlekit.ops.arithmetic.unary import Neg
 
@@ -36,8 +36,15 @@ def mutants(model: Model) -> Iterator[tuple[str, Model]]:
 
 
 def _changes(model: Model) -> Iterator[tuple[str, Change]]:
-    yield "the batch is unknown", _unknown_batch
+    yield "the batch is unknown", _unknown(lambda shape: (None, *shape[1:]))
+    yield "the channels are unknown", _unknown(lambda shape: (*shape[:-1], None))
+    yield "the ranks are unknown", _unknown(lambda shape: None)
+    yield "numbers are i32", _whole_numbers
+    yield "values are quantized", _quantized(0.0)
+    yield "values are quantized with different scales", _quantized(0.01)
     for number, op in enumerate(model.main):
+        if len(op.inputs) == 2:
+            yield f"the operands of %{op.output.name} change places", _swapped(number)
         for index, value in enumerate(op.results):
             if not model.main.is_output(value):
                 yield f"%{value.name} is an output", _output(number, index)
@@ -50,12 +57,17 @@ def _changes(model: Model) -> Iterator[tuple[str, Change]]:
             if operand.dtype is f32 and operand.numel:
                 yield f"%{operand.name} has another number", _number(number, index)
                 yield f"%{operand.name} has another rank", _rank(number, index)
+            elif operand.dtype.is_integer and operand.numel:
+                yield f"%{operand.name} has another first number", _step(number, index, 0)
+                yield f"%{operand.name} has another last number", _step(number, index, -1)
         for name, value in op.attribute_items().items():
             if isinstance(value, Activation):
                 other = Activation.RELU6 if value is Activation.NONE else Activation.NONE
                 yield f"%{op.output.name} has the activation {other.name}", _attribute(number, name, other)
             elif isinstance(value, bool):
                 yield f"%{op.output.name} has {name} {not value}", _attribute(number, name, not value)
+            elif type(value) is int:
+                yield f"%{op.output.name} has {name} {value + 1}", _attribute(number, name, value + 1)
 
 
 def _op(model: Model, number: int) -> Op:
@@ -100,7 +112,8 @@ def _number(number: int, index: int) -> Change:
     def change(model: Model) -> None:
         value = _operand(model, number, index)
         data = value.array().copy()
-        data.reshape(-1)[0] = data.reshape(-1)[0] * 2 + 0.5
+        with np.errstate(over="ignore"):
+            data.reshape(-1)[0] = data.reshape(-1)[0] * 2 + 0.5
         twin = Value.constant(f"{value.name}_other", data, value.quantization)
         _op(model, number).set_input(index, twin)
 
@@ -127,11 +140,69 @@ def _attribute(number: int, name: str, value: object) -> Change:
     return change
 
 
-def _unknown_batch(model: Model) -> None:
-    """Make the first dimension of every input unknown, and all shapes inferred from it."""
-    for graph_input in model.main.inputs:
-        if graph_input.shape:
-            graph_input.shape = (None, *graph_input.shape[1:])
+def _step(number: int, index: int, place: int) -> Change:
+    """Add 1 to the element of a constant at ``place``, for this operator only."""
+
+    def change(model: Model) -> None:
+        value = _operand(model, number, index)
+        data = value.array().copy()
+        data.reshape(-1)[place:][:1] += 1
+        twin = Value.constant(f"{value.name}_other", data, value.quantization)
+        _op(model, number).set_input(index, twin)
+
+    return change
+
+
+def _swapped(number: int) -> Change:
+    def change(model: Model) -> None:
+        op = _op(model, number)
+        first, second = op.inputs
+        op.set_input(0, second)
+        op.set_input(1, first)
+        _infer(model)
+
+    return change
+
+
+def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] | None]) -> Change:
+    """Make dimensions of every input unknown, and all shapes inferred from them."""
+
+    def change(model: Model) -> None:
+        for graph_input in model.main.inputs:
+            if graph_input.shape and 0 not in graph_input.shape:  # without elements, any sizes fit
+                graph_input.shape = forget(graph_input.shape)
+        _infer(model)
+
+    return change
+
+
+def _whole_numbers(model: Model) -> None:
+    """Make every f32 an i32."""
+    for value in model.main.values():
+        if value.dtype is f32:
+            value.dtype = i32
+            if value.is_const:
+                value.data = np.asarray(np.clip(np.nan_to_num(value.array()), -(2**30), 2**30), np.int32)
+
+
+def _quantized(step: float) -> Change:
+    """Make every f32 an i8; each scale is larger than the one before by ``step``."""
+
+    def change(model: Model) -> None:
+        for number, value in enumerate(model.main.values()):
+            if value.dtype is f32:
+                scale = np.float32(0.05 + step * number)
+                value.dtype, value.quantization = i8, Quantization(scale.reshape(1), np.array([3]))
+                if value.is_const:
+                    data = np.clip(
+                        np.round(np.clip(np.nan_to_num(value.array()), -100, 100) / scale) + 3, -128, 127
+                    )
+                    value.data = np.asarray(data, np.int8)
+
+    return change
+
+
+def _infer(model: Model) -> None:
     for op in model.main:
         for value, inferred in zip(op.results, op.inferred(), strict=True):
             value.shape = inferred.shape

@@ -152,6 +152,27 @@ def test_state_stays_in_one_part() -> None:
         circlekit.partition(model, table_of({"READ_VARIABLE": "npu"}))
 
 
+def test_state_in_several_parts_is_refused() -> None:
+    """The message names both; with a third one, the first two."""
+    lines = [
+        f'%{v} = VarHandle() {{shared_name: "same"}} : resource[] %{r} = ReadVariable(%{v}) : f32[2]'
+        for v, r in ("ab", "cd", "ef")
+    ]
+    model = circlekit.parse("graph main() -> %b, %d, %f {" + " ".join(lines) + "}")
+    table = PartTable(
+        ["p", "q", "r"], "p", opnames=dict(zip("abcdef", "ppqqrr", strict=True)), comply="opname"
+    )
+    with pytest.raises(UnsupportedError, match="%a and %c refer to state"):
+        circlekit.partition(model, table)
+
+
+def test_parts_without_an_input_are_named() -> None:
+    model = circlekit.parse(SHARED_CONSTANT)
+    parts = [part.model for part in circlekit.partition(model, table_of({"MUL": "npu"})).parts]
+    with pytest.raises(ModelError, match="a part reads %x: expected it among the inputs"):
+        run_parts(parts, {"unread": np.zeros(1, np.float32)})
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

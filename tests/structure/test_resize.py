@@ -146,6 +146,18 @@ def test_graphs_that_operators_call() -> None:
     assert [v.shape for g in resized.graphs for v in g.outputs] == [(7,)] * 3
 
 
+def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:
+    model = circlekit.parse("""
+        graph main(%c: bool[], %x: f32[2], %z: f32[2]) -> %y, %w {
+          %y = If(%c, %x) {then_graph: @a, else_graph: @a} : f32[2]
+          %w = If(%c, %z) {then_graph: @a, else_graph: @a} : f32[2]
+        }
+        graph a(%x: f32[2]) -> %y { %y = Neg(%x) : f32[2] }""")
+    assert circlekit.resize(model, {"x": [7], "z": [7]}).main.outputs[1].shape == (7,)
+    with pytest.raises(ShapeError, match="graph a is called with different shapes"):
+        circlekit.resize(model, {"x": [7], "z": [8]})
+
+
 def test_what_does_not_fit_is_refused_with_its_place() -> None:
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y { %y = Add(%x, [1.0,2.0,3.0,4.0]) : f32[1,4] }")
     with pytest.raises(ShapeError, match=r"op 0 Add"):

@@ -164,6 +164,26 @@ def test_models_with_other_names_are_connected() -> None:
     assert len(circlekit.merge([head, tail]).main.inputs) == 2  # nothing connects them
 
 
+def test_called_graphs_of_merged_models_have_different_names() -> None:
+    text = """
+        graph main(%c: bool[], %x: f32[2]) -> %NAME {
+          %NAME = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]
+        }
+        graph a(%x: f32[2]) -> %y { %y = Neg(%x) : f32[2] }
+        graph b(%x: f32[2]) -> %y { %y = Exp(%x) : f32[2] }"""
+    merged = circlekit.merge([circlekit.parse(text.replace("NAME", name)) for name in "pqr"])
+    check(merged)
+    assert [g.name for g in merged.graphs] == ["main", "a", "b", "a_1", "b_1", "a_2", "b_2"]
+
+
+@pytest.mark.parametrize(("given", "read"), [("*", "2"), ("2", "*"), ("?", "2"), ("2", "?")])
+def test_unknown_sizes_fit_every_size(given: str, read: str) -> None:
+    head, tail = (
+        circlekit.parse(text.replace("[2]", f"[{size}]")) for text, size in ((HEAD, given), (TAIL, read))
+    )
+    assert len(circlekit.merge([head, tail], {"x": "out"}).main) == 4
+
+
 def test_a_merged_model_has_format_and_name_of_the_first() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     head.format = "tflite"

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import circlekit
-from circlekit.targets.cost import operator_cost
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.value import Value
+from circlekit.targets.cost import operator_cost, value_bytes
 
 NET = """
 graph main(%x: f32[1,4]) -> %y {
@@ -21,3 +23,10 @@ def test_costs() -> None:
     assert (cost.macs, cost.activation_bytes, cost.constant_bytes, cost.written_bytes) == (32, 16, 128, 32)
     assert operator_cost(twice).activation_bytes == 32  # the same operand twice is read once
     assert cost.moved_bytes == 176
+
+
+def test_bytes_of_unknown_shapes_and_of_half_bytes() -> None:
+    """An unknown dimension counts as 1, an unknown rank as nothing; the last byte may be half full."""
+    assert value_bytes(Value("x", f32, (None, 3, None))) == 12
+    assert value_bytes(Value("x", f32, None)) == 0
+    assert [value_bytes(Value("x", DType.INT4, (n,))) for n in (0, 1, 2, 3)] == [0, 1, 1, 2]

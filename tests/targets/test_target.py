@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import ReverseV2
 from circlekit.targets.constraints import KINDS, obstacles
-from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
+from circlekit.targets.target import DEFAULT_TARGETS, TABLES, Target, find_target, target_names
 
 
 def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
@@ -42,6 +43,7 @@ def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:
 
 def test_what_runs_has_no_refusal() -> None:
     assert target().refusal(add((2,), (2,))) is None
+    assert target().wanted_change(add((2,), (2,))) == ""
 
 
 def test_an_operator_that_is_not_there() -> None:
@@ -234,3 +236,15 @@ def test_default_targets_are_of_their_format() -> None:
 def test_an_unknown_target() -> None:
     with pytest.raises(UnsupportedError, match="no target is named abacus"):
         find_target("abacus")
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_what_a_table_omits_has_the_default(name: str) -> None:
+    keys = {"run_bytes": "run_bytes", "input_dtypes": "input_dtypes", "complete": "is_complete"}
+    table = json.loads((TABLES / f"{name.replace('-', '_')}.json").read_text())
+    found, defaults = find_target(name), target()
+    for key, attribute in keys.items():
+        if key not in table:
+            assert getattr(found, attribute) == getattr(defaults, attribute), key
+    if table.get("input_dtypes"):
+        assert found.input_dtypes == frozenset(table["input_dtypes"])

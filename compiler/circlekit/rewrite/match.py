@@ -131,7 +131,7 @@ class Matcher:
                 self.refuse(match, progress + 1, sentence)
             return
         if not self.explain:
-            bound = self._bind_attributes(node, op, match, progress + 1)
+            bound = self._bind_attributes(node, op, match, progress)
             if bound is not None:
                 yield from self._match_orders(node, op, match.with_op(node, op, bound))
             return

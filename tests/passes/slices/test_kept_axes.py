@@ -33,6 +33,7 @@ CASES = {
     "FullyConnected(%x, %rows, %bias) {keep_num_dims: true}": "0123",
     "FullyConnected(%flat, %rows, %bias)": "01",
     "Conv2D(%x, %filter, %bias)": "03",
+    "DepthwiseConv2D(%x, %channels, none) {depth_multiplier: 1}": "0",
     "BatchMatMul(%x, %y)": "0123",
     "BatchMatMul(%x, %z) {adj_x: true}": "0123",
     "BatchMatMul(%x, %t) {adj_y: true}": "0123",
@@ -48,6 +49,7 @@ graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], 
   %rows = const f32[2,6] gaussian(0, 1)
   %bias = const f32[2] gaussian(0, 1)
   %filter = const f32[2,2,2,6] gaussian(0, 1)
+  %channels = const f32[1,2,2,6] gaussian(0, 1)
   %hybrid = const i8[3,4,6,2] quant(scale: 0.5) constant(1)
   %r = {line}
 }}

@@ -44,7 +44,8 @@ class FuseNegWithFactor(GraphPass):
             negated = [v for v, operands in tree.items() if not operands and _is_removable(graph, v)]
             if factor is value or not negated or value in negated:
                 continue
-            signs = _signs(value, tree, negated) if value.is_static else None
+            is_computable = value.is_static and value.dtype is f32 and value.numel <= MAX_ELEMENTS
+            signs = _signs(value, tree, negated) if is_computable else None
             sentence = _refusal(op, value, factor, signs, negated)
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
                 _move_signs(graph, op, 1 - index, signs, negated)
@@ -85,7 +86,7 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
     """Return why ``signs``, the signs of ``value``, cannot move into ``factor``; None if they can."""
-    if signs is None or value.dtype is not f32 or value.numel > MAX_ELEMENTS:
+    if signs is None:
         return f"%{value.name}: expected f32 of a static shape and at most {MAX_ELEMENTS} elements"
     shape = broadcast_shapes(factor.shape, signs.shape)
     if shape is None or op.output.shape is None or len(shape) > len(op.output.shape):

@@ -114,8 +114,8 @@ class _Stream:
         shape = value.shape
         return (
             value.dtype is f32
-            and bool(shape)
-            and (shape or ())[-1] == self.channels
+            and shape is not None
+            and shape[-1:] == (self.channels,)
             and not value.is_variable
         )
 
