@@ -281,6 +281,11 @@ def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
 # -- the search --------------------------------------------------------------------------------
 
 
+def repeated_samples() -> list[list[Array]]:
+    """Each quarter has the same two samples, so that no number is outside of the ranges of the others."""
+    return [sample for sample in samples(2) for _ in range(4)]
+
+
 def search(data: list[list[Array]]) -> tuple[Auto, Plan]:
     def plan_of(model: Model, ranges: Ranges) -> Plan:
         return plan_model(model, "int8", ranges)
@@ -290,10 +295,30 @@ def search(data: list[list[Array]]) -> tuple[Auto, Plan]:
 
 
 def test_auto_equalizes_uneven_channels_and_says_why() -> None:
-    auto, plan = search(samples(8))
+    auto, plan = search(repeated_samples())
     assert any(note.startswith("kept: equalization") for note in auto.notes)
     assert any(note.startswith("layers: ") for note in auto.notes)
     assert all(tensor.reason for tensor in plan.main.tensors.values())
+
+
+def test_plans_may_change_once_the_settings_are_known() -> None:
+    """The choice of operators to raise gets the equalized model with its ranges; the rounding follows it."""
+    schemes: dict[str, str] = {}
+    seen = []
+
+    def plan_of(model: Model, ranges: Ranges) -> Plan:
+        return plan_model(model, "int8", ranges, schemes)
+
+    def choose(model: Model, ranges: Ranges) -> None:
+        seen.append((model, ranges))
+        schemes[model.main.ops[-1].results[0].name] = "float"
+
+    auto = Auto(uneven(), repeated_samples(), plan_of, DType.INT8, before_rounding=choose)
+    plan = auto.run()
+    ((model, ranges),) = seen
+    assert model is auto.trials.equalized(1.0) is not auto.model
+    assert [name for name, op in plan.main.operators.items() if op.is_float] == list(schemes)
+    assert plan_model(model, "int8", ranges, schemes).main.tensors == plan.main.tensors
 
 
 def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
@@ -305,7 +330,7 @@ def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
 def test_the_search_counts_work_and_reads_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a budget for a part of the trials, the others are noted as not tried, however late it is."""
     monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
-    report = ck.quantize(uneven(), "int8", samples=samples(6), seconds=0.15)
+    report = ck.quantize(uneven(), "int8", samples=samples(6), seconds=0.25)
     assert any("the budget is spent" in note for note in report.notes)
     assert any("better" in note or "rejected" in note for note in report.notes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from circlekit.errors import ModelError
 from circlekit.interp.evaluate import Inputs
@@ -37,6 +38,7 @@ class QuantizationChoice:
     ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
+    ``unasked``, ``raised``: the operators that are raised without ``find``, and with it.
     ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
     ``replay``.
     """
@@ -50,15 +52,18 @@ class QuantizationChoice:
     given: Sequence[Mapping[str, TensorForm]]
     without: Collection[str] = ()
     find: Callable[[Model, MakeMixedPlan, Sequence[Inputs], Raised], Raised] | None = None
+    unasked: Raised = field(default_factory=Raised)
+    raised: Raised = field(default_factory=Raised)
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
         """Return a plan by plain rules.
 
-        ``raised``: schemes of operators that mixed precision raises; the user's own choices come first.
+        ``raised``: schemes of operators, in place of those that mixed precision raised so far.  The user's
+        own choices come first.
         """
-        operators = {**(raised or {}), **self.operators}
+        operators = {**(self.raised.schemes if raised is None else raised), **self.operators}
         return plan_model(
             model, self.scheme.name, ranges, operators, self.only, self.runtime, *self.interface, self.given
         )
@@ -74,28 +79,36 @@ class QuantizationChoice:
         calibration: Calibration | None,
         is_auto: bool,
     ) -> None:
-        """Choose the operators to raise, and add them to ``operators``.
+        """Choose the operators to raise.
 
         ``is_auto``: also raise operators for which the user did not ask, where that helps.
         """
         ranges = ranges_of(model, calibration or self.collected(model, samples), self.estimator)
-
-        def make_plan(schemes: Mapping[str, str]) -> Plan:
-            """Return a plan with these schemes and float inputs and outputs."""
-            plan = self.plan(model, ranges, schemes)
-            plan.inputs = plan.outputs = None  # the samples with which plans are compared are float
-            return plan
-
-        raised = Raised()
+        make_plan = self._float_interface_plans(model, ranges)
         if is_auto and self.find is None:
             raises = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
-            raised = raises(model, make_plan, samples)
+            self.unasked = raises(model, make_plan, samples)
         if is_auto and self.scheme is SCHEMES["int8"] and self.interface[1] is None:
-            raised = raise_outputs(model, make_plan, samples, raised)
+            self.unasked = raise_outputs(model, make_plan, samples, self.unasked)
+        self.notes += self.unasked.notes
+        self.raised = Raised(self.unasked.schemes)
+        self.mix_again(samples, model, ranges)
+
+    def mix_again(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
+        """Choose the operators for which the user asked anew: for another form of the model, other ranges."""
         if self.find is not None:
-            raised = self.find(model, make_plan, samples, raised)
-        self.operators = {**raised.schemes, **self.operators}
-        self.notes += raised.notes
+            self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)
+
+    def _float_interface_plans(self, model: Model, ranges: Ranges) -> MakeMixedPlan:
+        """Return a function that makes plans with float inputs and outputs, as the samples have them."""
+
+        def make_plan(schemes: Mapping[str, str]) -> Plan:
+            """Return a plan with these schemes of raised operators."""
+            plan = self.plan(model, ranges, schemes)
+            plan.inputs = plan.outputs = None
+            return plan
+
+        return make_plan
 
     def quantize(
         self,
@@ -120,13 +133,21 @@ class QuantizationChoice:
             self.mix(model, samples or [], calibration, raises_more)
         if searched is not None:
             search = Auto(
-                model, searched, self.plan, scheme.activations, self.estimator, seconds, self.without
+                model,
+                searched,
+                self.plan,
+                scheme.activations,
+                self.estimator,
+                seconds,
+                self.without,
+                partial(self.mix_again, searched),
             )
             plan = search.run()
-            self.notes += search.notes
+            self.notes += [*search.notes, *self.raised.notes]
             self.techniques = search.techniques
             apply(model, plan)
             return plan
+        self.notes += self.raised.notes
         if samples is not None and calibration is None:
             calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:

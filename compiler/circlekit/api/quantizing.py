@@ -224,10 +224,8 @@ def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) ->
     """Raise ModelError without samples, UnsupportedError if ``scheme`` has no mixed precision."""
     if not samples:
         raise ModelError("expected samples for mixed precision, got none")
-    if scheme.follows_one or scheme.activations is None:
-        raise UnsupportedError(
-            f"mixed precision: expected a scheme of LiteRT with integer activations, got {scheme.name}"
-        )
+    if scheme.follows_one:
+        raise UnsupportedError(f"mixed precision: expected a scheme of LiteRT, got {scheme.name}")
 
 
 def _interface(side: str, name: str, scheme: Scheme) -> DType | None:

@@ -11,7 +11,7 @@ A technique is kept if it lowers the error of the outputs.  The search has these
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from circlekit.interp.interpreter import Interpreter
@@ -77,6 +77,8 @@ class Auto:
     estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
     result does not depend on the machine.  ``without``: values of TECHNIQUES, which are not tried.
+    ``before_rounding``: called with the equalized model and its ranges before the rounding is chosen; it may
+    change the plans that ``plan_of`` makes.
     ``notes``: filled with sentences on what was tried and kept.  ``techniques``: filled with records of the
     changes of ``model``.
     """
@@ -88,6 +90,7 @@ class Auto:
     estimator: str = "min_max"
     seconds: float = 60.0
     without: Collection[str] = ()
+    before_rounding: Callable[[Model, Ranges], None] | None = None
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
@@ -190,6 +193,8 @@ class Auto:
         """
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
+        if self.before_rounding is not None:
+            self.before_rounding(model, ranges)
         if len(samples) > 1:
             plan, notes = best_rounding(
                 model, lambda: self.plan_of(model, ranges), samples, self._reference, self.without

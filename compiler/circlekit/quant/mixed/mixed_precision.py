@@ -22,7 +22,7 @@ from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import Plan, key_of
-from circlekit.quant.scheme import SCHEMES
+from circlekit.quant.scheme import SCHEMES, find_scheme
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """Returns a plan of the model.  The argument has other schemes for some operators: {key_of(op): scheme}."""
@@ -78,7 +78,8 @@ def raise_operators(
 ) -> Raised:
     """Return the operators of the float ``model`` to raise to the scheme ``raise_to``.
 
-    ``first``: the operators that are raised so far; the result includes them.  None: no operators.
+    ``first``: the operators that are raised so far; the result includes them, without their notes.  None: no
+    operators.
     ``target_sqnr``: choose few operators with which every output reaches this SQNR, in dB.
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.
@@ -95,9 +96,10 @@ def raise_operators(
     first = first or Raised()
     plan = make_plan(first.schemes)
     pool = [op for op in model.main if is_quantized(op, plan)]
-    sensitivity = measured_sensitivity(model, plan, samples)
+    sensitivity = measured_sensitivity(model, plan, samples, target_sqnr)
     clusters = find_patterns(model.main)
-    keeps_constants = raise_to != "float"
+    raised_scheme, scheme = find_scheme(raise_to), SCHEMES[plan.scheme]
+    keeps_constants = raised_scheme is not None and raised_scheme.weights is scheme.weights
     result, goal = Raised(), target_sqnr
     obstacle = f"{MAX_CHECKS} choices of operators were not enough"
     for _ in range(MAX_CHECKS):
@@ -113,7 +115,7 @@ def raise_operators(
             break
         assert goal is not None  # the target is not None
         goal += target_sqnr - result.sqnr + EXTRA_SQNR
-    result.notes = [*first.notes, *_notes(sensitivity, clusters, result, len(pool))]
+    result.notes = _notes(sensitivity, clusters, result, len(pool))
     if target_sqnr is not None and result.sqnr is not None and result.sqnr < target_sqnr:
         if len(result.schemes) == len(pool):
             obstacle = f"all operators are {raise_to}"
@@ -171,11 +173,17 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
     return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
 
 
-def measured_sensitivity(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
-    """Measure the noise of all that ``plan`` rounds on at most MEASURED_SAMPLES of ``samples``."""
+def measured_sensitivity(
+    model: Model, plan: Plan, samples: Sequence[Inputs], target_sqnr: float | None = None
+) -> Sensitivity:
+    """Measure the noise of all that ``plan`` rounds on at most MEASURED_SAMPLES of ``samples``.
+
+    ``target_sqnr``: outputs that have this SQNR, in dB, do not count.
+    """
     count = sum(is_quantized(op, plan) for op in model.main)
     work = 2 * count * sum(work_of(op) for op in model.main)
-    return measure(model, plan, samples[: min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)])
+    few = samples[: min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)]
+    return measure(model, plan, few, goal=0.0 if target_sqnr is None else 10 ** (-target_sqnr / 10))
 
 
 def is_quantized(op: Op, plan: Plan) -> bool:

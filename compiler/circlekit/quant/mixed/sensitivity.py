@@ -8,7 +8,7 @@ power of their sum is predicted as the sum of their powers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,9 +30,8 @@ from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_
 class Sensitivity:
     """The power of the noise at the outputs of the main graph, relative to the power of the signal.
 
-    If there are several outputs, the largest relative noise counts.
     ``constants``: by operator, the noise of its rounded constants.  ``tensors``: by tensor, the noise of its
-    rounding.
+    rounding.  All noises together are that of the worst output (see ``measure`` for several outputs).
     """
 
     constants: dict[Op, float] = field(default_factory=dict)
@@ -63,30 +62,49 @@ def is_raised(value: Value, raised: Collection[Op]) -> bool:
     )
 
 
-def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
-    """Return the noise, as mean over ``samples``, of all that ``plan`` rounds in the main graph.
+def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0.0) -> Sensitivity:
+    """Return the noise over ``samples`` of all that ``plan`` rounds in the main graph.
 
     ``model``: the float model.  ``samples``: at least one.
+    If there are several outputs, the noise of a source is the mean of its shares in the noises of the
+    outputs, times the noise of the worst output.  So a source counts alike whether it makes a tenth of a
+    small noise or of a large one: both times one decibel is about the same.
+    ``goal``: outputs with no more noise than this, relative to the signal, do not count.
     The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
     Raise the errors of ``Interpreter.run``.
     """
-    runner, result = ConeRunner(model), Sensitivity()
+    runner = ConeRunner(model)
     operators = _quantized_operators(model, plan.main)
     tensors = _rounded_tensors(model, plan.main)
-    progress().expect(len(samples) * (len(operators) + len(tensors)))
+    sources: list[Op | Value] = [*operators, *tensors]
+    noises = {source: np.zeros(len(model.main.outputs)) for source in sources}
+    power = np.zeros(len(model.main.outputs))
+    progress().expect(len(samples) * len(noises))
     for sample in samples:
         reference = runner.run(sample)
-        power = [float(np.vdot(x, x)) or 1.0 for x in (_numbers(x) for x in reference)]
+        power += _powers(map(_numbers, reference))
         for op, chosen in operators.items():
-            noise = _noise(runner, _changed_results(runner, op, chosen), reference, power)
-            result.constants[op] = result.constants.get(op, 0.0) + noise / len(samples)
+            noises[op] += _noise(runner, _changed_results(runner, op, chosen), reference)
             progress().advance()
         for value, form in tensors.items():
             change = {value: rounded(runner.values[value], form)} if value in runner.values else {}
-            noise = _noise(runner, change, reference, power)
-            result.tensors[value] = result.tensors.get(value, 0.0) + noise / len(samples)
+            noises[value] += _noise(runner, change, reference)
             progress().advance()
-    return result
+    combined = _combined(noises, power, goal)
+    return Sensitivity({op: combined[op] for op in operators}, {value: combined[value] for value in tensors})
+
+
+def _combined(noises: Mapping[Op | Value, Array], power: Array, goal: float) -> dict[Op | Value, float]:
+    """Return one number for the noise of each source; ``goal``: see ``measure``.
+
+    ``noises``: by source, the noise [outputs].  ``power`` [outputs]: that of the signals.
+    """
+    relative = {source: noise / np.where(power, power, 1.0) for source, noise in noises.items()}
+    total = np.sum([np.zeros(len(power)), *relative.values()], axis=0)
+    counts = total > (goal if np.any(total > goal) else 0.0)
+    weights = np.zeros(len(power))
+    weights[counts] = total[counts].max(initial=0.0) / total[counts] / counts.sum()
+    return {source: float(noise @ weights) for source, noise in relative.items()}
 
 
 def rounded(array: Array, form: TensorForm) -> Array:
@@ -131,23 +149,22 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
         return {}
 
 
-def _noise(
-    runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array], power: Sequence[float]
-) -> float:
-    """Return the noise that ``changes`` of values cause: the largest relative noise of an output.
+def _noise(runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array]) -> Array:
+    """Return the power of the noise [outputs] that ``changes`` of values cause; 0 if it is not finite.
 
-    ``reference``, ``power``: the outputs without changes, and the sum of squares of each.
+    ``reference``: the outputs without changes.
     """
-    if not changes:
-        return 0.0
     try:
-        outputs = runner.outputs(changes)
+        outputs = runner.outputs(changes) if changes else reference
     except CirclekitError:
-        return 0.0
-    with np.errstate(over="ignore", invalid="ignore"):  # shares that are not finite do not count
-        errors = [_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True)]
-        shares = [float(np.vdot(e, e)) / p for e, p in zip(errors, power, strict=True)]
-    return max((share for share in shares if np.isfinite(share)), default=0.0)
+        outputs = reference
+    return _powers(_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True))
+
+
+def _powers(vectors: Iterable[Array]) -> Array:
+    """Return the sum of squares of each vector, as an array; 0 in place of a sum that is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array([p if np.isfinite(p := float(np.vdot(x, x))) else 0.0 for x in vectors])
 
 
 def _numbers(array: Array) -> Array:
