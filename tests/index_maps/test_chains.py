@@ -162,18 +162,3 @@ def test_elements_that_change_are_not_moved() -> None:
     other = "%y = Reshape(%x, [6]) : i8[6] quant(scale: 0.5, zero_point: 0)"
     assert movement_of(graph_of(other, "%x: i8[6] quant(scale: 0.25, zero_point: 0)").ops[0]) is None
     assert movement_of(graph_of(other, "%x: i8[6] quant(scale: 0.5, zero_point: 0)").ops[0]) is not None
-
-
-@pytest.mark.parametrize(
-    ("cost", "improves"),
-    [
-        ((3, 2), False), ((2, 2), True), ((3, 1), True), ((2, 1), True), ((2, 3), False), ((4, 1), False),
-    ],
-)  # fmt: skip
-def test_a_cost_improves_on_another_if_nothing_is_more(cost: tuple[int, int], improves: bool) -> None:
-    assert MovementCost(*cost).improves_on(MovementCost(3, 2)) == improves
-
-
-def test_no_movement_costs_nothing() -> None:
-    assert MovementCost().plus(MovementCost(5, 2)) == MovementCost(5, 2)
-    assert MovementCost(5, 2).plus(MovementCost(1, 3)) == MovementCost(6, 5)

@@ -202,26 +202,6 @@ def test_no_transpose_has_more_axes_than_needed(shape: tuple[int, ...]) -> None:
                 assert all(len(step.shape) <= len(shape) for step in plan if isinstance(step, Transposed))
 
 
-@pytest.mark.parametrize("is_pack", [False, True])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_joins_compute_the_map(is_pack: bool, axis: int) -> None:
-    shape, count = (2, 3, 4), 2
-    arrays = list(positions((count, *shape)))
-    if is_pack:
-        expected = np.stack(arrays, axis)
-        index_map = IndexMap.transposed((count, *shape), (*range(1, axis + 1), 0, *range(axis + 1, 4)))
-    else:
-        expected = np.concatenate(arrays, axis)
-        index_map = joined_map(shape, count, axis)
-    assert np.array_equal(index_map.apply(np.stack(arrays)), expected.reshape(-1))
-    sources = tuple(Value(name, i32, shape) for name in "ab")
-    forms = joins_for(index_map, sources, expected.shape)
-    assert {(form.is_pack, form.axis) for form in forms} >= {(is_pack, axis)}
-    for form in forms:
-        start = np.asarray(form.op(sources).kernel(*arrays))
-        assert np.array_equal(result_of(form.rest, start), expected)
-
-
 @pytest.mark.parametrize(
     ("factor", "shape", "start", "steps"),
     [

@@ -9,7 +9,6 @@ import pytest
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation, WeightsFormat
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected, shuffled_16x1
 from tests.ops.litert import check, const, kernel_results, var
@@ -156,33 +155,6 @@ def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:
     assert shuffled == [
         100 * (16 * block + row) + column for block in range(2) for column in range(3) for row in range(16)
     ]
-
-
-@pytest.mark.parametrize("perm", [(1, 0, 2, 3), (0, 1, 2, 3), (0, 1, 3, 2), (0, 3, 2, 1), (2, 0, 1, 3)])
-def test_axes_that_are_multiplied_stay(perm: tuple[int, ...]) -> None:
-    """The results follow a permutation of the other axes: those of numpy, permuted."""
-    x, w = normal(0, 2, 3, 4, 5), normal(1, 6, 5)
-    dense = FullyConnected(var(x), const(w), keep_num_dims=True)
-    assert dense.permuted(perm) == ({} if perm[3] == 3 else None)
-    assert FullyConnected(var(x), const(w)).permuted(perm) is None
-    product = BatchMatMul(var(x), var(x), adj_y=True)
-    assert product.permuted(perm) == ({} if perm[2:] == (2, 3) else None)
-    for op, operands in ((dense, (x,)), (product, (x, x))):
-        if op.permuted(perm) == {}:
-            (plain,), turned = kernel_results(op, list(operands)), [np.transpose(x, perm) for x in operands]
-            (got,) = kernel_results(rebuilt_on(op, turned), turned)
-            np.testing.assert_allclose(got, np.transpose(plain, perm), rtol=1e-5, atol=1e-5)
-
-
-def rebuilt_on(op: Op, arrays: list[Array]) -> Op:
-    given = iter(arrays)
-    operands = [v if v is None or v.is_const else var(next(given)) for v in op.inputs]
-    return type(op)(*operands, **op.attribute_items())
-
-
-def test_matrices_with_scales_per_row_stay() -> None:
-    op = BatchMatMul(Value("x", f32, (2, 3, 4)), Value.constant("w", np.zeros((2, 4, 5), np.int8)))
-    assert op.permuted((0, 1, 2)) is None
 
 
 @pytest.mark.parametrize(
