@@ -35,6 +35,8 @@ class UnrollGru(Replacement):
         values = (op.input, op.hidden_hidden, op.hidden_input, op.state)
         if not all(value.is_static and value.dtype is f32 for value in values):
             return None
+        if op.hidden_hidden.rank != 2 or op.hidden_input.rank != 2:  # FULLY_CONNECTED takes no others
+            return None
         count, batch, _ = op.input.static_shape
         if not 0 < count <= MAX_STEPS or op.return_sequences or op.act is not Activation.NONE:
             return None

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants of the recipes of operators, for a runtime that lacks the operator: values stay equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from circlekit.ir.clone import clone
+from circlekit.ir.model_equality import difference
+from circlekit.ir.resources.resource_limits import limited
+from circlekit.passes.engine.legalize import legalize
+from circlekit.recipes.load import load_recipe
+from tests.passes.kit import interface_of, verify
+from tests.passes.legal.test_legalize_for_runtime import runtime
+from tests.passes.mutants import mutants
+from tests.passes.test_near_misses import assert_same_values
+
+RECIPES = sorted((Path(__file__).parents[3] / "recipes" / "ops").glob("*.ck"))
+
+RUN_BYTES = 1 << 24
+"""An input that is a shape is random, too: results may not have more bytes."""
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_mutants_keep_their_values(path: Path) -> None:
+    base = load_recipe(path)
+    if len(base.graphs) > 1 or not all(op.results for op in base.main):
+        pytest.skip("mutants have one graph, and operators with results")
+    target = runtime(" ".join({op.code for op in base.main}))
+    for what, model in [("as it is", clone(base)), *mutants(base)]:
+        legal = legalize(model, "circle", targets=[target])
+        if difference(legal, model) is None:
+            continue
+        verify(legal)
+        assert interface_of(legal) == interface_of(model), what
+        with limited(memory=RUN_BYTES):
+            assert_same_values(legal, model, base, what)
