@@ -13,7 +13,7 @@ from circlekit.index_maps.index_map import IndexMap, strides_of
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import joined_map
 from circlekit.index_maps.steps import MovementCost, Reshaped, Transposed, cost_of, run_cost, sum_of
-from circlekit.index_maps.write_back import cut_at_axes, cut_at_result
+from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Array, Value
 from tests.index_maps.test_index_map import positions, results_of, vector
@@ -111,3 +111,16 @@ def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
             for low, high in spans:
                 inside = [bound for bound in strides_of(axes) if low < bound < high]
                 assert not [bound for bound in inside if bound % low == 0 and high % bound == 0]
+
+
+def test_axes_of_a_plan_are_those_that_it_needs() -> None:
+    """A permutation for which neither the shape of the source nor that of the result has the axes."""
+    index_map = IndexMap.transposed((4, 3, 4), (2, 0, 1))
+    plan = plans_for(index_map, (4, 12), (2, 24), 32)[0]
+    assert plan == (Reshaped((12, 4)), Transposed((12, 4), (1, 0)), Reshaped((2, 24)))
+    one_more = plans_for(index_map, (4, 12), (1, 4, 12), 32)[0]
+    assert one_more == (Reshaped((1, 12, 4)), Transposed((1, 12, 4), (0, 2, 1)))
+    assert plans_for(index_map, (12, 1, 4), (4, 12), 32)[0] == (
+        Transposed((12, 1, 4), (1, 2, 0)),
+        Reshaped((4, 12)),
+    )

@@ -271,7 +271,7 @@ def check_definition(dtype: DType, kind: str, index: int) -> None:
     bias = rng.integers(-(1 << 12), 1 << 12, channels).astype(np.int64 if dtype is i16 else np.int32)
     bits = dtype.bits
     data = quantized(dtype, x.shape, 0.5, zero_x)
-    scale_y = np.float32(2.0 ** (bits - 2) * rng.uniform(0.5, 2))
+    scale_y = np.float32(2.0 ** (bits - (5 if index == 5 else 2)) * rng.uniform(0.5, 2))
     result = quantized(dtype, (1, 2, 3, channels), float(scale_y), zero_y)
     op: Op
     if kind == "depthwise":

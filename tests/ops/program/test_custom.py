@@ -134,6 +134,12 @@ def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
     shapes = [(kind, *wanted.shape) for kind in ("f4", "i8")]
     out, where = custom("MaxPoolWithArgmax", [x], shapes, include_batch_in_index=batched, **options)
     np.testing.assert_array_equal(out, wanted)
+    declared = [shapes[0], ("i4", *wanted.shape)]
+    (_, narrow) = custom("MaxPoolWithArgmax", [x], declared, include_batch_in_index=batched, **options)
+    assert narrow.dtype == np.int32
+    np.testing.assert_array_equal(narrow, where)
+    with pytest.raises(ShapeError, match="expected 1 results, got 2"):
+        custom("MaxPoolWithArgmax", [x], declared[:1], include_batch_in_index=batched, **options)
     images = where if batched else where + np.arange(2).reshape(2, 1, 1, 1) * x[0].size
     assert images.min() >= 0
     np.testing.assert_array_equal(x.reshape(-1)[images], wanted)

@@ -121,7 +121,7 @@ def fdlibm_tanh(x: Floats) -> Floats:
 
 
 def _fdlibm_expm1(x: Floats) -> Floats:
-    """Return e^x - 1 for -2 < x <= 44.
+    """Return e^x - 1 for -2 < x <= 0 and for 2 <= x <= 44: the arguments of ``fdlibm_tanh``.
 
     x is split into k * ln 2 + remainder - lost, where ``lost`` is the rounding error of the remainder.
     """
@@ -141,17 +141,15 @@ def _fdlibm_expm1(x: Floats) -> Floats:
 
 
 def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
-    """Return 2^k * (1 + remainder - error) - 1 for k != 0, with the operations in the order of fdlibm."""
+    """Return 2^k * (1 + remainder - error) - 1 with the operations in the order of fdlibm.
+
+    ``k``: -3 to -1, or 3 and more, which follows from the arguments of ``_fdlibm_expm1``.
+    """
     whole = k.astype(np.int32)
     below = np.ldexp(ONE, -whole)
     far = np.ldexp(ONE - (error - remainder), whole) - ONE
     middle = np.ldexp((ONE - below) - (error - remainder), whole)
     great = np.ldexp((remainder - (error + below)) + ONE, whole)
     minus = HALF * (remainder - error) - HALF
-    plus = np.where(
-        remainder < np.float32(-0.25),
-        -TWO * (error - (remainder + HALF)),
-        ONE + TWO * (remainder - error),
-    )
-    cases = [k == -1, k == 1, (k <= -2) | (k > 56), k < 23]
-    return np.asarray(np.select(cases, [minus, plus, far, middle], great), np.float32)
+    cases = [k == -1, (k < 0) | (k > 56), k < 23]
+    return np.asarray(np.select(cases, [minus, far, middle], great), np.float32)

@@ -105,8 +105,8 @@ class _Reader:
         return bool(number) if kind == BOOL else number
 
     def key(self, at: int) -> str:
-        end = self.data.find(b"\0", max(at, 0))
-        if at < 0 or end < 0:
+        end = -1 if at < 0 else self.data.find(b"\0", at)
+        if end < 0:
             raise ModelError("FlexBuffer: expected a key that ends with a zero byte")
         return self.data[at:end].decode("utf-8", "replace")
 
