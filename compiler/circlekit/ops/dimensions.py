@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     while i < len(before) or j < len(result):
         first, start = i, j
         i, j = min(i + 1, len(before)), min(j + 1, len(result))
-        while (left := product(before[first:i]) or 0) != (right := product(result[start:j]) or 0):
+        while (left := _size(before[first:i])) != (right := _size(result[start:j])):
             i, j = (i + 1, j) if left < right else (i, j + 1)
             if i > len(before) or j > len(result):
                 return None
@@ -97,9 +98,14 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     return dims if dims.count(-1) <= 1 else None
 
 
+def _size(dims: Shape) -> int:
+    """Return the product of ``dims``, which are known and not 0."""
+    return math.prod(filter(None, dims))
+
+
 def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
     """Return the new dimensions of one group of ``regrouped``; None if they do not follow from ``after``."""
-    dims = [d or 0 for d in result]
+    dims = list(filter(None, result))
     if before == after:
         return dims
     changed = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
@@ -113,7 +119,7 @@ def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> 
         axis = wide[0] if outermost else wide[-1]
     else:
         return None
-    total, rest = product(after), (product(result) or 0) // dims[axis]
+    total, rest = product(after), math.prod(dims) // dims[axis]
     if total is not None and total % rest:
         return None
     dims[axis] = -1 if total is None else total // rest
@@ -122,7 +128,7 @@ def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> 
 
 def element_count(dims: Sequence[Dim] | None) -> int:
     """Return the product of ``dims`` with 1 for each unknown dimension; 0 if the rank is unknown."""
-    return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
+    return 0 if dims is None else math.prod(1 if dim is None else dim for dim in dims)
 
 
 def unknown_dims(count: int | None) -> Shape | None:

@@ -149,6 +149,15 @@ def test_a_table_gives_what_the_elements_give(code: str) -> None:
     np.testing.assert_array_equal(kernel_results(whole, [x])[0], rows)
 
 
+@pytest.mark.parametrize("kind", [Logistic, Tanh])
+@pytest.mark.parametrize(("zero_in", "zero_out"), [(1, 0), (0, 1)])
+def test_curves_of_16_bits_take_no_zero_point(kind: type[Logistic], zero_in: int, zero_out: int) -> None:
+    x = np.array([-3, 4], np.int16)
+    op = kind(quantized(i16, (2,), 2.0**-12, zero_in), results=[quantized(i16, (2,), 2.0**-15, zero_out)])
+    with pytest.raises(UnsupportedError, match="of int16 has no kernel for zero points other than 0"):
+        kernel_results(op, [x])
+
+
 def test_refusals_are_sentences() -> None:
     x = np.array([-3, 4], np.int8)
     op = Sqrt(quantized(i8, (2,), 0.1, -2), results=[quantized(i8, (2,), 0.1)])

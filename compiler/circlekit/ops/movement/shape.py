@@ -6,6 +6,7 @@ Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -68,7 +69,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
             expected = "expected at most one -1 and no other negative number"
             raise ShapeError(f"shape: {expected}, got {list(requested)}")
         count = None if shape is None else product(shape)
-        given = product([d for d in requested if d != -1]) or 0
+        given = math.prod(d for d in requested if d != -1)
         if count is None:
             return tuple(None if d == -1 else d for d in requested)
         missing = count // given if given else 0

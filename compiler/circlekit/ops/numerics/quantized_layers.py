@@ -46,8 +46,8 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
         data = np.clip(round_half_away(x * (np.float32(127) / divisor)), -127, 127)
         scale = np.where(is_zero, np.float32(1), divisor / np.float32(127))
         return Rows(np.where(is_zero, np.float32(0), data), scale, np.zeros_like(scale))
-    low = np.minimum(x.min(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
-    high = np.maximum(x.max(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
+    low = x.min(axis=1, keepdims=True, initial=0).astype(np.float64)
+    high = x.max(axis=1, keepdims=True, initial=0).astype(np.float64)
     is_zero = low == high
     step = np.where(is_zero, 1.0, (high - low) / 255)
     from_low, from_high = -128 - low / step, 127 - high / step
