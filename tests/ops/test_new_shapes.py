@@ -222,6 +222,13 @@ def test_a_reshape_to_a_shape_that_no_longer_fits_is_refused() -> None:
     assert changes(node("Reshape(%x, [5,-1])", (2, 3, 5)), (2, 6, 5)) == {}
 
 
+def test_a_reshape_to_a_scalar_takes_one_element_only() -> None:
+    with pytest.raises(ShapeError, match=r"shape \[\] does not follow from .* from \[1,1\] to \[4,1\]"):
+        changes(Reshape(Value("x", f32, (1, 1)), None, new_shape=[]), (4, 1))
+    assert changes(Reshape(Value("x", f32, (1, 1)), None, new_shape=[]), (None, 1)) == {}
+    assert changes(Reshape(Value("x", f32, (1, 1)), None, new_shape=[0]), (1, 1)) == {}
+
+
 def test_a_reshape_of_which_the_result_was_not_known_is_left() -> None:
     op = Reshape(Value("x", f32, (2, 6)), Value.constant("s", np.array([3, 4], np.int32)))
     op.results[0].shape = None

@@ -108,6 +108,8 @@ def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> 
     dims = list(filter(None, result))
     if before == after:
         return dims
+    if not dims:  # a scalar has no dimension that could change
+        return None
     changed = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
     wide = [axis for axis, d in enumerate(dims) if d != 1]
     outermost = all(d == 1 for d in before[: changed[0]])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i8, i32
+from circlekit.ir.dtypes import DType, f32, i8, i32, i64
 from circlekit.ir.enums import MirrorPadMode
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
 from tests.ops.litert import check, const, kernel_results, var
 
@@ -243,3 +243,20 @@ def test_a_sliced_string_stays_an_array() -> None:
     assert out.shape == ()
     assert out.dtype == np.dtype(object)
     assert out.item() == b"two"
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "result"),
+    [
+        ((2, 3), (None, 2), (None, None)),
+        ((2, 3), None, (None, None)),
+        (None, (3, 2), (None, None, None)),
+        (None, (None, 2), None),
+        (None, None, None),
+    ],
+)
+def test_the_rank_of_a_padded_tensor_is_that_of_the_operand_or_the_number_of_paddings(
+    shape: Shape | None, rows: Shape | None, result: Shape | None
+) -> None:
+    for dtype in (i32, i64):
+        assert Pad(Value("x", f32, shape), Value("p", dtype, rows)).results[0].shape == result

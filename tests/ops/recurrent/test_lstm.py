@@ -208,6 +208,15 @@ def test_refusals_are_sentences() -> None:
     assert not op.pure
 
 
+@pytest.mark.parametrize("absent", [8, 18, 19])
+def test_a_full_lstm_needs_its_recurrent_weights_and_states(absent: int) -> None:
+    values: list[Value | None] = [Value("x", f32, (2, 4, 3)), *operands(Maker(0), FORMS[0], 3, 4, 2)]
+    assert UnidirectionalSequenceLstm(*values).results[0].shape == (2, 4, 4)
+    values[absent] = None
+    with pytest.raises(ShapeError, match="expected recurrent weights and both states to be present"):
+        UnidirectionalSequenceLstm(*values)
+
+
 def test_optional_operands_of_both_directions() -> None:
     """The input gate (coupled gates have none), peepholes, projections and the second input may be absent."""
     optional = {spec.name for spec in BidirectionalSequenceLstm.operands if spec.optional}
