@@ -112,6 +112,15 @@ def test_exponentials_beyond_all_integers(dtype: DType) -> None:
     check(REGISTRY["GELU"](quantized(dtype, x.shape, 1e5), results=[quantized(dtype, x.shape, 1e-6)]), x)
 
 
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("zero", [0, 5])
+def test_functions_whose_result_is_the_first_beyond_int32(dtype: DType, zero: int) -> None:
+    """GELU of large numbers is the numbers: 2^31 for the integer 2^7 or 2^6, and less for those below."""
+    x = everything(dtype)
+    source = quantized(dtype, x.shape, 2.0**24 if dtype is u8 else 2.0**25)
+    check(REGISTRY["GELU"](source, results=[quantized(dtype, x.shape, 1.0, zero)]), x)
+
+
 @pytest.mark.parametrize("scale", [0.001, 0.02, 0.1, 0.7])
 @pytest.mark.parametrize("dtype", [i8, u8])
 def test_hard_swish_shifts_either_way(dtype: DType, scale: float) -> None:
