@@ -77,3 +77,22 @@ def test_extremes_keep_the_scale() -> None:
     for function in ReduceWindowFunction:
         op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists, reduce_function=function)
         assert (op.integer_fault() is None) == (function.name in ("MAXIMUM", "MINIMUM"))
+
+
+@pytest.mark.parametrize("absent", [None, 0, 1, 2])
+def test_windows_that_are_computed_leave_the_rank_only(absent: int | None) -> None:
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    if absent is not None:
+        lists[absent] = Value("n", DType.INT64, (2,))
+    op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists)
+    assert op.output.shape == ((5, 6) if absent is None else (None, None))
+    assert ReduceWindow(Value("x", f32, None), const(0, np.float32), *lists).output.shape is None
+
+
+@pytest.mark.parametrize("function", list(ReduceWindowFunction))
+def test_only_functions_that_return_one_of_their_operands_keep_the_scale_of_integers(
+    function: ReduceWindowFunction,
+) -> None:
+    lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
+    op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists, reduce_function=function)
+    assert (op.integer_fault() is None) == (function.name in ("MAXIMUM", "MINIMUM"))
