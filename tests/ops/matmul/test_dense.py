@@ -179,3 +179,12 @@ def test_weights_in_blocks_of_16_rows() -> None:
     shuffled = WeightsFormat.SHUFFLED16x1FLOAT32
     op = FullyConnected(var(x), const(shuffled_16x1(w)), weights_format=shuffled)
     np.testing.assert_allclose(kernel_results(op, [x])[0], x @ w.T, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("units", [16, 48])
+def test_shuffled_16x1_weights_give_the_same_products(units: int) -> None:
+    x, weights = normal(0, 2, 3), normal(1, units, 3)
+    op = FullyConnected(
+        var(x), const(shuffled_16x1(weights)), weights_format=WeightsFormat.SHUFFLED16x1FLOAT32
+    )
+    np.testing.assert_allclose(kernel_results(op, [x])[0], x @ weights.T, rtol=1e-5, atol=1e-6)
