@@ -5,10 +5,8 @@ Each trial simulates the quantized model with other settings (see ``layer_sweep`
 its outputs.  A setting is kept if it lowers the error.  The search has two steps:
 
 1. Equalize the float model with several strengths.
-2. Estimate the ranges in several ways.
-
-The ranges of a trial are from three quarters of the samples.  The error is measured on the other quarter,
-whose numbers may be outside of the ranges.
+2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
+   the other quarter, whose numbers may be outside of the ranges.
 """
 
 from __future__ import annotations
@@ -20,15 +18,16 @@ from typing import Any
 from circlekit.ir.value import Array
 from circlekit.quant.search_budget import (
     COLLECTING_NUMBERS_RUNS,
+    COLLECTING_RUNS,
     COMPARING_RUNS,
     CORRECTING_RUNS,
     READER_RUNS,
     SearchBudget,
 )
-from circlekit.quant.techniques.layer_rounding import LayerTechnique, correct_bias
+from circlekit.quant.techniques.layer_rounding import correct_bias
 from circlekit.quant.techniques.layer_sweep import Sweep
 from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
-from circlekit.quant.trials import PER_TENSOR, QUARTERS, Settings, Trials
+from circlekit.quant.trials import PER_TENSOR, QUARTERS, Settings, Trials, estimated_ranges
 
 LEAST_GAIN_DB = 0.05
 """A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
@@ -134,32 +133,31 @@ class SettingsSearch:
         return best
 
     def _corrected(self, settings: Settings) -> Outcome:
-        """Return the outcome of ``settings`` with biases that are corrected on the same samples.
+        """Return the outcome of ``settings`` with corrected biases.
 
-        The ranges are those of other samples: an equalized channel fills the range of its tensor, so that
-        more numbers which calibration did not see are clipped.
+        Ranges and outcome are both from the samples of the trials.
         """
-        return self._held_back(settings, {"bias correction": correct_bias})
+        model = self.trials.equalized(settings.strength)
+        plan = self.trials.plan_of(model, estimated_ranges(model, self.trials.tried, settings.estimator))
+        sweep = Sweep(model, plan, self.trials.tried, 0, {"bias correction": correct_bias})
+        self.budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried))
+        return sweep.run()
 
-    def _held_back(
-        self, settings: Settings, techniques: Mapping[str, LayerTechnique] | None = None
-    ) -> Outcome:
+    def _held_back(self, settings: Settings) -> Outcome:
         """Return the outcome of ``settings`` on all quarters of the samples.
 
-        Each quarter is run with the ranges of the other three.  ``techniques``: those applied to all layers.
+        Each quarter is run with the ranges of the other three.
         """
-        model, techniques = self.trials.equalized(settings.strength), techniques or {}
+        model = self.trials.equalized(settings.strength)
         if not self.trials.has_numbers(settings.strength):
             self.budget.spend(COLLECTING_NUMBERS_RUNS * len(self.trials.samples))
-        runs = CORRECTING_RUNS if techniques else COMPARING_RUNS
-        runs += READER_RUNS if settings.by_readers else 0
+        runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
         self.budget.spend(runs * len(self.trials.tried))
         outcome: Outcome = []
-        for quarter in range(min(QUARTERS, len(self.trials.tried))):
+        for quarter in range(QUARTERS):
             plan = self.trials.plan_of(model, self.trials.ranges(settings, quarter))
             samples = self.trials.tried[quarter::QUARTERS]
-            reference = () if techniques else self.reference[quarter::QUARTERS]
-            outcome += Sweep(model, plan, samples, 0, techniques, reference).run()
+            outcome += Sweep(model, plan, samples, 0, {}, self.reference[quarter::QUARTERS]).run()
         return outcome
 
 
