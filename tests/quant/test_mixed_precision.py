@@ -323,10 +323,11 @@ graph main(%x: f32[4,{inputs}]) -> %z {{
 def test_the_layer_with_few_weights_stays_int8_in_place_of_int4() -> None:
     """The first layer has 256 of 65,792 weights, but much of the noise."""
     errors = []
+    rounding = ["gptq", "gptq-with-compensation", "clipping"]  # they remove part of the same noise
     for without in ([], ["raising"]):
         model = bottle(8)
         expected = [circlekit.run(model, sample)[0] for sample in SAMPLES]
-        report = circlekit.quantize(model, "weight_int4", samples=SAMPLES, without=without)
+        report = circlekit.quantize(model, "weight_int4", samples=SAMPLES, without=rounding + without)
         actual = [circlekit.run(model, sample)[0] for sample in SAMPLES]
         errors.append(sum(float(np.square(a - b).sum()) for a, b in zip(actual, expected, strict=True)))
         raised = {} if without else {"weight_int8": 1}
