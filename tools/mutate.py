@@ -154,9 +154,11 @@ def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_type_alias(node: ast.Assign) -> bool:
-    """Return whether a statement is like ``Name = A | B``."""
+    """Return whether a statement is like ``Name = A | B`` or ``Name = Callable[[A], B | None]``."""
     union = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
-    return union and any(isinstance(t, ast.Name) and t.id[:1].isupper() for t in node.targets)
+    generic = isinstance(node.value, ast.Subscript) and isinstance(node.value.value, ast.Name)
+    names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+    return (union or generic) and any(name[:1].isupper() and not name.isupper() for name in names)
 
 
 def test_folders(path: Path) -> list[Path]:
