@@ -108,7 +108,7 @@ def _declare_choice_of_operators(parser: Parser) -> None:
         "--raise-to",
         default=NO_SCHEME,
         metavar="SCHEME",
-        help="the scheme of the operators computed more precisely (default: float)",
+        help="the scheme of these operators (default: float)",
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
 
