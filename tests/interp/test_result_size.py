@@ -34,7 +34,7 @@ class Result(Op):
         (f32, (3, 5), 60),
         (DType.COMPLEX128, (2,), 32),
         (f32, (), 4),
-        (f32, (0, 5), 0),
+        (f32, (0, 5), 20),
         (f32, (None, 5), None),
         (f32, None, None),
         (DType.INT4, (3,), 3),
@@ -112,3 +112,8 @@ def test_sizes_that_depend_on_shapes_are_inferred_when_shapes_change(monkeypatch
         assert inferred == [(3, 2), (5, 2)]
         with pytest.raises(LimitError, match=r"f32\[13,2\] of TEST_RESULT would take 104 bytes"):
             memory.check([np.ones((13, 2), np.float32)])
+
+
+def test_an_empty_result_takes_the_indices_along_its_other_axes() -> None:
+    with limited(79), pytest.raises(LimitError, match=r"f32\[0,20\] of FILL would take 80 bytes"):
+        ResultMemory(fill()).check([np.array([0, 20], np.int32), np.ones((), np.float32)])

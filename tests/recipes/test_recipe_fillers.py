@@ -13,17 +13,7 @@ import pytest
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.recipes.prototext.filler_data import Folder, filled, filler_of
-
-INTEGERS = (DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64)
-FLOATS = (DType.FLOAT32, DType.FLOAT16)
-
-
-def no_files(name: str) -> bytes:
-    raise AssertionError(name)
-
-
-def fill(tag: str, args: list[str], dtype: DType, count: int, seed: int = 1) -> bytes:
-    return filled(tag, args, dtype, count, seed, no_files)
+from tests.recipes.filling import FLOATS, INTEGERS, fill, no_files
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])

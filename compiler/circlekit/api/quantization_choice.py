@@ -95,7 +95,7 @@ class QuantizationChoice:
         self.mix_again(samples, model, ranges)
 
     def mix_again(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
-        """Choose the operators for which the user asked anew: for another form of the model, other ranges."""
+        """If the user asked for raised operators, choose them again: the model or its ranges have changed."""
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)
 

@@ -96,7 +96,10 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 
 
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
-    """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty."""
+    """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty.
+
+    A dimension of 0 or less counts as 1: a kernel may make indices along the other axes of an empty result.
+    """
     total = 0
     for result in types:
         if result.shape is None or None in result.shape:
@@ -107,7 +110,7 @@ def _total_bytes(types: Sequence[TensorType]) -> int | None:
             element_bytes = 4
         else:  # numbers of less than 8 bits take a byte each
             element_bytes = 1 if result.dtype.bits else POINTER_BYTES
-        total += prod(result.shape) * element_bytes  # type: ignore[arg-type]  # no None is left
+        total += prod(max(dim, 1) for dim in result.shape if dim is not None) * element_bytes
     return total if types else None
 
 

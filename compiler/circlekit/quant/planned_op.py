@@ -35,7 +35,7 @@ def planned_op(
     results: Mapping[int, TensorForm],
     attributes: Mapping[str, object],
 ) -> Op:
-    """Return a copy of ``op`` with the forms and attributes of a plan.  The copy belongs to no graph.
+    """Return a copy of ``op`` with the dtypes, scales and attributes of a plan; the copy is in no graph.
 
     ``operands``, ``results``: the planned forms of operands and results, by index; the others stay as they
     are.  ``attributes``: the attributes that a plan sets (``QuantizationRule.attributes``).

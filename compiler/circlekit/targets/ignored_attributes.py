@@ -58,9 +58,9 @@ class _Shapes:
         return self.ops
 
     def _wrong(self, op: Op) -> set[Op]:
-        """Set the shape of the result of ``op``; if it is wrong, return the operators of ``ops`` behind that.
+        """Set the shape of the result of ``op``; return the operators of ``ops`` that make the result wrong.
 
-        If the result is right, return an empty set.
+        Return an empty set if the result is right.
         """
         for value in op.results:
             self.shapes.pop(value, None)

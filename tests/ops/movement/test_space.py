@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
+from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.space import (
     BatchToSpaceND,
     DepthToSpace,
+    Resize,
     ResizeBilinear,
     ResizeNearestNeighbor,
     SpaceToBatchND,
@@ -135,3 +137,12 @@ def test_versions() -> None:
     assert ResizeBilinear(x, size, half_pixel_centers=True).required_version() == 3
     assert ResizeNearestNeighbor(x, size, align_corners=True).required_version() == 3
     assert SpaceToBatchND(var(data("f4", 1, 2, 1)), ints([2]), ints([[0, 0]])).required_version() == 3
+
+
+@pytest.mark.parametrize("kind", [ResizeBilinear, ResizeNearestNeighbor])
+@pytest.mark.parametrize("size", [[2**31 - 1, -1], [-1, 2]])
+def test_a_negative_size_is_refused_before_anything_is_computed(kind: type[Resize], size: list[int]) -> None:
+    x = np.zeros((1, 2, 2, 1), np.float32)
+    op = kind(var(x), Value("size", i32, (2,)))
+    with pytest.raises(ShapeError, match=f"size: expected no negative number, got \\{size}"):
+        evaluate(op, [x, np.array(size, np.int32)])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import i32, i64
 from circlekit.ir.model_equality import difference
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.passes.engine.legalize import legalize
@@ -31,8 +30,6 @@ def test_mutants_keep_their_values(path: Path) -> None:
         pytest.skip("mutants have one graph, and operators with results")
     target = runtime(" ".join({op.code for op in base.main}))
     for what, model in [("as it is", clone(base)), *mutants(base)]:
-        if len(model.main.inputs) > len(base.main.inputs) and model.main.inputs[-1].dtype in (i32, i64):
-            continue  # random numbers as a size: the kernel would need gigabytes
         legal = legalize(model, "circle", targets=[target])
         if difference(legal, model) is None:
             continue

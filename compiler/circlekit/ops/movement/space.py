@@ -214,6 +214,14 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def required_version(self) -> int:
         return max(super().required_version(), 3 if self.half_pixel_centers else 1)
 
+    @staticmethod
+    def height_and_width(size: Array) -> list[int]:
+        """Return the two elements of ``size``; raise ShapeError if one is negative."""
+        numbers = int_list(size)
+        if min(numbers) < 0:
+            raise ShapeError(f"size: expected no negative number, got {numbers}")
+        return numbers
+
     def scale(self, in_size: int, out_size: int) -> np.float32:
         """Return the number of input pixels per output pixel along one axis, in float32 as in LiteRT."""
         if self.align_corners and out_size > 1:
@@ -226,7 +234,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
     """Resized images: each output pixel is the nearest input pixel."""
 
     def kernel(self, input: Array, size: Array) -> Array:
-        rows, columns = (self.nearest(input.shape[1 + i], n) for i, n in enumerate(int_list(size)))
+        rows, columns = map(self.nearest, input.shape[1:3], self.height_and_width(size))
         return np.asarray(input[:, rows[:, None], columns])
 
     def nearest(self, in_size: int, out_size: int) -> Array:
@@ -268,7 +276,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     quantization_rule = QuantizationRule(results_follow="input", averages=True)
 
     def kernel(self, input: Array, size: Array) -> Array:
-        axes = list(zip(input.shape[1:3], int_list(size), strict=True))
+        axes = list(zip(input.shape[1:3], self.height_and_width(size), strict=True))
         if input.dtype.kind == "f" or input.dtype == np.uint8:
             rows, columns = (self.neighbors(*sizes) for sizes in axes)
             if input.dtype.kind == "f":
