@@ -325,6 +325,29 @@ def test_operators_without_a_kernel_in_the_form_of_one_are_reported(operator: st
     assert any(reason in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("operator", "is_noted"),
+    [
+        ("Maximum(%a, %b)", True),
+        ("MaxPool2D(%a) {filter_height: 2, filter_width: 2}", True),
+        ("Maximum(%a, %a)", False),
+        ("Concatenation(%a, %b) {axis: 3}", False),
+        ("Add(%a, %b)", False),
+    ],
+)
+def test_kernels_of_one_scale_with_several_scales_of_one_are_reported(operator: str, is_noted: bool) -> None:
+    text = "graph main(%a: f32[1,4,4,1], %b: f32[1,4,4,1]) -> %y { %y = OPERATOR }".replace(
+        "OPERATOR", operator
+    )
+    wave = np.sin(np.arange(16, dtype=np.float32)).reshape(1, 4, 4, 1)
+    model, data = circlekit.parse(text), [wave, 3 * wave[:, ::-1]]
+    (expected,) = circlekit.run(model, data)
+    notes = circlekit.quantize(model, "one_uint8", [data]).notes
+    assert any("has wrong values" in note for note in notes) is is_noted
+    (result,) = circlekit.run(model, data)
+    assert bool(np.abs(result - expected).max() < 0.06) is not is_noted
+
+
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "one_uint8", "one_int16"])
 def test_scalars_quantize_and_run(scheme: str) -> None:
     model = circlekit.parse("graph main(%x: f32[]) -> %y { %y = Mul(%x, 2.0) }")

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType, f32, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.quantization_rule import OWN_RANGES
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Quantization
+from circlekit.ops.movement.join import Concatenation
 from circlekit.quant.choose import Ranges
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import quantize_operators
@@ -56,8 +57,8 @@ def quantize_as_one(
 def kernel_notes(model: Model) -> list[str]:
     """Return sentences about the operators of the quantized ``model`` that no runtime computes rightly.
 
-    These are operators that no target in RUNTIMES can run in their forms, and divisions whose divisor may
-    hold the integer for 0.
+    These are operators that no target in RUNTIMES can run in their forms, operators whose kernels expect one
+    scale where ONE chooses several, and divisions whose divisor may hold the integer for 0.
     """
     names: dict[str, list[str]] = {}
     for op in model.ops():
@@ -66,6 +67,9 @@ def kernel_notes(model: Model) -> list[str]:
             reason = "; ".join(str(refusal).partition("; it has")[0] for refusal in refusals)
             names.setdefault(reason, []).append(key_of(op))
         rule = op.quantization_rule or OWN_RANGES
+        if _mixes_scales(op, rule):
+            reason = f"{op.code} has wrong values: kernels expect one scale, ONE chooses several"
+            names.setdefault(reason, []).append(key_of(op))
         for index in indices_of(op, rule.not_zero):
             value = op.inputs[index]
             if value is None or value.quantization is None or not value.dtype.is_integer:
@@ -77,6 +81,21 @@ def kernel_notes(model: Model) -> list[str]:
         f"%{found[0]}{f' and {len(found) - 1} more' if len(found) > 1 else ''}: {reason}"
         for reason, found in names.items()
     ]
+
+
+def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:
+    """Return whether operands and results that need the same scale and zero point have different ones."""
+    if isinstance(op, Concatenation) and op.output.dtype is u8:
+        return False  # its uint8 kernel converts operands to the scale of the result
+    followed = [] if rule.results_follow is None else [rule.results_follow]
+    operands = [op.inputs[index] for index in indices_of(op, [*followed, *rule.operands_follow])]
+    values = [*operands, *op.results] if operands else []
+    parameters = {
+        (value.quantization.scale.tobytes(), value.quantization.zero_point.tobytes())
+        for value in values
+        if value is not None and value.quantization is not None and value.dtype.is_integer
+    }
+    return len(parameters) > 1
 
 
 def _setting(scheme: Scheme) -> LayerSetting:
