@@ -273,6 +273,13 @@ def test_updates_are_scattered_around_the_zero_point_0() -> None:
     assert not check(circlekit.parse(text), "int8", given, 0.02).floats
 
 
+def test_uint8_has_no_negative_numbers_around_the_zero_point_0() -> None:
+    text = "graph main(%x: f32[2,8]) -> %y { %y = ScatterNd([[3], [0]], %x, [4, 8]) }"
+    given = [[np.concatenate([x, x]) for x in sample] for sample in samples()]
+    (left,) = check(circlekit.parse(text), "uint8", given, 0).floats
+    assert "expected a range without negative numbers" in left.reason
+
+
 def test_an_output_that_float_operators_read_is_converted_once() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %r, %c {

@@ -57,10 +57,15 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
     The lowest integer is not used: int8 covers the range with -127 to 127.  The range [0, 0] gets
     SCALE_OF_ZEROS.
-    Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
-    LARGEST_SCALE.
+    Raise ModelError if the range is not finite, if its scale is below SMALLEST_SCALE or above LARGEST_SCALE,
+    or if it has negative numbers and ``dtype`` has none.
     """
     _require_finite(low, high)
+    if low < 0 and dtype.limits[0] == 0:
+        name = dtype.name.lower()
+        raise ModelError(
+            f"{name} with zero point 0: expected a range without negative numbers, got {low:.6g}"
+        )
     magnitude = max(abs(low), abs(high))
     return (_checked_scale(magnitude / dtype.limits[1], low, high) if magnitude else SCALE_OF_ZEROS), 0
 
