@@ -29,7 +29,7 @@ def _undefined(op: Op) -> str | None:
         return "expected operands of one shape: LiteRT does not broadcast them, but reads beyond the end"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
-        if scale.size != (op.output.shape or (0,))[-1]:
+        if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
 

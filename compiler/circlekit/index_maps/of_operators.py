@@ -236,7 +236,9 @@ def _gather(op: Gather) -> Movement | None:
         return None
     axis = normalized_axis(op.axis, len(shape))
     step = indices[1] - indices[0] if len(indices) > 1 else 1
-    taken = range(indices[0], indices[0] + step * len(indices), step or 1)
+    if not step:
+        return None
+    taken = range(indices[0], indices[0] + step * len(indices), step)
     if list(taken) != indices or min(indices) < 0 or max(indices) >= shape[axis]:
         return None
     ranges = [taken if a == axis else range(dim) for a, dim in enumerate(shape)]

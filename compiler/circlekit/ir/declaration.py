@@ -236,7 +236,7 @@ class Declaration:
         value = self.inputs[self.version_operand] if self.version_operand < len(self.inputs) else None
         if value is None:
             return 1
-        by_rank = [version for rank, version in self.rank_versions.items() if (value.rank or 0) >= rank]
+        by_rank = [version for rank, version in self.rank_versions.items() if len(value.shape or ()) >= rank]
         return max(self.versions.get(value.dtype, 1), *by_rank, 1)
 
     def macs(self) -> int:

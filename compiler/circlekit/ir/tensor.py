@@ -133,6 +133,18 @@ class Tensor:
         return None if self.shape is None else len(self.shape)
 
     @property
+    def known_shape(self) -> Shape:
+        """The shape, maybe with unknown dimensions; raise ModelError if the rank is unknown."""
+        if self.shape is None:
+            raise ModelError(f"%{self.name} has shape [*], expected a known rank")
+        return self.shape
+
+    @property
+    def known_rank(self) -> int:
+        """The rank; raise ModelError if it is unknown."""
+        return len(self.known_shape)
+
+    @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape without unknown dimensions; raise ModelError if a dimension or the rank is unknown."""
         if self.shape is None or None in self.shape:

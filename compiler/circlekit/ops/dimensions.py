@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from circlekit.errors import ShapeError
@@ -33,6 +33,14 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
                 raise ShapeError(f"shapes {pair} do not broadcast: dimensions {a} and {b}")
         result = tuple(b if a == 1 or (a is None and b != 1) else a for a, b in zip(left, right, strict=True))
     return result
+
+
+def known_dims(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return ``dims`` as a tuple; raise ShapeError if one is unknown."""
+    shape = tuple(dims)
+    if None in shape:
+        raise ShapeError(f"expected known dimensions, got {format_shape(shape)}")
+    return shape  # type: ignore[return-value]  # None was excluded
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:

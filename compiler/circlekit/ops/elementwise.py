@@ -105,5 +105,5 @@ class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
 
     def broadcasts_beyond_4d(self) -> bool:
         """Return whether the operands have different shapes, and one has more than four dimensions."""
-        ranks = [v.rank or 0 for v in (self.lhs, self.rhs)]
-        return self.lhs.shape != self.rhs.shape and max(ranks) > 4
+        shapes = self.lhs.shape, self.rhs.shape
+        return shapes[0] != shapes[1] and any(len(shape or ()) > 4 for shape in shapes)

@@ -199,7 +199,7 @@ def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) 
     """
     scales = data.scales[0] * weights.scales  # in float32, as in LiteRT
     reason = "the scale of the data times that of the weights"
-    axis = max((bias.rank or 0) - 1, 0)
+    axis = max(len(bias.shape or ()) - 1, 0)
     return TensorForm(dtype, tuple(scales.tolist()), (0,) * scales.size, axis=axis, reason=reason)
 
 

@@ -260,7 +260,7 @@ class Rewrite(GraphPass):
         """Rewrite the graph; if the new operators do not fit or do not run, return why and change nothing."""
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
-            return self._apply_alias(graph, old, match)
+            return self._apply_alias(graph, old, self.new.alias, match)
         underflows: list[str] = []
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
@@ -304,11 +304,11 @@ class Rewrite(GraphPass):
             sentence = target.refusal(match.ops.values(), built.ops)
         return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None
 
-    def _apply_alias(self, graph: Graph, old: Value, match: Match) -> str | None:
-        """Replace the result ``old`` by a value of the match; or return why that is not possible."""
-        new = match.values[self.new.alias or ""]
+    def _apply_alias(self, graph: Graph, old: Value, alias: str, match: Match) -> str | None:
+        """Replace the result ``old`` by the value ``alias`` of ``match``; or return why it is impossible."""
+        new = match.values[alias]
         if new is None:
-            return f"%{old.name}: the operand {self.new.alias} is absent"
+            return f"%{old.name}: the operand {alias} is absent"
         if old.dtype is not new.dtype or old.shape is None or old.shape != new.shape:
             return f"%{old.name}: is {old.type}, %{new.name} is {new.type}"
         if old.quantization != new.quantization:

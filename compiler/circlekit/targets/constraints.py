@@ -343,7 +343,7 @@ def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...
 
 def highest_rank(op: Op) -> int:
     """Return the highest known rank of the operands and results; 0 if no rank is known."""
-    return max((value.rank or 0 for _, value in named_values(op)), default=0)
+    return max((len(value.shape or ()) for _, value in named_values(op)), default=0)
 
 
 def broadcast_rank(op: Op) -> int:
@@ -352,4 +352,4 @@ def broadcast_rank(op: Op) -> int:
     operands = [value for name, value in op.operand_items() if name in names]
     if len({value.shape for value in operands}) <= 1:
         return 0
-    return max(value.rank or 0 for value in operands)
+    return max(len(value.shape or ()) for value in operands)

@@ -160,7 +160,7 @@ class Select(Selection, code="SELECT"):
 
     def selects_rows(self) -> bool:
         """Return whether the condition is a vector along axis 0, and x or y has a higher rank."""
-        return self.condition.rank == 1 and max(self.x.rank or 0, self.y.rank or 0) > 1
+        return self.condition.rank == 1 and any(len(v.shape or ()) > 1 for v in (self.x, self.y))
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim == 1 and x.ndim > 1:

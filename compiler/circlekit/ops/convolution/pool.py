@@ -19,7 +19,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.convolution.correlation import Geometry
-from circlekit.ops.dimensions import padded_window_count, unknown_dims
+from circlekit.ops.dimensions import known_dims, padded_window_count, unknown_dims
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
@@ -200,7 +200,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
             raise UnsupportedError(f"REDUCE_WINDOW by {self.reduce_function!r} has no kernel")
         sizes, strides, dilations = (int_list(a) for a in windows)
         axes = zip(input.shape, sizes, strides, dilations, strict=True)
-        shape = [window_count(*axis) or 0 for axis in axes]
+        shape = known_dims(window_count(*axis) for axis in axes)
         if 0 in shape:
             return np.full(shape, init_value.reshape(-1)[0], input.dtype)
         spans = tuple((n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True))

@@ -14,7 +14,7 @@ from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
-from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ, element_count, product
+from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ, element_count, known_dims, product
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.matmul.dense_quantized import (
     dynamically_quantized_matmul,
@@ -93,7 +93,7 @@ class FullyConnected(
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
         if weights.ndim != 2:
             raise ShapeError(f"expected weights of rank 2, got {weights.ndim}")
-        shape = tuple(int(d or 0) for d in self._result_shape(input.shape, *weights.shape) or ())
+        shape = known_dims(self._result_shape(input.shape, *weights.shape) or ())
         if weights.shape[1] == 0:
             return np.zeros(shape, input.dtype)
         rows = input.reshape(-1, weights.shape[1])

@@ -17,7 +17,7 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import reject_quantized, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
-from circlekit.ops.dimensions import Dim, merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.dimensions import Dim, known_dims, merge_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
 from circlekit.ops.operand_dtypes import ANY
@@ -248,7 +248,7 @@ def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array
     """Return ``x`` split along ``split_dim`` into parts of ``size_splits``; -1 means the rest."""
     axis = normalized_axis(int(split_dim.reshape(-1)[0]), x.ndim)
     sizes = _resolved_sizes(int_list(size_splits), x.shape[axis])
-    return np.split(x, np.cumsum([size or 0 for size in sizes])[:-1], axis=axis)
+    return np.split(x, np.cumsum(known_dims(sizes))[:-1], axis=axis)
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:

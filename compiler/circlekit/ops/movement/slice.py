@@ -16,7 +16,7 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
-from circlekit.ops.dimensions import Dim, unknown_dims
+from circlekit.ops.dimensions import Dim, known_dims, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import rearranged_type, zero_point_of
 
@@ -59,8 +59,10 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         return {"size": [-1 if end and a != b else count for count, end, a, b in pairs]}
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
-        axes = zip(input.shape, int_list(begin), int_list(size), strict=True)
-        slices = (slice(first, first + (_slice_dim(dim, first, count) or 0)) for dim, first, count in axes)
+        begins = int_list(begin)
+        axes = zip(input.shape, begins, int_list(size), strict=True)
+        counts = known_dims(_slice_dim(*axis) for axis in axes)
+        slices = (slice(first, first + count) for first, count in zip(begins, counts, strict=True))
         index: Any = (*slices, ...)  # with ``...`` a scalar stays an array
         return np.asarray(input[index])
 
@@ -140,11 +142,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             size = 1 if part is None else next(sizes)
             if part is None or part == WHOLE_AXIS:
                 dims.append(size)
-                continue
-            is_known = None not in lists and size is not None
-            index = self.axis_index(part, size or 0) if is_known else None  # may raise ShapeError
-            if not part.shrink:
-                dims.append(len(range(size or 0)[index]) if isinstance(index, slice) else None)
+            elif size is None or None in lists:
+                dims += () if part.shrink else (None,)
+            elif isinstance(index := self.axis_index(part, size), slice):
+                dims.append(len(range(size)[index]))
         return rearranged_type(self.input, tuple(dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:

@@ -9,7 +9,6 @@ computes queries, keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -250,10 +249,9 @@ def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
     shapes are unknown or large.
     """
     result = layer.output
-    channels = (result.shape or (None,))[-1]
     numbers: Array | None = None
-    if result.is_static and channels is not None and prod(result.static_shape) <= MAX_CHANNEL_NUMBERS:
-        numbers = np.broadcast_to(np.arange(channels, dtype=np.int32), result.static_shape)
+    if result.shape and result.is_static and result.numel <= MAX_CHANNEL_NUMBERS:
+        numbers = np.broadcast_to(np.arange(result.static_shape[-1], dtype=np.int32), result.static_shape)
     todo = [(result, numbers)]
     while todo:
         value, numbers = todo.pop()

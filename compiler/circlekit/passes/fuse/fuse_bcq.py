@@ -123,7 +123,7 @@ class _Replacer:
         hidden = constant.static_shape[1]
         is_input = constant is op.input
         x = op.weights if is_input else op.input
-        if x.rank != 2 or (x.shape or ())[-1] != hidden:
+        if x.rank != 2 or x.known_shape[-1] != hidden:
             x = new.reshaped(x, [-1, hidden])
         transposed = new.transposed(x, [1, 0])
         product = BcqFullyConnected(

@@ -56,7 +56,7 @@ class BeforeLinear(Rewrite):
         c, perm = match.value("c"), match.values.get("perm")
         if perm is None:
             return None
-        if (c.rank or 0) <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
+        if c.known_rank <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
             return None
         shape = format_shape(c.shape)
         return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"

@@ -158,7 +158,7 @@ class _Dilated1D(_Blocks):
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
         x, z = match.value("x").static_shape, match.value("z").static_shape
-        axis = _height_axis(match.value("s"), match.value("e")) or 1
+        axis = _height_axis(match.value("s"), match.value("e"))
         high = (*x[:axis], 1, *x[axis:])
         shapes = {"high": np.array(high, np.int32), "flat": np.array(z, np.int32)}
         return {**super().constants(match, inner), **shapes, "new_high": high, "new_flat": z}

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -50,11 +50,10 @@ class _Rows(Rewrite):
         return None
 
     def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
-        first, shape = first_axis(perm, t, I) or 0, t.shape or ()
-        order = [normalized_axis(int(a), len(perm)) - first for a in perm[first:]]
-        inverse = [1 + order.index(axis) for axis in range(len(order))]
-        rows = w.reshape(O, *(d or 0 for d in shape[first:]))
-        return {"w2": rows.transpose(0, *inverse).reshape(O, I)}
+        first = first_axis(perm, t, I)
+        order = [normalized_axis(int(a), len(perm)) for a in perm[first:]]
+        rows = w.reshape(O, *known_dims(t.known_shape[first:]))
+        return {"w2": rows.transpose(0, *(1 + np.argsort(order))).reshape(O, I)}
 
 
 class _FlattenedRows(_Rows):

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.dimensions import known_dims
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -151,7 +152,7 @@ class FusePixelShuffle(Rewrite):
         return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
 
     def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:
-        block = int((r.shape or ())[2] or 0)
+        _, block, *_ = known_dims(r.known_shape[1:])
         order = np.arange(O).reshape(-1, block * block).T.reshape(-1)
         bias = None if b is None else np.ascontiguousarray(b.reshape(-1)[order])
         return {"w2": np.ascontiguousarray(w[order]), "b2": bias, "block": block}

@@ -43,7 +43,7 @@ class FuseMeanWithMean(Rewrite):
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
         """Return the axes of ``x`` that each mean reduces; the second one may read data of a smaller rank."""
-        rank = match.value("x").rank or 0
+        rank = match.value("x").known_rank
         first = _axes(match.value("first").array(), rank)
         left = [axis for axis in range(rank) if axis not in first or match.attributes["keep1"]]
         return first, {left[axis] for axis in _axes(match.value("second").array(), len(left))}

@@ -18,7 +18,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import LARGE_BYTES, new_in_file
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.constant_operands import static_int
-from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Split, SplitOperator, SplitV
 from circlekit.ops.movement.shape import Reshape, Transpose
@@ -119,7 +119,7 @@ def _kind(op: FullyConnected) -> Hashable:
         bias,
         *scales,
         result.dtype,
-        len(result.shape or ()),
+        result.known_rank,
         result.quantization,
     )
 
@@ -127,7 +127,7 @@ def _kind(op: FullyConnected) -> Hashable:
 def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
     """Return why joining ``ops`` gains too little for a pipeline; None if it gains enough."""
     results = [op.output for op in ops]
-    is_read_alike = not isinstance(parallel_users(graph, results, len(results[0].shape or ()) - 1), str)
+    is_read_alike = not isinstance(parallel_users(graph, results, results[0].known_rank - 1), str)
     removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
     saved = (len(ops) - 1) * size_in_bytes(ops[0].input) - 2 * sum(map(size_in_bytes, results))
     is_cheap = saved >= 0 or (removed >= 2 and sum(op.macs() for op in ops) >= -saved * MACS_PER_BYTE)
@@ -150,7 +150,7 @@ def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
         )
     full = new.make(FullyConnected(first.input, weights, bias, **first.attribute_items()))
     full.quantization = first.output.quantization
-    _split(new, full, len(full.shape or ()) - 1, [op.output for op in ops])
+    _split(new, full, full.known_rank - 1, [op.output for op in ops])
     for op in ops:
         graph.remove(op)
 
@@ -278,8 +278,8 @@ def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: in
     new = Inserter(graph, split)
     new.base = results[0].name
     if isinstance(first, Reshape):
-        dims = list(results[0].shape or ())
-        dims[axis] = sum((v.shape or ())[axis] or 0 for v in results)
+        dims = list(results[0].known_shape)
+        dims[axis] = sum(known_dims(v.known_shape[axis] for v in results))
         full = new.reshaped(split.value, dims)
     else:
         operands = [split.value if v is split.results[0] else v for v in first.inputs]
@@ -294,13 +294,14 @@ def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: in
 
 def _split(new: Inserter, value: Value, axis: int, parts: Sequence[Value]) -> SplitOperator:
     """Insert an operator that splits ``value`` along ``axis`` into the values ``parts``; return it."""
-    sizes = [(part.shape or ())[axis] or 0 for part in parts]
+    sizes = [part.known_shape[axis] for part in parts]
     dim = new.constant("split_dim", np.array(axis, np.int32))
     op: SplitOperator
     if len(set(sizes)) == 1:
         op = Split(dim, value, num_splits=len(parts))
     else:
-        op = SplitV(value, new.constant("size_splits", np.array(sizes, np.int32)), dim, num_splits=len(parts))
+        splits = new.constant("size_splits", np.array(known_dims(sizes), np.int32))
+        op = SplitV(value, splits, dim, num_splits=len(parts))
     new.graph.insert_before(new.op, op)
     for index, part in enumerate(parts):
         op.take_result(index, part)

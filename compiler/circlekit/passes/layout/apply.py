@@ -142,10 +142,9 @@ class Applier:
         if candidates:
             return next(filter(self.graph.is_output, candidates), candidates[0])
         root, perm = tensor.root, self.finder.perm(tensor.side, side)
-        assert root.shape is not None  # only values of known shape have a side
         quantization = permuted_quantization(root.quantization, perm)
         name = self.graph.unique_name(root.name)
-        return Value(name, root.dtype, permuted_shape(root.shape, perm), None, quantization)
+        return Value(name, root.dtype, permuted_shape(root.known_shape, perm), None, quantization)
 
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
         """Let every user read the copy on its side, and add it to the ``users`` of this copy.

@@ -99,8 +99,8 @@ class ChannelMoves:
 
 def _joined(op: Concatenation) -> Channels | None:
     """Return the channels of a concatenation along the last axis, also of unequal parts."""
-    movement, rank = movement_of(op), op.output.rank or 0
-    if movement is None or normalized_axis(op.axis, rank) != rank - 1:
+    movement = movement_of(op)
+    if movement is None or normalized_axis(op.axis, op.output.known_rank) != op.output.known_rank - 1:
         return None
     if not all(map(has_known_channels, movement.sources)):
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
-from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.engine.driver import run_passes
@@ -101,7 +101,7 @@ def _channels_last(value: Value) -> Value | None:
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     """Let ``op`` reduce NHWC data along the same axes."""
-    axes = reduced_axes(static_int_vector(op.axis) or [], 4)
+    axes = reduced_axes(int_list(op.axis.array()), 4)
     source = _channels_last(op.input)
     if source is None:
         move = Transpose(op.input, constants.vector("perm", TO_NHWC))
@@ -115,8 +115,7 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     if remaining == sorted(remaining):
         return
     perm, result = tuple(remaining.index(axis) for axis in sorted(remaining)), op.output
-    assert result.shape is not None  # data of a region has a known shape
-    shape = permuted_shape(result.shape, inverse(perm))
+    shape = permuted_shape(result.known_shape, inverse(perm))
     reduced = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
     op.take_result(0, reduced)
     graph.insert_after(op, Transpose(reduced, constants.vector("perm", perm), results=[result]))

@@ -178,7 +178,7 @@ def _restore(graph: Graph, move: MovementOp) -> None:
 def _write_back(graph: Graph, move: MovementOp) -> None:
     """Insert the cheapest operators for the map of ``move``."""
     source, result = move.input, move.output
-    found = move.best_plan(move.map, tuple(range(source.rank or 0)))
+    found = move.best_plan(move.map, tuple(range(source.known_rank)))
     assert found is not None  # it was chosen by its cost
     plan = found[0]
     if not plan and not graph.can_stand_for(result, source):

@@ -42,9 +42,8 @@ class InterfacePass(Pass):
                 context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
-            assert value.shape is not None  # only values of known shape have a side
             quantization = permuted_quantization(value.quantization, TO_NHWC)
-            shape = permuted_shape(value.shape, TO_NHWC)
+            shape = permuted_shape(value.known_shape, TO_NHWC)
             twin = Value(value.name, value.dtype, shape, None, quantization)
             value.name = model.main.unique_name(f"{value.name}_NCHW")
             self.convert(model.main, value, twin, constants)

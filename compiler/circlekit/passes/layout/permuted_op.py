@@ -60,10 +60,10 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
         cost = op.cost_on(None if perm == whole else perm)
         return None if cost is None else Cost(cost.bytes, cost.ops)
     if isinstance(op, Transpose):
-        changes, shape = op.permuted(perm), permuted_shape(op.input.shape or (), perm)
+        changes, shape = op.permuted(perm), permuted_shape(op.input.known_shape, perm)
         is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
         return Cost(0 if is_view else size_in_bytes(op.input), 1)
-    are_views = all(keeps_order(value.shape or (), perm) for value in data)
+    are_views = all(keeps_order(value.known_shape, perm) for value in data)
     if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
         return None  # merge_data_movement joins parts along the axis with the fewest runs
     return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
@@ -71,7 +71,7 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
 
 def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
     """Return how many contiguous runs ``op`` copies if its operands ``data`` are permuted."""
-    pairs = [(permuted_shape(v.shape or (), perm), r.shape or ()) for v in data for r in op.results]
+    pairs = [(permuted_shape(v.known_shape, perm), r.known_shape) for v in data for r in op.results]
     return sum(_copied_runs(a, permuted_shape(b, perm)) for a, b in pairs)
 
 

@@ -216,13 +216,12 @@ class RegionFinder:
 
     def axes_on(self, tensor: Tensor, side: int) -> list[int | None]:
         """Return the axes of the root in the order of ``side``; None in place of axes of dimension 1."""
-        assert tensor.root.shape is not None  # it has a side
-        return _axes_moved(tensor.root.shape, self.perm(tensor.side, side))
+        return _axes_moved(tensor.root.known_shape, self.perm(tensor.side, side))
 
     def compare_sides(self, tensor: Tensor, sides: Sequence[int]) -> None:
         """Set ``tensor.shapes`` and ``tensor.orders`` for ``sides``."""
         shapes, orders = list[list[int | None]](), list[list[int | None]]()
-        is_static = (tensor.root.shape or ()).count(None) <= 1  # a Reshape takes one unknown dimension
+        is_static = tensor.root.known_shape.count(None) <= 1  # a Reshape takes one unknown dimension
         for side in sides:
             axes = self.axes_on(tensor, side)
             order = [axis for axis in axes if axis is not None or not is_static]

@@ -81,12 +81,13 @@ class MergeBatches(Replacement):
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, BatchMatMul)  # by kinds
-        shapes, result = (op.x.shape, op.y.shape), op.output
+        result = op.output
         is_hybrid = op.x.dtype.is_float != op.y.dtype.is_float  # its scales depend on the batch dimensions
         is_per_channel = any(v.quantization and v.quantization.is_per_channel for v in (op.x, op.y))
-        if None in shapes or is_hybrid or is_per_channel or result.shape is None:
+        if None in (op.x.shape, op.y.shape) or is_hybrid or is_per_channel or result.shape is None:
             return None
-        merged = _merged_batches(*((1,) * (len(result.shape) - len(s or ())) + (s or ()) for s in shapes))
+        rank = len(result.shape)
+        merged = _merged_batches(*((1,) * (rank - v.known_rank) + v.known_shape for v in (op.x, op.y)))
         if merged is None or any(shape.count(None) > 1 for shape in (*merged, result.shape)):
             return None
         pairs = zip((op.x, op.y), merged, strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 from circlekit.ir.dtypes import boolean
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.slice import Pad, Padded, PadV2, Slice
 from circlekit.ops.reduction.reduce import (
     Mean,
@@ -95,7 +95,7 @@ def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
     if isinstance(op, Reduction):
-        axes = reduced_axes(static_int_vector(op.axis) or (), len(shape))
+        axes = reduced_axes(int_list(op.axis.array()), len(shape))
         return [0 if axis in axes else None for axis in range(len(shape))]
     result = op.output.static_shape  # an axis that changes stays alone
     return [None if result[axis] == shape[axis] else axis for axis in range(len(shape))]

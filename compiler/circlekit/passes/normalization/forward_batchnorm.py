@@ -18,7 +18,7 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.pool import AveragePool2D
-from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.shape import Reshape, Transpose, checked_perm
 from circlekit.ops.movement.slice import Pad, StridedSlice
@@ -240,7 +240,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
 def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> None:
     """Apply ``op`` to each operand of ``concat``, with its part of ``constant``, and join the results."""
     numbers = constant.array().reshape(-1)
-    sizes = [(v.shape or (None,))[-1] or 0 for v in concat.values]  # _refusal has checked that they are known
+    sizes = known_dims(v.known_shape[-1] for v in concat.values)
     parts = [numbers] * len(sizes) if numbers.size == 1 else np.split(numbers, np.cumsum(sizes)[:-1])
     new = Inserter(graph, op)
     values = []

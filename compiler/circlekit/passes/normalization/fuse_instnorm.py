@@ -13,6 +13,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
+from circlekit.ops.dimensions import known_dims
 from circlekit.ops.reduction.reduce import Mean, reduced_axes
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.match import Match
@@ -64,7 +65,7 @@ class InstanceNorm(Rewrite):
         if x.rank not in (3, 4) or channels_of(x) is None:
             shape = format_shape(x.shape)
             return f"%{x.name}: expected [N,H,W,C] or [N,C,W] with a known C, got shape {shape}"
-        if s is not None and (x.rank == 3 or s.shape != (*(x.shape or ()), 1)):
+        if s is not None and (x.rank == 3 or s.shape != (*x.known_shape, 1)):
             return f"%{s.name}: expected [N,H,W,C,1], got shape {format_shape(s.shape)}"
         return None
 
@@ -74,7 +75,7 @@ class InstanceNorm(Rewrite):
         inner = match.values.get("s") or x
         expected = [2] if x.rank == 3 else [1, 2]
         for mean, operand in (("m", "axes"), ("m2", "axes2"), ("v", "axes3")):
-            axes = sorted(reduced_axes(int_list(match.value(operand).array()), inner.rank or 0))
+            axes = sorted(reduced_axes(int_list(match.value(operand).array()), inner.known_rank))
             if [a for a in axes if a != 4] != expected:  # axis 4 is the 1 that the Reshape has appended
                 return f"%{match.value(mean).name}: expected a mean over the axes {expected}, got {axes}"
         return None
@@ -141,7 +142,7 @@ def channels_of(x: Value) -> int | None:
 def _per_channel(value: Value | None, default: float, channels: int | None) -> Array:
     """Return one number per channel: those of the constant ``value``, or ``default`` if it is absent."""
     numbers = np.full(1, default, np.float32) if value is None else value.array().reshape(-1)
-    return np.array(np.broadcast_to(numbers, (channels or 0,)))
+    return np.array(np.broadcast_to(numbers, known_dims([channels])))
 
 
 # -- forms -------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class _Stream:
 
     def __init__(self, graph: Graph, start: Value) -> None:
         self.graph = graph
-        self.channels = (start.shape or (None,))[-1]
+        self.channels = start.known_shape[-1]
         self.obstacles: dict[Value, str] = {}
         self.seen: set[Value] = set()
         self.centered: dict[Value, None] = {}

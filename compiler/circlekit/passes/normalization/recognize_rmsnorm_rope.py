@@ -26,9 +26,8 @@ class RmsNormForm(Rewrite):
 
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
-        last = len(x.shape or ()) - 1
         numbers = axes.reshape(-1).tolist()
-        if x.shape is not None and numbers in ([-1], [last]):
+        if x.shape is not None and numbers in ([-1], [len(x.shape) - 1]):
             return None
         return f"%{x.name}: expected a mean over the last axis alone, got axes {numbers}"
 

@@ -16,13 +16,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
-from circlekit.passes.support.axes import (
-    constant_perm,
-    inverse,
-    is_movable_constant,
-    permuted_constant,
-    size_in_bytes,
-)
+from circlekit.passes.support.axes import constant_perm, inverse, is_movable, permuted_constant, size_in_bytes
 from circlekit.passes.support.conditions import is_determined, remove_unused, same_quantization
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -96,13 +90,14 @@ class ForwardReshapeToUnaryOp(SinkPass):
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
         value, result = moved[0], op.output
         name, source, found = f"%{result.name}", _source(value), type(op).__name__
-        is_unknown = source.shape is None or not is_determined(result.shape)
+        is_unknown = None in (source.shape, value.shape) or not is_determined(result.shape)
         if is_unknown or source.quantization != value.quantization:
             return f"%{value.name}: has other quantization than %{source.name}, or an unknown shape"
         if isinstance(op, Mean):
             return _mean_obstacle(op, source, value)
         if isinstance(op, Softmax | LogSoftmax):
-            kept = source.shape[-1:] == value.shape[-1:] and value.shape[-1] is not None  # type: ignore[index]
+            last = source.known_shape[-1:]
+            kept = last == value.known_shape[-1:] and None not in last
             return None if kept else f"{name}: works along the last axis, which %{value.name} changes"
         if only_operand(op) is not value:
             return f"{name}: expected an elementwise operator of one value and numbers, got {found}"
@@ -110,19 +105,19 @@ class ForwardReshapeToUnaryOp(SinkPass):
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
         value, result = moved[0], op.output
-        source, shape = _source(value), [-1 if d is None else d for d in result.shape or ()]
+        source, shape = _source(value), [-1 if d is None else d for d in result.known_shape]
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         inner = Value(name, result.dtype, source.shape, None, result.quantization)
         target = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(shape, np.int32))
         put_after(graph, op, Reshape(inner, target, results=[], new_shape=tuple(shape)), inner)
         if isinstance(op, Mean):
-            rank = len(value.shape or ())
+            rank = value.known_rank
             axes = np.array([a % rank for a in op.axis.array().reshape(-1)], np.int32)
             op.set_input(0, source)
             op.set_input(1, Value.constant(graph.unique_name(f"{result.name}/axis"), axes))
             inner.shape = op.inferred()[0].shape
         else:
-            move(graph, op, {value: source}, source.shape, value)
+            move(graph, op, {value: source}, source.known_shape, value)
         remove_unused(graph, *moved)
 
 
@@ -137,7 +132,7 @@ def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
     name = f"%{op.output.name}"
     if not op.keep_dims or not op.axis.is_plain or op.input is not value:
         return f"{name}: expected a mean with keep_dims over constant axes"
-    before, after = source.shape or (), value.shape or ()
+    before, after = source.known_shape, value.known_shape
     pairs = zip(before, after, strict=False)
     kept = next((i for i, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
     axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
@@ -168,11 +163,11 @@ class ForwardTranspose(SinkPass):
         if rescaled is not None:
             return rescaled
         for value in op.inputs:
-            if value is not None and value not in moved and not is_movable_constant(value, value.rank or 0):
+            if value is not None and value not in moved and not (value.is_plain and is_movable(value)):
                 return f"%{value.name}: expected a constant or the result of a Transpose"
         if any(v.rank != op.output.rank for v in moved):
             return f"{name}: expected rank {moved[0].rank}, that of %{moved[0].name}, got {op.output.rank}"
-        if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
+        if any(v is not None and len(v.shape or ()) > len(moved[0].shape or ()) for v in op.inputs):
             return f"{name}: a constant has more dimensions than %{moved[0].name}"
         return None
 

@@ -83,7 +83,7 @@ def _move_before(graph: Graph, op: Op, value: Value, first: Op) -> None:
     name = graph.unique_name(f"{result.name}/{type(op).__name__}")
     inner = Value(name, result.dtype, source.shape, None, result.quantization)
     op.take_result(0, inner)
-    move(graph, op, {value: source}, source.shape, value)
+    move(graph, op, {value: source}, source.known_shape, value)
     first.set_input(0, inner)
     last.take_result(0, result)
     graph.unlink(op)

@@ -13,6 +13,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ops.dimensions import known_dims
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
@@ -151,7 +152,7 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
         most = MAX_RESHAPED_ELEMENTS
         return f"%{value.name}: is used with an unknown shape, or with more than {most} elements"
     form = _form(value.array(), old.static_shape, new.static_shape)
-    if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.rank or 0):
+    if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.known_rank):
         shapes = f"{format_shape(value.shape)} cannot be reshaped for {format_shape(new.shape)}"
         return f"%{value.name}: shape {shapes}"
     return None
@@ -174,7 +175,7 @@ def _bits(array: Array) -> Array:
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
 
 
-def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
+def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value) -> None:
     """Let the elementwise ``op`` work on data of ``shape``.
 
     Its operands that are keys of ``new`` are replaced, its constants are reshaped, and its result gets
@@ -185,11 +186,11 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old
             op.set_input(index, new[value])
         elif value is None or not is_constant(value):
             continue
-        elif value.numel > 1 and shape is not None and old.is_static:
-            form = _form(value.array(), old.static_shape, tuple(d or 0 for d in shape))
+        elif value.numel > 1:
+            form = _form(value.array(), old.static_shape, known_dims(shape))
             if form.shape != value.shape:
                 op.set_input(index, _constant(graph, value, form))
-        elif (value.rank or 0) > len(shape or ()):
+        elif value.known_rank > len(shape):
             op.set_input(index, _constant(graph, value, value.array().reshape(())))
     op.output.shape = shape
 
@@ -237,7 +238,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
             return False
         end, new = last.input, dict(zip(region.starts, sources, strict=True))
         for op in region.ops:
-            move(graph, op, new, sources[0].shape, region.starts[0])
+            move(graph, op, new, sources[0].known_shape, region.starts[0])
         remove_unused(graph, *region.starts)
         # `end` can replace an output of the graph, because it is none itself: obstacle() has checked that
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:

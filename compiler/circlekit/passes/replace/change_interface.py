@@ -72,8 +72,7 @@ class DynamicBatchToSingleBatch(Pass):
         for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
             unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
             for value in unknown:
-                assert value.shape is not None  # values in ``unknown`` have a shape
-                value.shape = (1, *value.shape[1:])
+                value.shape = (1, *value.known_shape[1:])
             graph.epoch += bool(unknown)
             count += len(unknown)
         if count:

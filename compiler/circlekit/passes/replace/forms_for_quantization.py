@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
+from circlekit.ops.dimensions import known_dims
 from circlekit.ops.reduction.reduce import reduced_axes
 from circlekit.rewrite.rewrite import Rewrite, condition
 
@@ -61,9 +62,8 @@ class ReplaceSumWithMean(Rewrite):
         return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
 
     def constants(self, x: Value, axis: Array) -> dict[str, Array]:
-        shape = x.shape or ()
-        axes = reduced_axes(int_list(axis), len(shape))
-        return {"count": np.asarray(prod(shape[a] or 1 for a in axes), np.float32)}
+        sizes = known_dims(x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank))
+        return {"count": np.asarray(prod(sizes), np.float32)}
 
 
 class ReplaceAveragePoolWithMean(Rewrite):
@@ -84,7 +84,7 @@ class ReplaceAveragePoolWithMean(Rewrite):
 
     @condition
     def has_one_window(self, z: Value, x: Value, rows: int, columns: int) -> str | None:
-        height, width = (x.shape or ())[1:3]
+        height, width = x.known_shape[1:3]
         sizes = (z.shape or ())[1:3]
         if sizes == (1, 1) and height and width and rows >= height and columns >= width:
             return None

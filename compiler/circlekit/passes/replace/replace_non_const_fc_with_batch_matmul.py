@@ -67,7 +67,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: has operands or a result of unknown rank"
         if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
             return f"%{op.bias.name}: expected a bias of rank 1 or a constant one, got {op.bias.type}"
-        columns = (op.weights.shape or (None, None))[1]
+        columns = op.weights.known_shape[1]
         if not takes_matrices(op) and not columns:
             number = "an unknown number of" if columns is None else "no"
             return f"%{op.weights.name}: has {number} columns, so no Reshape can give matrices"
@@ -98,7 +98,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
 
 def growth(op: FullyConnected) -> int:
     """Return the number of operators that replacing ``op`` adds; negative if it removes some."""
-    is_reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
+    is_reshaped = (op.input.rank != 2 and not op.keep_num_dims) or op.input.known_rank < 2
     added = int(is_reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
     transposed = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
     return added - len(transposed)
@@ -120,21 +120,21 @@ def swapped_source(value: Value) -> Value | None:
 
 def takes_matrices(op: FullyConnected) -> bool:
     """Return whether the input is a batch of matrices that fit the weights, so that it needs no Reshape."""
-    columns = (op.weights.shape or (None, None))[1]
-    return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == columns
+    columns = op.weights.known_shape[1]
+    return op.input.known_rank >= 2 and op.input.known_shape[-1] == columns
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
     """Insert the operators that compute the result of ``op``, and return it."""
     x, adj_x = op.input, False
     if not takes_matrices(op):
-        x = new.reshaped(x, [-1, (op.weights.shape or (None, None))[1]])
+        x = new.reshaped(x, [-1, op.weights.known_shape[1]])
     elif (source := swapped_source(x)) is not None:
         x, adj_x = source, True
     source = swapped_source(op.weights)
     y = new.make(BatchMatMul(x, source or op.weights, adj_x=adj_x, adj_y=source is None))
     if y.rank != op.output.rank:
-        y = new.reshaped(y, op.output.shape or ())
+        y = new.reshaped(y, op.output.known_shape)
     bias = op.bias
     if bias is None:
         return y if op.act is Activation.NONE else new.make(OPERATORS[op.act](y))

@@ -117,7 +117,7 @@ class ResolveCustomBatchMatMul(Rewrite):
 
     @condition
     def have_matrices(self, x: Value, y: Value) -> str | None:
-        wrong = next((v for v in (x, y) if (v.rank or 0) < 2), None)
+        wrong = next((v for v in (x, y) if len(v.shape or ()) < 2), None)
         return None if wrong is None else f"%{wrong.name}: expected rank 2 or more, got {wrong.type}"
 
     def constants(self, match: Match) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _ToReshape(Rewrite):
         return same_quantization(x, z)
 
     def constants(self, z: Value) -> dict[str, Array]:
-        return {"shape": np.asarray([-1 if d is None else d for d in z.shape or ()], np.int32)}
+        return {"shape": np.asarray([-1 if d is None else d for d in z.known_shape], np.int32)}
 
 
 class SubstituteSqueezeToReshape(_ToReshape, call="Squeeze(x)", attributes="{squeeze_dims: any}"):

@@ -264,6 +264,6 @@ class _Cone:
         axes, part = static_int_vector(op.axis), self.needed[op][0]
         assert axes is not None  # needed_for has read them
         assert part is not None
-        reduced = reduced_axes(axes, part.value.rank or 0)
+        reduced = reduced_axes(axes, part.value.known_rank)
         numbers = [axis - sum(lost < axis for lost in part.dropped) for axis in reduced]
         return Value.constant(self.graph.unique_name(op.axis.name), np.array(numbers, np.int32))

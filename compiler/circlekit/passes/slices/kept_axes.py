@@ -36,7 +36,7 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
     """
-    if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.rank or 0) == axis:
+    if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
     axes = _axes(op, axis)
     return None if axes is None else {index: (own, taken) for index, own in axes.items()}
@@ -47,9 +47,9 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
     Return None if ``op`` does not work on fewer dimensions.
     """
-    rank = op.output.rank or 0
+    rank = op.output.known_rank
     if isinstance(op, Elementwise | Selection):
-        owns = {i: axis - rank + (value.rank or 0) for i, value in enumerate(op.inputs) if value is not None}
+        owns = {i: axis - rank + value.known_rank for i, value in enumerate(op.inputs) if value is not None}
         return {index: own for index, own in owns.items() if own >= 0}
     works = isinstance(op, Reduction | L2Normalization | Softmax | LogSoftmax | RmsNorm)
     if isinstance(op, FullyConnected):
@@ -91,7 +91,7 @@ def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict
 
     Return None if it is not known whether an operand is broadcast along ``axis``.
     """
-    found, rank = {}, op.output.rank or 0
+    found, rank = {}, op.output.known_rank
     for index, value in enumerate(operands):
         if value is None or value.shape is None:
             return None
@@ -118,12 +118,12 @@ def _reduction(op: Reduction, axis: int) -> dict[int, int] | None:
 @_axes.register(LogSoftmax)
 @_axes.register(RmsNorm)
 def _on_last_axis(op: Op, axis: int) -> dict[int, int] | None:
-    return {0: axis} if axis != (op.output.rank or 0) - 1 else None
+    return {0: axis} if axis != op.output.known_rank - 1 else None
 
 
 @_axes.register
 def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
-    rank = op.output.rank or 0
+    rank = op.output.known_rank
     if axis == rank - 1:
         return _output_channels(op)
     return {0: axis} if op.input.rank == rank and (op.keep_num_dims or rank == 2) else None
@@ -133,7 +133,7 @@ def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
 def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
     if op.x.dtype is not op.y.dtype or op.x.shape is None or op.y.shape is None:
         return None
-    from_end = axis - (op.output.rank or 0)
+    from_end = axis - op.output.known_rank
     if from_end == -2:
         return {0: len(op.x.shape) - (1 if op.adj_x else 2)}
     if from_end == -1:
@@ -180,4 +180,4 @@ def _joined(op: Concatenation, axis: int) -> dict[int, int] | None:
 @_axes.register
 def _transposed(op: Transpose, axis: int) -> dict[int, int] | None:
     perm = static_int_vector(op.perm)
-    return None if perm is None else {0: checked_perm(perm, op.output.rank or 0)[axis]}
+    return None if perm is None else {0: checked_perm(perm, op.output.known_rank)[axis]}

@@ -187,7 +187,7 @@ class _Inserter:
         """
         assert layer.quantization_rule is not None  # it has weights
         axis = next(iter(layer.quantization_rule.weights.values())) or 0
-        others = tuple(i for i in range(value.rank or 0) if i != axis)
+        others = tuple(i for i in range(value.known_rank) if i != axis)
         largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
         steps = 2 ** (self.options.weight_bits - 1) - 1
         scale = np.where(largest > 0, largest / steps, 1).astype(np.float32)

@@ -64,20 +64,20 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
     ``seed``: the seed of the random numbers.  A fused RELU6 is measured as a RELU.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
-    if any(s is None or not s for s in shapes) or not op.pure or op.called_graphs():
+    if not all(shapes) or not op.pure or op.called_graphs():
         return None
     out = op.output.shape
     moving = [
         i
         for i, v in enumerate(op.inputs)
-        if v is not None and v.dtype is f32 and (not v.is_const or v.shape == out or len(v.shape or ()) == 1)
+        if v is not None and v.dtype is f32 and (not v.is_const or v.shape == out or v.rank == 1)
     ]
     if not moving or any(v.dtype is not f32 for v in op.results):
         return None
     try:
         probe = _Probe(op, moving, seed)
         sizes = [rows.shape[1] if rows.size else 0 for rows in probe.plain]
-        if [v.shape[-1] for v in op.results if v.shape] != sizes or 0 in sizes:
+        if [v.known_shape[-1] for v in op.results] != sizes or 0 in sizes:
             return None  # channels that are unknown, or none
         return probe.distinct() or probe.alike() or probe.alone()
     except CirclekitError:
@@ -95,10 +95,11 @@ class _Probe:
         rng = np.random.default_rng(seed)
         self.arrays: list[Array | None] = []
         for index, value in enumerate(op.inputs):
-            shape = tuple(d or 1 for d in value.shape or ()) if value is not None else ()
             if value is None:
                 self.arrays.append(None)
-            elif index in moving:
+                continue
+            shape = tuple(d or 1 for d in value.known_shape)
+            if index in moving:
                 self.arrays.append(rng.normal(0, 10, shape).astype(np.float32))
             else:
                 data = value.data if value.is_const else np.zeros(shape, value.dtype.numpy)

@@ -213,7 +213,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     layer = linear_layer(back)
     if path is None or layer is None or _front(front) is None:
         raise ModelError(f"Cannot find front node: no channels flow from {front!r} to {back!r}")
-    size = (front.output.shape or (0,))[-1]
+    size = front.output.known_shape[-1]
     if magnitudes.shape != (size,):
         counts = f"{magnitudes.size} != {size}"
         raise ShapeError(f"Mismatch between 'act_scale' size and 'filter' input channel size {counts}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.dimensions import element_count
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.plan import OperatorPlan, Plan, TensorForm, key_of
@@ -333,9 +333,7 @@ def stream_bytes(model: Model) -> int:
     and results in both models.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
-    elements = [
-        sum(prod(d or 1 for d in v.shape or ()) for v in vs if v and not v.is_const) for vs in touched
-    ]
+    elements = [sum(element_count(v.shape) for v in vs if v and not v.is_const) for vs in touched]
     return 2 * STREAMS * 4 * max(elements, default=1) + 1
 
 

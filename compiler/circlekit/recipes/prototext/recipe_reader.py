@@ -238,8 +238,8 @@ class _RecipeReader:
     def shape(self, recipe: Tree) -> list[int] | None:
         """Return the dimensions in the field ``shape``; None if the field is absent."""
         dims: list[int] | None = recipe.get("shape")
-        if any(d > LARGEST_DIMENSION for d in dims or ()):
-            message = f"expected a dimension of at most {LARGEST_DIMENSION}, got {max(dims or ())}"
+        if dims and max(dims) > LARGEST_DIMENSION:
+            message = f"expected a dimension of at most {LARGEST_DIMENSION}, got {max(dims)}"
             self.fail(message, recipe, "shape")
         return dims
 
