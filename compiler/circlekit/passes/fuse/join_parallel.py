@@ -16,7 +16,7 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import LARGE_BYTES, new_in_file
-from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
@@ -202,11 +202,21 @@ class ForwardSplit(GraphPass):
             if axis is None or split.value.shape is None or len(split.results) < 2:
                 return count
             users = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
-            sentence = users if isinstance(users, str) else None
+            sentence = users if isinstance(users, str) else _size_refusal(split, *users)
             if not context.accepts(self.name, split, sentence, progress=3) or isinstance(users, str):
                 return count
             split = _move_past(graph, split, *users)
             count += 1
+
+
+def _size_refusal(split: SplitOperator, users: Sequence[Op], axis: int) -> str | None:
+    """Refuse if a result of ``users`` has an unknown size along ``axis``; the parts of a SPLIT are equal."""
+    for op in users:
+        shape = op.output.shape
+        if shape is None or (shape[axis] is None and isinstance(split, SplitV)):
+            known = f"expected a known size along axis {axis}"
+            return f"%{op.output.name}: {known}, got shape {format_shape(shape)}"
+    return None
 
 
 def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[list[Op], int] | str:
@@ -293,11 +303,14 @@ def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: in
 
 
 def _split(new: Inserter, value: Value, axis: int, parts: Sequence[Value]) -> SplitOperator:
-    """Insert an operator that splits ``value`` along ``axis`` into the values ``parts``; return it."""
+    """Insert an operator that splits ``value`` along ``axis`` into the values ``parts``; return it.
+
+    The parts are equal if the size of one is unknown.
+    """
     sizes = [part.known_shape[axis] for part in parts]
     dim = new.constant("split_dim", np.array(axis, np.int32))
     op: SplitOperator
-    if len(set(sizes)) == 1:
+    if None in sizes or len(set(sizes)) == 1:
         op = Split(dim, value, num_splits=len(parts))
     else:
         splits = new.constant("size_splits", np.array(known_dims(sizes), np.int32))
