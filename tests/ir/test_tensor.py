@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,16 @@ def test_a_quantization_without_parameters_is_empty() -> None:
     empty = Quantization()
     assert (empty.scale.shape, empty.zero_point.shape, empty.quantized_dimension) == ((0,), (0,), 0)
     assert (empty.min, empty.max) == (None, None)
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((), 0), ((2, None), 2)])
+def test_a_known_shape_may_have_unknown_dimensions(shape: Shape, rank: int) -> None:
+    value = Value("x", DType.FLOAT32, shape)
+    assert (value.known_shape, value.known_rank) == (shape, rank)
+
+
+def test_an_unknown_rank_is_an_error_where_it_must_be_known() -> None:
+    value = Value("x", DType.FLOAT32, None)
+    for name in ("known_shape", "known_rank"):
+        with pytest.raises(ModelError, match=re.escape("%x has shape [*], expected a known rank")):
+            getattr(value, name)

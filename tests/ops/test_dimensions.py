@@ -11,6 +11,7 @@ from circlekit.ops.dimensions import (
     broadcast_shapes,
     dims_differ,
     element_count,
+    known_dims,
     merge_dims,
     normalized_axis,
     product,
@@ -98,3 +99,9 @@ def test_normalized_axis() -> None:
     for axis in (4, -5):
         with pytest.raises(ShapeError, match=f"axis {axis} is out of range for rank 4"):
             normalized_axis(axis, 4)
+
+
+def test_known_dims_are_checked() -> None:
+    assert known_dims(d for d in (2, 0)) == (2, 0)
+    with pytest.raises(ShapeError, match=r"expected known dimensions, got \[2,\?\]"):
+        known_dims([2, None])

@@ -52,7 +52,8 @@ class Rewrite(GraphPass):
     constant of the picture as its array (None if absent), any other operand or result as its Value, a capital
     letter as the size of that dimension, a bound attribute as its value, ``match`` as the Match.
     ``constants`` returns, by name, what ``after`` uses and ``before`` lacks: arrays become constants, other
-    objects are values of attributes.
+    objects are values of attributes.  A ModelError in a condition, such as that of ``Value.known_shape``,
+    is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
@@ -205,7 +206,7 @@ class Rewrite(GraphPass):
         try:
             conditions = self.definition().conditions
             return sentence or next(filter(None, (self._call(name, match) for name in conditions)), None)
-        except ModelError as error:  # an invalid model made the condition fail
+        except ModelError as error:  # an unknown shape, or an invalid model
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
 
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:

@@ -141,7 +141,7 @@ class _Replacer:
         ``transposed``: whether the codes are of the transposed constant; then a Transpose follows.
         """
         scales, binary, clusters = self.codes(coded)
-        axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
+        axis, rank = normalized_axis(op.axis, 2), op.indices.known_rank
         hidden = op.params.static_shape[0 if transposed else 1]
         coded_axis = 1 - axis if transposed else axis
         gather = BcqGather(scales, binary, op.indices, clusters, input_hidden_size=hidden, axis=coded_axis)

@@ -30,7 +30,5 @@ class FuseGatherGuard(Rewrite):
 
     @condition
     def counts_the_rows(self, p: Value, n: Array, axis: int) -> str | None:
-        if p.shape is None:
-            return f"%{p.name}: expected a known rank"
-        rows, added = p.shape[normalized_axis(axis, len(p.shape))], int(n.reshape(-1)[0])
+        rows, added = p.known_shape[normalized_axis(axis, p.known_rank)], int(n.reshape(-1)[0])
         return None if added == rows else f"%{p.name}: expected {rows}, its rows, as addend, got {added}"

@@ -29,8 +29,6 @@ class FuseMeanWithMean(Rewrite):
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
         """Both means together must keep all reduced axes, with size 1, or drop all, as a single mean does."""
         x, y, z = map(match.value, "xyz")
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
         first, second = self.axes(match)
         if keep2 and not keep1:
             return f"%{y.name}: keep_dims is False, expected True"
@@ -68,10 +66,8 @@ class _Dropped(Rewrite):
 
     @condition
     def drops_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
-        reduced = _axes(axis, len(x.shape))
-        left = tuple(d for i, d in enumerate(x.shape) if i not in reduced)
+        reduced = _axes(axis, x.known_rank)
+        left = tuple(d for i, d in enumerate(x.known_shape) if i not in reduced)
         if provably_equal(left, z.shape):
             return None
         return f"%{z.name}: expected the shape {format_shape(left)}, got {format_shape(z.shape)}"

@@ -150,7 +150,7 @@ def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
         )
     full = new.make(FullyConnected(first.input, weights, bias, **first.attribute_items()))
     full.quantization = first.output.quantization
-    _split(new, full, full.known_rank - 1, [op.output for op in ops])
+    _split(new, full, first.output.known_rank - 1, [op.output for op in ops])
     for op in ops:
         graph.remove(op)
 

@@ -36,12 +36,10 @@ class _LayerNorm(Rewrite):
 
     @condition
     def means_over_the_same_axes(self, x: Value, axes: Array, axes2: Array) -> str | None:
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
-        first, second = (sorted(reduced_axes(int_list(numbers), len(x.shape))) for numbers in (axes, axes2))
+        first, second = (sorted(reduced_axes(int_list(numbers), x.known_rank)) for numbers in (axes, axes2))
         if first != second:
             return f"%{x.name}: expected a mean and a variance over the same axes, got {first} and {second}"
-        if len(x.shape) - 1 in first:
+        if x.known_rank - 1 in first:
             return None
         return f"%{x.name}: expected a mean over the last axis, got axes {first}"
 

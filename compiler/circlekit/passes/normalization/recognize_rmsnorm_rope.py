@@ -27,7 +27,7 @@ class RmsNormForm(Rewrite):
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
         numbers = axes.reshape(-1).tolist()
-        if x.shape is not None and numbers in ([-1], [len(x.shape) - 1]):
+        if numbers in ([-1], [x.known_rank - 1]):
             return None
         return f"%{x.name}: expected a mean over the last axis alone, got axes {numbers}"
 

@@ -70,7 +70,7 @@ def _obstacle(graph: Graph, op: Op, value: Value, first: Op) -> str | None:
     is_per_channel = value.quantization is not None and value.quantization.is_per_channel
     if is_per_channel or len({(v.dtype, v.quantization) for v in (source, value, result)}) > 1:
         return f"%{result.name}: has another dtype or quantization than %{source.name}, or one along an axis"
-    if source.shape is None or value.shape != result.shape:
+    if None in (source.shape, value.shape) or value.shape != result.shape:
         return f"%{result.name}: is broadcast to another shape, or the shape before the chain is unknown"
     return _other_reader(graph, value)
 

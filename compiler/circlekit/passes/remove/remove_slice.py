@@ -125,9 +125,7 @@ class RemoveUnnecessarySlice(Removed, call="Slice(x, begin: const, size: const)"
 
     @condition
     def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
-        for axis, (dim, first, count) in enumerate(zip(x.shape, begin, size, strict=True)):
+        for axis, (dim, first, count) in enumerate(zip(x.known_shape, begin, size, strict=True)):
             if first != 0 or count not in (-1, dim):
                 expected = f"all {dim or 'elements'} of axis {axis}"
                 return f"%{y.name}: expected {expected}, got {count} from {first} on"
@@ -161,13 +159,11 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
     def takes_everything(self, match: Match, begin: Array, end: Array, strides: Array) -> str | None:
         op, x = match.ops["y"], match.value("x")
         assert isinstance(op, StridedSlice)  # as in the picture
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
-        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(x.shape))
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), x.known_rank)
         name = op.output.name
         if None in slices:
             return f"%{name}: adds an axis"
-        for axis, (part, dim) in enumerate(zip(slices, x.shape, strict=True)):
+        for axis, (part, dim) in enumerate(zip(slices, x.known_shape, strict=True)):
             assert part is not None  # checked above
             if part.shrink:
                 return f"%{name}: removes axis {axis}"

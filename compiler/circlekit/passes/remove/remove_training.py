@@ -106,10 +106,8 @@ class RemoveGatherGuard(Rewrite):
     after = "z = Gather(p, i)  {like z}"
 
     @condition
-    def counts_the_rows(self, match: Match, p: Value, i: Value, axis: int) -> str | None:
-        if p.shape is None or i.dtype.numpy is None:
-            return f"%{p.name}: expected a known rank"
-        rows = p.shape[normalized_axis(axis, len(p.shape))]
+    def counts_the_rows(self, match: Match, p: Value, axis: int) -> str | None:
+        rows = p.known_shape[normalized_axis(axis, p.known_rank)]
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:
             return None

@@ -57,7 +57,7 @@ class ReplaceSumWithMean(Rewrite):
 
     @condition
     def knows_the_count(self, x: Value, axis: Array) -> str | None:
-        if x.shape is not None and all(x.shape[a] for a in reduced_axes(int_list(axis), len(x.shape))):
+        if all(x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)):
             return None
         return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
 

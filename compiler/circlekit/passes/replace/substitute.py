@@ -89,9 +89,7 @@ class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)",
 
     @condition
     def moves_only_dimensions_of_1(self, x: Value, z: Value, perm: Array) -> str | None:
-        if x.shape is None:
-            return f"%{x.name}: expected a known rank"
-        kept = [a for a in checked_perm(perm.tolist(), len(x.shape)) if x.shape[a] != 1]
+        kept = [a for a in checked_perm(perm.tolist(), x.known_rank) if x.known_shape[a] != 1]
         if kept != sorted(kept):
             return f"%{z.name}: perm {perm.tolist()} changes the order of dimensions of %{x.name}, {x.type}"
         return None
