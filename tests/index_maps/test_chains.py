@@ -37,6 +37,14 @@ def test_the_nearest_origins_come_first() -> None:
     assert np.array_equal(found[-1].map.apply(X), expected.reshape(-1))
 
 
+def test_movements_may_be_looked_up() -> None:
+    graph = graph_of(CHAIN)
+    movements = {op: movement for op in graph.ops if (movement := movement_of(op)) is not None}
+    assert list(origins(graph.outputs[0], movements.get)) == list(origins(graph.outputs[0]))
+    del movements[graph.ops[1]]
+    assert [origin.sources[0].name for origin in origins(graph.outputs[0], movements.get)] == ["b"]
+
+
 def test_what_is_no_movement_has_no_origin() -> None:
     assert list(origins(graph_of("%y = Neg(%x)").outputs[0])) == []
     assert list(origins(graph_of(CHAIN).inputs[0])) == []

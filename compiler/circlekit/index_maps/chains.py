@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from circlekit.index_maps.index_map import Factor, IndexMap
@@ -19,6 +19,9 @@ from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 MAX_CHAIN_OPS = 32
 """The most operators that are composed into one map.  The limit keeps the time linear for long chains."""
 
+MovementOf = Callable[[Op], Movement | None]
+"""``movement_of``, or a look-up in its earlier results, if the graph has not changed since."""
+
 
 class Origin(NamedTuple):
     """A way to compute a result as a copy of elements of ``sources``.
@@ -32,26 +35,25 @@ class Origin(NamedTuple):
     ops: tuple[Op, ...]
 
 
-def origins(result: Value) -> Iterator[Origin]:
+def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
     """Yield ways to compute ``result`` from values before it, the nearest values first.
 
     Each way replaces more operators than the way before: one more, or one join and the operators that cut its
-    operands.  Yield nothing if ``result`` has no producer, or if ``movement_of`` does not describe its
-    producer.
+    operands.  Yield nothing if ``result`` has no producer, or if ``known`` does not describe its producer.
     """
     ops: list[Op] = []
     value, found = result, IndexMap.identity(size_of(result)) if has_dims(result) else None
-    while found is not None and len(ops) < MAX_CHAIN_OPS:
-        movement = movement_of(value.producer)
-        if movement is None or value.producer is None:
+    while found is not None and len(ops) < MAX_CHAIN_OPS and (op := value.producer) is not None:
+        movement = known(op)
+        if movement is None:
             return
-        ops.append(value.producer)
+        ops.append(op)
         last = movement.maps[value.result_index]
         found = None if last is None else found.after(last)
         if found is None:
             return
         if len(movement.sources) > 1:
-            part = movement.part_of(found) or _common_source(movement, found, ops)
+            part = movement.part_of(found) or _common_source(movement, found, ops, known)
             if part is None:
                 yield Origin(movement.sources, found, tuple(ops))
                 return
@@ -61,7 +63,9 @@ def origins(result: Value) -> Iterator[Origin]:
         yield Origin((value,), found, tuple(ops))
 
 
-def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[Value, IndexMap] | None:
+def _common_source(
+    movement: Movement, found: IndexMap, ops: list[Op], known: MovementOf
+) -> tuple[Value, IndexMap] | None:
     """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
     ``movement``: the join.  ``found``: the map from its operands to the result.  The operands must be cut
@@ -70,7 +74,7 @@ def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[
     """
     parts = []
     for value in movement.sources:
-        own = movement_of(value.producer)
+        own = None if value.producer is None else known(value.producer)
         step = None if own is None else own.maps[value.result_index]
         if own is None or step is None or len(own.sources) > 1:
             return None

@@ -19,7 +19,7 @@ UNKNOWN_DIM = 2**40 + 15
 
 def dims_of(value: Value) -> tuple[int, ...]:
     """Return the dimensions of ``value``, with UNKNOWN_DIM for an unknown one; ``has_dims`` must hold."""
-    return tuple(UNKNOWN_DIM if dim is None else dim for dim in value.shape or ())
+    return tuple([UNKNOWN_DIM if dim is None else dim for dim in value.shape or ()])
 
 
 def is_unknown(dim: int) -> bool:

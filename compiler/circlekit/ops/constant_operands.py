@@ -64,7 +64,7 @@ def listed_shape(value: Value) -> Shape | None:
 
 def int_list(array: Array) -> list[int]:
     """Return the elements of ``array`` as a flat list of int."""
-    return [int(x) for x in array.reshape(-1)]
+    return [int(x) for x in array.reshape(-1).tolist()]
 
 
 def constant_elements(value: Value) -> Array:

@@ -33,8 +33,9 @@ Channels = list[Channel]
 
 
 class ChannelMoves:
-    """The operators of a graph that only move channels, and what they do.
+    """The operators of a graph that only move channels, and what they do; the graph must not change.
 
+    ``movements``: the movement of each operator that has one.
     ``sources``: for each value that data movement makes of channels of other values, these channels, traced
     back to values that are not made in this way.  ``movers``: the operators that compute such values, if
     nothing needs their other results.  ``sinks``: the values in ``sources`` that are outputs of the
@@ -44,19 +45,18 @@ class ChannelMoves:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        found = ((op, movement_of(op)) for op in graph.ops if op.data_movement)
+        self.movements = {op: movement for op, movement in found if movement is not None}
         self.sources: dict[Value, Channels] = {}
         self.movers: set[Op] = set()
         self.sinks: list[Value] = []
         self.suppliers: set[Value] = set()
-        for op in graph.ops:
-            if op.data_movement:
-                for result in op.results:
-                    found = self.channels_of(result)
-                    if found is not None:
-                        self.sources[result] = found
-        for op in reversed(graph.ops) if self.sources else ():
-            if not op.data_movement or movement_of(op) is None:
-                continue
+        for op in self.movements:
+            for result in op.results:
+                channels = self.channels_of(result)
+                if channels is not None:
+                    self.sources[result] = channels
+        for op in reversed(self.movements) if self.sources else ():
             needed = [value for value in op.results if self.is_needed(value)]
             if all(value in self.sources for value in needed):
                 self.movers.add(op)
@@ -76,9 +76,9 @@ class ChannelMoves:
         op = result.producer
         if not has_known_channels(result):
             return None
-        found = _joined(op) if isinstance(op, Concatenation) else None
+        found = self._joined(op) if isinstance(op, Concatenation) else None
         if found is None:
-            for origin in origins(result):
+            for origin in origins(result, self.movements.get):
                 found = _channels(origin, dims_of(result)) or found
         if found is None:
             return None
@@ -92,19 +92,15 @@ class ChannelMoves:
             op = value.producer
             if op is not None and op in self.movers and value not in kept and op not in ops:
                 ops[op] = None
-                movement = movement_of(op)
-                queue += () if movement is None else movement.sources
+                queue += self.movements[op].sources
         return list(ops)
 
-
-def _joined(op: Concatenation) -> Channels | None:
-    """Return the channels of a concatenation along the last axis, also of unequal parts."""
-    movement = movement_of(op)
-    if movement is None or normalized_axis(op.axis, op.output.known_rank) != op.output.known_rank - 1:
-        return None
-    if not all(map(has_known_channels, movement.sources)):
-        return None
-    return [Channel(value, k) for value in movement.sources for k in range(dims_of(value)[-1])]
+    def _joined(self, op: Concatenation) -> Channels | None:
+        """Return the channels of a concatenation along the last axis, also of unequal parts."""
+        sources, rank = self.movements[op].sources, op.output.known_rank
+        if normalized_axis(op.axis, rank) != rank - 1 or not all(map(has_known_channels, sources)):
+            return None
+        return [Channel(value, k) for value in sources for k in range(dims_of(value)[-1])]
 
 
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
