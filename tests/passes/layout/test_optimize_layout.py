@@ -15,6 +15,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.passes.layout.optimize import OptimizeLayout, transposes_by
 from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region_problem import demands_of
 from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
@@ -449,7 +450,7 @@ def test_cost_of_copies(shape: str, size: int) -> None:
     perms = [(0, 2, 3, 1)]
     finder = RegionFinder(model.main, perms)
     (region,) = finder.regions(transposes_by(model.main, perms))
-    demands = [finder.demands(tensor) for tensor in region.tensors]
+    demands = [demands_of(tensor, finder) for tensor in region.tensors]
     assert [(sum(d.cost.bytes for d in each), sum(d.cost.moves for d in each)) for each in demands] == [
         (size, 1)
     ] * 2

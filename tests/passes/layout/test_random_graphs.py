@@ -16,6 +16,7 @@ from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import Cost
 from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_by
 from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, interface_of, verify
@@ -59,7 +60,7 @@ def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> No
     expected, has_reshapes = cost_of(model), False
     taken = []
     for region in regions:
-        problem, current = finder.problem(region), region.current_cost()
+        problem, current = problem_of(region, finder), region.current_cost()
         every = [problem.cost(labels) for labels in itertools.product(*(v.charges for v in region.variables))]
         assert problem.cost(problem.solve()) == min(every)
         fewest = min(every, key=lambda c: (c.moves, c.bytes, c.ops_after))

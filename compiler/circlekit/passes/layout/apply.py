@@ -17,6 +17,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.region import Region, Tensor, Variable
 from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region_problem import accepts_all_sides, ends_of
 from circlekit.passes.support.axes import (
     Perm,
     keeps_shape,
@@ -83,7 +84,7 @@ class Applier:
     def apply(self, region: Region, labels: Sequence[int]) -> None:
         """Put variable number i of ``region`` on side ``labels[i]``, and create the required copies."""
         chosen = {v.op: labels[v.number] for v in region.variables}
-        ends = [self.finder.ends(tensor) for tensor in region.tensors]
+        ends = [ends_of(tensor, self.finder) for tensor in region.tensors]
         for tensor, (producer, consumers) in zip(region.tensors, ends, strict=True):
             origin, *needed = (labels[end] if end >= 0 else ~end for end in (producer, *consumers))
             self.place(tensor, origin, needed, chosen)
@@ -157,7 +158,7 @@ class Applier:
                 if op in moves:
                     continue
                 required = side
-                if self.finder.accepts_all_sides(tensor, op, index):
+                if accepts_all_sides(op, index, tensor):
                     required = origin
                 elif op in chosen and index in self.finder.variables[op].operands:
                     required = chosen[op]

@@ -16,6 +16,7 @@ from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.region import Region, Variable
 from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, permuted_shape
 from circlekit.passes.support.conditions import remove_unused
@@ -189,7 +190,7 @@ def _labels(finder: RegionFinder, region: Region) -> list[int]:
     def pinned(number: int) -> int:
         return ~NHWC if number in forced else number
 
-    problem = finder.problem(region)
+    problem = problem_of(region, finder)
     for demand in problem.demands:
         demand.producer = pinned(demand.producer)
         demand.consumers = [pinned(number) for number in demand.consumers]

@@ -13,6 +13,7 @@ from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
 from circlekit.passes.layout.region import Region
 from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -131,7 +132,7 @@ def transposes_by(graph: Graph, perms: Sequence[Perm]) -> list[Transpose]:
 
 def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     """Return the best label for each variable of ``region``; None if that is no better than the graph now."""
-    problem, current = finder.problem(region), region.current_cost()
+    problem, current = problem_of(region, finder), region.current_cost()
     labels = problem.solve()
     cost = problem.cost(labels)
     if cost.moves > current.moves:  # fewer bytes in more moves: look for fewer moves first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph, and state the problem of choosing layouts for each region."""
+"""Find the regions of a graph (region.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.labels import MAX_LABELS, Cost, Demand, Problem
+from circlekit.passes.layout.labels import MAX_LABELS
 from circlekit.passes.layout.permuted_op import changes_of, charge_of
 from circlekit.passes.layout.region import Move, Region, Tensor, Variable
 from circlekit.passes.support.axes import (
@@ -289,53 +289,6 @@ class RegionFinder:
             charge = charge_of(op, data, perm, self.run_bytes)
             if charge is not None and not isinstance(changes, str):
                 variable.changes[side], variable.charges[side] = changes, charge
-
-    # -- the problem ---------------------------------------------------------------------------
-
-    def problem(self, region: Region) -> Problem:
-        """Return the problem of choosing the sides of the variables of ``region``."""
-        return Problem(
-            [v.side for v in region.variables],
-            [demand for tensor in region.tensors for demand in self.demands(tensor)],
-            [v.charges for v in region.variables],
-            region.sides,
-        )
-
-    def demands(self, tensor: Tensor) -> list[Demand]:
-        """Return the demands of ``tensor``: a copy with the same order in memory moves no bytes."""
-        producer, consumers = self.ends(tensor)
-        size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
-        if tensor.orders == tensor.shapes:
-            return [Demand(producer, consumers, one._replace(bytes=size), tensor.shapes)]
-        views = Demand(producer, consumers, one, tensor.shapes)
-        return (
-            [views]
-            if tensor.has_one_order
-            else [views, Demand(producer, consumers, Cost(size), tensor.orders)]
-        )
-
-    def ends(self, tensor: Tensor) -> tuple[int, list[int]]:
-        """Return the producer and the consumers of ``tensor`` as in Demand."""
-        op = tensor.root.producer
-        variable = None if op is None else self.variables.get(op)
-        moves = set(tensor.moves)
-        consumers: list[int] = []
-        for value, side in tensor.sides.items():
-            if self.graph.is_output(value):
-                consumers.append(~side)
-            for op, index in value.uses:
-                if op not in moves and not self.accepts_all_sides(tensor, op, index):
-                    consumers.append(self.consumer(op, index, side))
-        return ~tensor.side if variable is None else variable.number, consumers
-
-    def consumer(self, op: Op, index: int, side: int) -> int:
-        """Return the number of ``op`` as a variable; ``~side`` if operand ``index`` must stay on ``side``."""
-        variable = self.variables.get(op)
-        return ~side if variable is None or index not in variable.operands else variable.number
-
-    def accepts_all_sides(self, tensor: Tensor, op: Op, index: int) -> bool:
-        """Return whether ``op`` is a Reshape of ``tensor`` that has the same result on all sides."""
-        return isinstance(op, Reshape) and index == 0 and tensor.has_one_order
 
 
 def _axes_moved(shape: Shape, perm: Perm) -> list[int | None]:
