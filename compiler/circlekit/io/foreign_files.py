@@ -23,7 +23,10 @@ FIXED_BYTES = {1: 8, 5: 4}
 """The other ways to store a field, with the number of its bytes."""
 
 Fields = dict[int, memoryview | int]
-"""The fields of a protobuf message by number, the first of each: its bytes, or the value of a varint."""
+"""The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.
+
+Of several fields with the same number, only the first is kept.
+"""
 
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"

@@ -70,9 +70,11 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
 def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
     """Return whether ONE would report a cycle for these workflows, which have none.
 
-    ONE orders workflows by a depth-first search from the first workflow of the file.  By mistake, all
-    workflows share one list of the workflows for which they wait.  So ONE accepts at most one workflow that
-    waits, and only if it waits for the first workflow of the file, or is that first workflow itself.
+    ONE orders workflows by a depth-first search from the first workflow of the file.  Then it checks that
+    each workflow comes before those that wait for it.  By mistake, all workflows share one list of those that
+    wait, so each must come before every workflow that waits.  So ONE accepts at most one workflow that waits,
+    and it must be last in the order.  The search puts it there only if it waits for the first workflow of the
+    file, or is that first workflow itself.
     ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those for which it
     waits.
     """

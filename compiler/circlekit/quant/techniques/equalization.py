@@ -168,7 +168,9 @@ def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bo
         Activation.NONE, Activation.RELU, Activation.RELU6,
     ):  # fmt: skip
         return False
-    if flows[0].is_alone:  # scale one operand: the first that has the shape of the result and is no constant
+    if flows[0].is_alone:
+        # As in a MUL, scaling one operand scales the result; the other operands keep the factor 1.  The
+        # scaled one is the first that has the shape of the result and is no constant.
         flows = [
             f
             for f in flows
