@@ -24,7 +24,8 @@
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
     scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``
-                    divided by the scale of ``name``; an attribute counts with its absolute value
+                    divided by the scale of ``name``; for a member of ``names`` that is an attribute, its
+                    absolute value stands for the scale
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute

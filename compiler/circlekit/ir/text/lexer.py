@@ -165,6 +165,6 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` as a string literal in double quotes, with Python's escapes."""
-    # repr writes a text with a double quote between single quotes, so one is added in front, and cut off again
+    # repr puts a text with a double quote between single quotes: so one is added in front, and cut off again
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

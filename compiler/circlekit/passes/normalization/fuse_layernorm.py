@@ -129,9 +129,9 @@ class _GammaLast(Rewrite):
 class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
 
-    r is 1 / sqrt(variance + epsilon).  The new form reads and writes fewer large values: d instead of x and
-    two products.  gamma and beta come last, where the next layer can absorb them, and fuse_rmsnorm recognizes
-    d * r.
+    r is 1 / sqrt(variance + epsilon).  If there is a gamma, two large values are computed, d and d * r,
+    instead of three: f, x * f and mean(x) * f.  gamma and beta come last, where the next layer can absorb
+    them, and fuse_rmsnorm recognizes d * r.
     """
 
     name = "fuse_layernorm"

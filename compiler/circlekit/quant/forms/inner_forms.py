@@ -125,7 +125,8 @@ class InnerForms(TensorForms):
         """Choose the forms of the biases in ``rule.biases``; other constants of ``op`` have forms already.
 
         Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow.
-        Raise ModelError for a bias that is no plain constant, UnsupportedError for one without a product.
+        Raise ModelError for a bias that is no plain constant.  Raise UnsupportedError if ``op`` lacks the
+        weights, or another factor of the products to which the bias is added.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)
