@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Refused: %y: is broadcast to another shape, or the shape before the chain is unknown
 
-graph main(%x: f32[1,6,4], %s: i32[4]) -> %y {
+graph main(%x: f32[1,6,4], %s: i32[?]) -> %y {
   %a = Reshape(%x, %s) : f32[*]
   %b = Transpose(%a, [0,2,1,3]) : f32[*]
   %m = const f32[1,1,1,1,1] [2.0]
