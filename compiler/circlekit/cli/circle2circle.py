@@ -165,9 +165,7 @@ SETTING_PREFIX = "setting "
 """In the parsed arguments, the attribute for the setting NAME of a pass is this prefix followed by NAME."""
 
 
-def add_pass_flags(
-    group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool = True
-) -> None:
+def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool) -> None:
     """Add a flag for each pass and for each setting of a pass; ``listed``: show the flags in the help."""
     for name in in_order(passes):
         options = passes[name].options

@@ -156,7 +156,7 @@ def output_to(path: str) -> Iterator[str | BinaryIO]:
         yield stream
 
 
-def result_lines(report: Report, hint: str = "") -> list[str]:
+def result_lines(report: Report, hint: str) -> list[str]:
     """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions.
 
     ``hint``: the line that is added if the report has no passes.

@@ -39,7 +39,7 @@ class Timing:
 
 
 def time_runs(
-    interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool = False
+    interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool
 ) -> Timing:
     """Run graph number ``graph`` ``count`` times and return the times; before that run it once unmeasured.
 

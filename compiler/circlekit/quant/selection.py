@@ -39,7 +39,7 @@ def selected(model: Model, pattern: str) -> list[Op]:
 
 
 def schemes_of(
-    model: Model, scheme: str, operators: Mapping[str, str] | None = None, only: Iterable[str] | None = None
+    model: Model, scheme: str, operators: Mapping[str, str] | None, only: Iterable[str] | None
 ) -> dict[Op, Scheme | None]:
     """Return the scheme of each operator of all graphs; None for operators that stay float.
 

@@ -165,9 +165,9 @@ class Session:
             errors.join()
         return process.returncode
 
-    def require(self, words: Sequence[str], prefix: str = "", *, is_listed: bool = True) -> None:
+    def require(self, words: Sequence[str], prefix: str = "") -> None:
         """Run another program as ``run`` does; raise StepFailed if it fails."""
-        code = self.run(words, prefix, is_listed=is_listed)
+        code = self.run(words, prefix)
         if code:
             raise StepFailed(words[0], code if code > 0 else 128 - code)
 

@@ -119,7 +119,7 @@ def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
     return list(_grouped(_read(path, _records)))
 
 
-def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[tuple[str, Array]]]:
+def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[str, Array]]]:
     """Yield the records of ``read_named_records`` one by one; raise the same errors.
 
     ``lazily``: the memory limit applies to each array, not to all arrays together.

@@ -106,9 +106,9 @@ class Source:
     def peek(self) -> Token:
         return self.tokens[self.position]
 
-    def ahead(self, count: int = 1) -> Token:
-        """Return the token ``count`` tokens after the next token, or the last token of the text."""
-        return self.tokens[min(self.position + count, len(self.tokens) - 1)]
+    def ahead(self) -> Token:
+        """Return the token after the next token, or the last token of the text."""
+        return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
 
     def take(self) -> Token:
         token = self.peek

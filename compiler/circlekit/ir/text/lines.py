@@ -185,7 +185,7 @@ def _is_zero(data: Array) -> bool:
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 
-def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
+def payload(value: Value, data: Array, locate: Locate | None, shorten: bool) -> str:
     """Return the text after ``const TYPE``: the elements, their bytes, or a reference to a file.
 
     ``data``: ``value.data``.  ``locate``: finds the bytes in a file; None to refer to no file.  ``shorten``:

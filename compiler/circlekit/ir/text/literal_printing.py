@@ -107,7 +107,7 @@ def format_tree(data: Any, reference: Reference | None = None) -> str:
     return format_flat(format_tree(x, reference) for x in data)
 
 
-def format_items(data: Mapping[str, Any], reference: Reference | None = None) -> str:
+def format_items(data: Mapping[str, Any], reference: Reference | None) -> str:
     """Return the literal of a dict without the braces around it."""
     return ", ".join(f"{format_key(k)}: {format_tree(v, reference)}" for k, v in data.items())
 

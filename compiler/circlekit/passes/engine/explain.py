@@ -177,7 +177,7 @@ def explain_op(
     return list(explained.values())
 
 
-def find_ops(model: Model, which: str, removed: Collection[str] = ()) -> list[Op]:
+def find_ops(model: Model, which: str, removed: Collection[str]) -> list[Op]:
     """Return the operators that ``which`` names; see ``explain_op``."""
     words = {which, f"%{which}", which.upper()}
     found = [op for op in model.ops() if words & names_of_op(op)]

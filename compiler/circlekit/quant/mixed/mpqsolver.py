@@ -95,10 +95,10 @@ class Solver:
     def bisect(
         self,
         samples: Iterable[Sample],
-        ratio: float = 0.5,
-        is_int16_front: bool | None = True,
-        errors: Mapping[str, float] | None = None,
-        observer: SearchObserver | None = None,
+        ratio: float,
+        is_int16_front: bool | None,
+        errors: Mapping[str, float] | None,
+        observer: SearchObserver | None,
     ) -> Configuration:
         """Return a configuration with an error below the target and few levels of depth in int16.
 

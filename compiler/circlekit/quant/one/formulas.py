@@ -77,7 +77,7 @@ def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | fl
     return Parameters(np.float32(scale), np.int64(zero_point), *map(np.asarray, ends))
 
 
-def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float = 0.0) -> Array:
+def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float) -> Array:
     """Return the integers for the floats ``x``, clamped to ``integer_limits``.
 
     They are round((x - low) / scale) for uint8, round(x / scale) for other dtypes.
