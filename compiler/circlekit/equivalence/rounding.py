@@ -77,7 +77,7 @@ def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
     It is the TOLERANCE of float32 times the largest magnitude among the float32 inputs and constants.
     """
     values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
-    arrays = (*inputs, *(value.data for value in values if value.data is not None))
+    arrays = (*inputs, *(value.array() for value in values))
     floats = (array for array in arrays if array.dtype == np.float32)
     return TOLERANCE["float32"] * max(map(largest_magnitude, floats), default=0.0)
 

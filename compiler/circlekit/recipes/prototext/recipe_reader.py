@@ -325,8 +325,7 @@ class _RecipeReader:
     def options(self, recipe: Tree, code: str) -> Tree:
         """Return {field of the union: options} of a built-in operator; the options may be defaults."""
         table = option_table(code)
-        union = None if table is None else options_field(table)
-        if table is None or union is None:
+        if table is None or (union := options_field(table)) is None:
             return {}
         field = option_field(code)
         options = recipe.get(field) or message_defaults(table, self.format)
