@@ -330,12 +330,12 @@ def test_result_with_mismatched_quantization_stays() -> None:
     ("shape", "changes"),
     [
         ([0, 2147483647, 2147483647, 2147483647], 0),
-        ([0, 536870912, 536870912], 0),
-        ([0, 536870912, 536870911], 1),
+        ([0, 536870912, 536870911], 0),
+        ([0, 512, 511], 1),
     ],
 )
 def test_huge_shapes_without_elements_stay(shape: list[int], changes: int) -> None:
-    """Numpy cannot represent such arrays, though they take no memory."""
+    """Numpy cannot represent such arrays, or a kernel may take memory for the other axes."""
     model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
     assert FoldConstants().run(model, Context()) == changes
 
