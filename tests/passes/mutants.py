@@ -39,6 +39,9 @@ def _changes(model: Model) -> Iterator[tuple[str, Change]]:
     yield "the batch is unknown", _unknown(lambda shape: (None, *shape[1:]))
     yield "the channels are unknown", _unknown(lambda shape: (*shape[:-1], None))
     yield "the ranks are unknown", _unknown(lambda shape: None)
+    for number, value in enumerate(model.main.values()):
+        if not value.is_const and value.shape:
+            yield f"the rank of %{value.name} is not stated", _rank_not_stated(number)
     yield "numbers are i32", _whole_numbers
     yield "values are quantized", _quantized(0.0)
     yield "values are quantized with different scales", _quantized(0.01)
@@ -172,6 +175,15 @@ def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] |
             if graph_input.shape and 0 not in graph_input.shape:  # without elements, any sizes fit
                 graph_input.shape = forget(graph_input.shape)
         _infer(model)
+
+    return change
+
+
+def _rank_not_stated(number: int) -> Change:
+    """Remove the shape of one value; those of the others stay, although they could not be inferred."""
+
+    def change(model: Model) -> None:
+        list(model.main.values())[number].shape = None
 
     return change
 

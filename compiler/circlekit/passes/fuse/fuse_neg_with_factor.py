@@ -44,7 +44,9 @@ class FuseNegWithFactor(GraphPass):
             negated = [v for v, operands in tree.items() if not operands and _is_removable(graph, v)]
             if factor is value or not negated or value in negated:
                 continue
-            is_computable = value.is_static and value.dtype is f32 and value.numel <= MAX_ELEMENTS
+            is_computable = (
+                all(v.is_static for v in tree) and value.dtype is f32 and value.numel <= MAX_ELEMENTS
+            )
             signs = _signs(value, tree, negated) if is_computable else None
             sentence = _refusal(op, value, factor, signs, negated)
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:

@@ -236,6 +236,8 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
         if len(set(users)) < len(users) or len(op.results) != 1:
             return f"%{op.output.name}: reads several parts, or has several results"
         result, other = op.output, first.output
+        if result.shape is None:
+            return f"%{result.name}: expected a known rank"
         if result.quantization != other.quantization or (
             result.quantization is not None and result.quantization.is_per_channel
         ):

@@ -27,7 +27,7 @@ class PadByConcatenation(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, PadV2)  # by kinds
         value, number = op.input, op.constant_values
-        is_known = value.is_static and op.paddings.is_plain and number.is_plain
+        is_known = value.is_static and op.output.is_static and op.paddings.is_plain and number.is_plain
         if not is_known or any(v.quantization is not None for v in (value, number, op.output)):
             return None
         if op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:

@@ -109,10 +109,11 @@ class _BatchReshaped(Rewrite):
     """
 
     @condition
-    def only_the_batch(self, match: Match) -> str | None:
+    def only_the_batch(self, match: Match, z: Value) -> str | None:
         pairs = [(match.values.get(o), match.values.get(n)) for o, n in (("a", "u"), ("b", "v"))]
         reshaped = [(old, new) for old, new in pairs if old is not None and new is not None]
-        return next((s for old, new in reshaped if (s := _batch_refusal(old, new)) is not None), None)
+        refusals = (s for old, new in reshaped if (s := _batch_refusal(old, new)) is not None)
+        return next(refusals, None if z.is_static else f"%{z.name}: expected a static shape, got {z.type}")
 
     def constants(self, match: Match) -> dict[str, Any]:
         shape = match.value("z").static_shape
