@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import arguments
+from circlekit.cli import arguments, command
 from circlekit.cli.arguments import Parser
 from circlekit.cli.command import INTERRUPTED, Command
 from circlekit.cli.one import tensor_commands
@@ -218,3 +218,26 @@ def test_a_command_can_refuse_its_arguments(capsys: pytest.CaptureFixture[str]) 
     assert demo([]) == 2
     assert capsys.readouterr().err == "error: no (demo --help lists the flags)\n"
     assert demo.parser().parse_args([]).format == "circle"
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_progress_is_shown_on_a_terminal_unless_quiet(
+    is_shown: bool, is_quiet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[progress_line.ProgressLine] = []
+
+    class Line(progress_line.ProgressLine):
+        def __enter__(self) -> progress_line.ProgressLine:
+            lines.append(self)
+            return super().__enter__()
+
+    monkeypatch.setattr(command, "ProgressLine", Line)
+    monkeypatch.setattr(command, "is_terminal", lambda stream: is_shown)
+    demo = Command("demo", "A command for tests.", "nothing", declare_quiet, lambda arguments: 0)
+    assert demo(["--quiet"] * is_quiet) == 0
+    assert [line.is_shown for line in lines] == [is_shown and not is_quiet]
+
+
+def declare_quiet(parser: Parser) -> None:
+    parser.add_argument("--quiet", action="store_true")

@@ -96,3 +96,20 @@ def test_short_outputs_and_other_dtypes(
     np.savez(tmp_path / "two.npz", x=np.ones((2, 1, 6), np.float32))
     assert circle_eval_diff([*words[:-1], str(tmp_path / "two.npz")]) == 255
     assert "ERROR: expected as many samples" in capsys.readouterr().err
+
+
+def test_results_of_other_shapes_and_bools_have_no_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = []
+    for which, shape in (("first", "1,6"), ("second", "2,3")):
+        text = f"""graph main(%x: f32[1,6]) -> %y {{
+          %r = Reshape(%x, [{shape}])
+          %b = Greater(%x, [[0.0]])
+          %y = Neg(%x)
+        }}"""
+        circlekit.save(circlekit.parse(text), tmp_path / f"{which}.circle")
+        words += [f"--{which}_model", str(tmp_path / f"{which}.circle")]
+    assert circle_eval_diff([*words, "--print_layers"]) == 0
+    rows = {row[0]: row[2] for line in capsys.readouterr().out.splitlines() if len(row := line.split()) > 2}
+    assert (rows["r"], rows["b"], rows["y"]) == ("-", "-", "inf")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from circlekit.equivalence.fleet import connected, run_jobs
+from circlekit.equivalence.fleet import LOCAL, connected, run_jobs
 from circlekit.errors import UnsupportedError
 
 
@@ -83,4 +83,10 @@ def test_what_is_no_scheduler() -> None:
     with pytest.raises(UnsupportedError, match="no Dask scheduler answers"), connected("nowhere:"):
         pass
     with connected("local") as client:
+        assert client is None
+
+
+@pytest.mark.parametrize("address", [None, LOCAL])
+def test_local_processes_need_no_cluster(address: str | None) -> None:
+    with connected(address) as client:
         assert client is None

@@ -189,3 +189,23 @@ def test_the_work_that_is_announced_is_done() -> None:
         judge(parse(FLOAT), parse(quantized()), {"a": [X], "b": [X]})
     assert work.total > 0
     assert work.left == 0
+
+
+INT16 = """
+graph main(%x: f32[1,4]) -> %z {
+  %w = const i8[2,4] quant(scale: 0.01) [[100, 50, 25, 10], [30, -70, 20, 90]]
+  %b = const i64[2] quant(scale: 1e-6) [2147483647, -1000]
+  %xq = Quantize(%x) : i16[1,4] quant(scale: 0.0001)
+  %s = StridedSlice(%xq, [0, 0], [2147483647, 4], [1, 1]) : i16[1,4] quant(scale: 0.0001)
+  %y = FullyConnected(%s, %w$bias) : i16[1,2] quant(scale: 0.1)
+  %zq = Relu(%y) : i16[1,2] quant(scale: 0.1)
+  %z = Dequantize(%zq) : f32[1,2]
+}
+"""
+
+
+@pytest.mark.parametrize("bias", ["", ", %b"])
+def test_only_a_bias_of_int32_overflows(bias: str) -> None:
+    """Not one of int64, an end of a slice, or an operand that is absent."""
+    findings = judge(parse(FLOAT), parse(INT16.replace("$bias", bias)), {"given": [X]}).findings
+    assert not [f for f in findings if "overflow int32" in f.reason]

@@ -272,3 +272,12 @@ def test_other_graphs_are_compared_on_seeded_inputs_only() -> None:
     assert {outcome.name for outcome in compare(a, b).outputs} == {"y", "q"}
     assert not compare(a, b)
     assert compare(a, b, [np.ones(2, np.float32)])
+
+
+def test_outputs_of_equal_shape_have_a_similarity() -> None:
+    """Of the same output, not of another: %y is -%x in one model."""
+    found = compare(net(), net(("Relu(%x)", "Neg(%x)")))
+    cosines = {o.name: o.similarity.cosine for o in found.outputs if o.similarity and o.inputs == "normal"}
+    assert cosines["y"] == pytest.approx(1)
+    assert cosines["z"] is not None
+    assert cosines["z"] < 0.1

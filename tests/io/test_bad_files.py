@@ -337,3 +337,18 @@ def test_name_that_is_not_utf8_is_kept() -> None:
     f = File(CIRCLE)
     f.tensor(b"\xff\xfe\0\n", [1])
     assert load_bytes(f.pack()).main.table[2].name == "\udcff\udcfe\0\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"graph\tmain\r\n~", "not a model file but a text"),
+        (b"graph main() {}" * 9 + b"\0", "not a model file but a text"),
+        (b"graph m\x7f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
+        (b"graph m\x1f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
+        (b"graph m", "it ends after 7 bytes"),
+    ],
+)
+def test_a_text_is_named_by_its_first_bytes(data: bytes, what: str) -> None:
+    with pytest.raises(FormatError, match=re.escape(what)):
+        load_bytes(data, "net")

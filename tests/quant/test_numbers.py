@@ -29,16 +29,18 @@ LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
         (TensorForm(i16, (2.0**-15,), (0,)), np.full((3, 8), 2.0**-15)),
         (TensorForm(i8, (1 / 64, 1 / 32, 1 / 16), (0, 1, 2)), [[2.0**-6] * 8, [2.0**-5] * 8, [2.0**-4] * 8]),
         (TensorForm(i8, LAST_AXIS, (0,) * 8, axis=1), [LAST_AXIS] * 3),
+        (TensorForm(i8, (1 / 64, 1 / 32), (5, 6), axis=1), [(1 / 64, 1 / 32)] * 12),
         (TensorForm(DType.INT4, (1 / 4, 1 / 6) * 3, (), block=4), np.repeat([[1 / 4, 1 / 6]] * 3, 4, axis=1)),
     ],
-    ids=["int8", "uint8", "int16", "channels", "last_axis", "blocks"],
+    ids=["int8", "uint8", "int16", "channels", "last_axis", "two", "blocks"],
 )  # fmt: skip
 def test_stored_numbers_are_the_nearest_of_the_grid(form: TensorForm, steps: ArrayLike) -> None:
-    stored = stored_data(NUMBERS, form)
-    real = real_data(stored, form)
     widths = np.asarray(steps)
+    numbers = NUMBERS.reshape(widths.shape)
+    stored = stored_data(numbers, form)
+    real = real_data(stored, form)
     assert real.dtype == np.float32
-    assert (np.abs(real - NUMBERS) <= 0.5001 * widths).all()
+    assert (np.abs(real - numbers) <= 0.5001 * widths).all()
     np.testing.assert_allclose(real / widths, np.rint(real / widths), atol=1e-4)
     np.testing.assert_array_equal(stored_data(real, form), stored)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -424,3 +425,23 @@ def test_techniques_can_be_left_out() -> None:
     assert "by rounding," not in notes(*layers)
     with pytest.raises(UnsupportedError, match=r"without: expected some of rotation, .*, got 'gtpq'"):
         notes("gtpq")
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_scalable"),
+    [
+        ("Conv2D(%x, %w: f32[4,1,1,4])", True),
+        ("Conv2D(%x, %w: f32[4,1,1,2])", True),
+        ("Conv2D(%x, %w: f32[4,3,3,1])", True),
+        ("DepthwiseConv2D(%x, %w: f32[1,3,3,4])", True),
+        ("FullyConnected(%x, %w: f32[5,8])", True),
+        ("FullyConnected(%x, %w: f32[5,6])", False),
+        ("FullyConnected(%x, %w: f32[5,2])", False),
+    ],
+)
+def test_channels_are_scalable_if_each_has_weights_of_its_own(layer: str, is_scalable: bool) -> None:
+    call, kind = re.fullmatch(r"(.*%w): (.*)\)", layer).groups()  # type: ignore[union-attr]
+    text = f"graph main(%x: f32[1,3,4,4]) -> %y {{ %w = const {kind} gaussian(0, 1)\n %y = {call}) }}"
+    found = linear_layer(ck.parse(text).main.ops[0])
+    assert found is not None
+    assert found.is_scalable == is_scalable

@@ -228,3 +228,22 @@ def test_the_first_pass_that_changes_an_operator_removes_it() -> None:
     trace = trace_passes(model, ["O1"])
     assert trace.removers.keys() <= before
     assert before - {op_name(op) for op in model.ops()} <= trace.removers.keys()
+
+
+@pytest.mark.parametrize(
+    ("shape", "verdict"),
+    [("0,3", "equal: there are no elements to compare"), ("2,3", "exactly equal")],
+)
+def test_the_verdict_on_equal_models(shape: str, verdict: str) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Neg(%x) }}")
+    found = compare_values(model, model)
+    assert found.is_equal
+    assert found.verdict.startswith(verdict)
+    assert bool(found.outputs) == (shape == "2,3")
+
+
+def test_outputs_of_other_shapes_have_no_differences() -> None:
+    text = "graph main(%x: f32[2,3]) -> %y, %z {{ %y = Neg(%x)\n %z = Reshape(%x, [{}]) }}"
+    found = compare_values(*(circlekit.parse(text.format(shape)) for shape in ("6", "3,2")))
+    assert not found.is_equal
+    assert {difference.name for difference in found.outputs} == {"y"}

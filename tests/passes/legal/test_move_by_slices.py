@@ -62,6 +62,7 @@ def test_each_part_of_a_split() -> None:
         ("i8[1,2,3,4] Q", "ResizeNearestNeighbor(%x, [4,9]) : i8[1,4,9,4] Q",
          "Reshape Concatenation Concatenation Reshape"),
         ("u8[2,1] Q", "BroadcastTo(%x, [2,3]) : u8[2,3] Q", "Reshape Concatenation Reshape"),
+        ("i32[2,1]", "BroadcastTo(%x, [2,10]) : i32[2,10]", f"Reshape {'Concatenation ' * 3}Reshape"),
         ("i32[2,1]", "BroadcastTo(%x, [2,11]) : i32[2,11]", "BroadcastTo"),
     ],
 )  # fmt: skip
@@ -81,6 +82,12 @@ def test_quantized_elements_keep_their_scale() -> None:
     legal = legalize(parse_model(text), "circle", targets=[runtime("REVERSE_V2")])
     assert kinds(legal) == ["Slice", "Slice", "Concatenation"]
     assert all(op.output.quantization == legal.main.inputs[0].quantization for op in legal.main)
+
+
+def test_channels_of_different_scales_do_not_move() -> None:
+    kind = "i8[2,3] quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 0)"
+    text = f"graph main(%x: {kind}) -> %y {{\n %y = ReverseV2(%x, [1]) : {kind}\n}}"
+    assert kinds(legalize(parse_model(text), "circle", targets=[runtime("REVERSE_V2")])) == ["ReverseV2"]
 
 
 @pytest.mark.parametrize(
