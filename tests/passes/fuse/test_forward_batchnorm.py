@@ -38,6 +38,7 @@ def net(between: str, norm: str) -> str:
         ("Transpose(%a, [3,0,1,2])", FIRST, ["Transpose"]),
         ("Transpose(%a, [0,3,1,2])", "2.0", ["Transpose"]),
         ("Reshape(%a, [1,144])", "2.0", ["Reshape"]),
+        ("Reshape(%a, [1,2,18,4])", f"[[{ROW}], [{ROW}]]", ["Reshape"]),
         ("StridedSlice(%a, [0,0,5,0], [1,6,-7,4], [1,2,-1,1])", ROW, ["StridedSlice"]),
         (POOL, ROW, ["AveragePool2D"]),
         ("Mean(%a, [1,2])", ROW, ["Mean"]),

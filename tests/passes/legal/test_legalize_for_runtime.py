@@ -179,6 +179,27 @@ def test_matrix_products(adjoint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("x", "y", "ops"),
+    [
+        ("const f32[4,5] gaussian(0, 1)", "f32[3,5,6]", "BatchMatMul Transpose"),
+        ("const f32[4,5] gaussian(0, 1)", "f32[?,5,6]", "BatchMatMul"),
+        ("const f32[4,5] gaussian(0, 1)", "const f32[3,5,6] gaussian(0, 1)", "BatchMatMul"),
+        ("const i8[4,5] quant(scale: 0.5) constant(1)", "i8[3,5,6] quant(scale: 0.5)", "BatchMatMul"),
+    ],
+)
+def test_only_a_constant_of_f32_becomes_the_second_operand(x: str, y: str, ops: str) -> None:
+    forms = {"BATCH_MATMUL": {key: {"computed": ["x"]} for key in ("f32,f32:f32", "i8q,i8q:i8q")}}
+    given = [f"%{name}: {kind}" for name, kind in (("x", x), ("y", y)) if not kind.startswith("const")]
+    constants = "".join(f"%{n} = {kind}\n" for n, kind in (("x", x), ("y", y)) if kind.startswith("const"))
+    result = "" if x.startswith("const f32") else " : i8[3,4,6] quant(scale: 9.0)"
+    model = parse_model(
+        f"graph main({', '.join(given)}) -> %z {{ {constants} %z = BatchMatMul(%x, %y){result} }}"
+    )
+    legal = legalize(model, "circle", targets=[runtime(forms=forms)])
+    assert [type(op).__name__ for op in legal.main] == ops.split()
+
+
+@pytest.mark.parametrize(
     ("x", "y", "merged"),
     [
         ("2,3,2,2,3,4", "2,3,2,2,4,5", "24,3,5"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass
+from tests.passes.kit import check_pass, check_refusal
 
 PASS = "remove_redundant_quantize"
 GRID = "quant(scale: 0.5, zero_point: 3)"
@@ -91,3 +91,38 @@ def test_first_quantize_with_other_users_stays() -> None:
 )
 def test_first_quantize_that_rounds_or_clamps_stays(first: str, second: str, sentence: str) -> None:
     check_pass(twice(first, second), PASS, refused=sentence)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("i8 quant(scale: 0.0)", "expected scales above 0"),
+        ("i8 quant(scale: [0.5, 0.0], zero_point: [1, 2])", "expected scales above 0"),
+        (f"i8 quant(scale: {2.0**111})", "all values are finite in float32"),
+        ("i32 quant(scale: 0.5)", "expected up to 16 bits, got i32"),
+    ],
+)
+def test_dequantize_and_back_is_kept_where_numbers_change(kind: str, sentence: str) -> None:
+    text = f"""graph main(%x: {kind.replace(" ", "[2,8] ", 1)}) -> %y {{
+      %d = Dequantize(%x) : f32[2,8]
+      %z = Quantize(%d) : {kind.replace(" ", "[2,8] ", 1)}
+      %y = Neg(%z) : {kind.replace(" ", "[2,8] ", 1)}
+    }}"""
+    check_refusal(text, PASS, sentence)
+
+
+def test_the_largest_scale_of_finite_numbers() -> None:
+    kind = f"i8[2,8] quant(scale: {2.0**110})"
+    text = f"""graph main(%x: {kind}) -> %y {{
+      %d = Dequantize(%x)
+      %z = Quantize(%d) : {kind}
+      %y = Dequantize(%z)
+    }}"""
+    check_pass(text, PASS, ["Dequantize"])
+
+
+@pytest.mark.parametrize("place", ["first", "second"])
+def test_a_scale_per_channel_is_another_grid(place: str) -> None:
+    channels, one = "i8 quant(scale: [0.5, 0.5], zero_point: [3, 3])", f"i8 {GRID}"
+    text = twice(channels, one) if place == "first" else twice(one, channels)
+    check_refusal(text, PASS, "%a: expected the grid of %b, got another one")
