@@ -17,6 +17,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm_integer import _normalized
+from circlekit.ops.recurrent.sequence import Weight
 from tests.ops.litert import const, graph_of, run_steps
 from tests.ops.recurrent.test_lstm import FORMS, GATES
 from tests.ops.stateful import check_runs, quantized, state
@@ -161,3 +163,12 @@ def test_sequences_do_not_round_products() -> None:
         run_ours(op, [np.zeros((3, 4, 5), np.int8)])
     with pytest.raises(RuntimeError, match="num_intermediate_tensors == 5"):
         run_steps([op.graph or graph_of(op)], [[np.zeros((3, 4, 5), np.int8)]])
+
+
+def test_rows_of_the_smallest_variance_are_normalized_by_it() -> None:
+    """The rows 1, -1 have mean 0 and variance 1; without variance, a larger number is taken."""
+    scale = 0.01
+    weight = Weight(Value("w", i16, (2,), None, quantized(scale)), np.array([100, 50], np.int16))
+    sums = np.array([[1, -1], [3, 3]])
+    found = _normalized(sums, weight, np.zeros(2, np.int64)) / 2**12
+    np.testing.assert_allclose(found, [[1.0, -0.5], [0.0, 0.0]], atol=2e-3)

@@ -263,6 +263,19 @@ def test_padding_for_max_pool_does_not_widen_the_range(lowest: str) -> None:
     assert value_of(model, "v").array().tolist() == [0]
 
 
+@pytest.mark.parametrize("number", [-4.0, -3.4e38])
+def test_padding_with_another_number_widens_the_range(number: float) -> None:
+    model = quantized(
+        f"""graph main(%x: f32[1,2,2,1] {ONE_TO_ONE}) -> %y {{
+          %p = const i32[4,2] [0, 0, 1, 1, 1, 1, 0, 0]
+          %v = const f32[1] [{number}]
+          %y = PadV2(%x, %p, %v) : f32[1,4,4,1] quant(min: -4.0, max: 1.0)
+        }}"""
+    )
+    for name in "xy":
+        assert value_of(model, name).quantization.scale[0] == pytest.approx(5 / 255)  # type: ignore[union-attr]
+
+
 # -- bad input ---------------------------------------------------------------------------------
 
 
