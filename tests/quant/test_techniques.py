@@ -21,7 +21,7 @@ from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model, ranges_of
-from circlekit.quant.rounding_choice import best_rounding
+from circlekit.quant.rounding_choice import ROUNDING, best_rounding
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.gptq import damped, factored, gptq, refine, squared_errors
@@ -353,6 +353,26 @@ def test_techniques_of_layers_are_dropped_if_the_outputs_are_worse(monkeypatch: 
     plan, notes = best_rounding(model, lambda: plan_model(model, "int8", ranges), data, reference)
     assert "is kept" in notes[-1]
     assert all(weights.any() for weights in plan.main.constants.values())
+
+
+@pytest.mark.parametrize("kept", ["bias correction", "clipping"])
+def test_techniques_that_are_left_out_are_not_tried(kept: str) -> None:
+    model, data = uneven(), samples(4)
+    ranges = ranges_of(model, collect(model, data))
+    reference = [ck.run(model, sample) for sample in data]
+
+    def make_plan() -> Plan:
+        return plan_model(model, "int8", ranges)
+
+    without = [name for name in ROUNDING if name not in ("rounding", kept)]
+    _, notes = best_rounding(model, make_plan, data, reference, without)
+    assert " by " in notes[0]
+    assert not [name for name in without if f" by {name}" in notes[0]]
+
+
+def test_two_samples_are_enough_to_choose_the_rounding() -> None:
+    auto, _ = search(samples(2))
+    assert any(note.startswith("layers: ") for note in auto.notes)
 
 
 @pytest.mark.parametrize("count", [1, 2])
