@@ -186,3 +186,14 @@ def test_gelu_between_layers() -> None:
 )
 def test_gelu_between_layers_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "replace_with_fc_gelu_fc", refused=sentence)
+
+
+@pytest.mark.parametrize(("first", "second"), [("", ""), ("", ", [0.0, 0, 0]"), (", [0.0, 0, 0]", "")])
+def test_an_absent_bias_is_zero(first: str, second: str) -> None:
+    text = layers().replace(", [0.5, 0])", f"{first})").replace(f", [{0.5 * ROOT}, 0])", f"{second})")
+    text = text.replace("[0, 1, 0]]", "[0, 1, 0], [2, 0, 1]]").replace("f32[2,2]", "f32[2,3]")
+    text = text.replace(f"[0, {ROOT}, 0]]", f"[0, {ROOT}, 0], [{2 * ROOT}, 0, {ROOT}]]")
+    text = text.replace("[[1.0, 2], [3, 4], [5, 6]]", "[[1.0, 2, 3], [4, 5, 6]]").replace(
+        "[1.0, 2, 3])", "[1.0, 2])"
+    )
+    check_pass(text, "replace_with_fc_gelu_fc", ["FullyConnected", "Gelu", "FullyConnected"])

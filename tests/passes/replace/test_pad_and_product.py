@@ -94,6 +94,7 @@ def layer(
     ("text", "kinds"),
     [
         (layer(), ["BatchMatMul"]),
+        (layer("FullyConnected(%x, %w, none)"), ["BatchMatMul"]),
         (layer("FullyConnected(%x, %w, %b)"), ["BatchMatMul", "Add"]),
         (layer("FullyConnected(%x, %w, [1.0, 2, 3, 4]) {act: RELU}"), ["BatchMatMul", "Add"]),
         (layer("FullyConnected(%x, %w, [[[1.0, 2, 3, 4]]])"), ["BatchMatMul", "Add"]),
