@@ -73,3 +73,11 @@ DIRECTORY = LAST - END.unpack_from(WHOLE, LAST)[5]
 )
 def test_damaged_archives_are_not_kept(data: bytes) -> None:
     assert found(data) == b""
+
+
+def test_an_entry_may_end_where_the_directory_ends() -> None:
+    """That of a file without a name."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as target:
+        target.writestr(zipfile.ZipInfo(""), b"content")
+    assert found(MODEL + out.getvalue()) == out.getvalue()

@@ -110,3 +110,8 @@ def test_loader_and_checker_agree_on_each_rule(number: int) -> None:
 @given(name=st.sampled_from(["", *sorted(LIBRARY)]), seed=st.integers(0, 1 << 20))
 def test_loader_and_checker_agree_on_damaged_files(name: str, seed: int) -> None:
     agree(damaged(recipe(name) if name else sound().pack(), seed))
+
+
+def test_shapes_are_not_checked_in_a_graph_that_calls_itself() -> None:
+    changes = [case[2] for case in CASES if case[0] in ("recursion", "operator-shape")]
+    assert {f.rule for f in findings(*changes)} == {"recursion"}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from circlekit.ir.location import MAX_LINE_CHARACTERS, kind_of, place
 from circlekit.ir.text import parse_model
 from tests.ir.recipes import graph_text
@@ -57,3 +59,16 @@ def test_names_of_operators() -> None:
         "%y = Neg(%b)",
     )
     assert [kind_of(op) for op in parse_model(text).main] == ["CUSTOM Flex", "UNKNOWN_310", "Neg"]
+
+
+@pytest.mark.parametrize("is_quantized", [False, True])
+def test_attributes_of_quantized_operators_are_shown_for_these_alone(is_quantized: bool) -> None:
+    kind = "i8[1,2] quant(scale: 0.5)" if is_quantized else "f32[1,2]"
+    dtype = kind.partition("[")[0]
+    text = f"""graph main(%x: {kind.replace("2]", "3]")}) -> %y {{
+      %w = const {dtype}[2,3] {"quant(scale: 0.5)" if is_quantized else ""} constant(1)
+      %y = FullyConnected(%x, %w) {{asymmetric_quantize_inputs: true, keep_num_dims: true}} : {kind}
+    }}"""
+    op = parse_model(text).main.ops[0]
+    assert "keep_num_dims: true" in place(op)
+    assert ("asymmetric_quantize_inputs: true" in place(op)) == is_quantized

@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ParseError, ShapeError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Value
+from circlekit.ir.value import MAX_RANK, Value
 from tests.ir.recipes import graph_text
 
 
@@ -193,3 +193,11 @@ def test_details_of_a_quantization_name_values_of_the_graph() -> None:
     assert [v.name for v in scales] == ["s"]
     found = {"": "Blockwise", "scales": scales[0], "none": None, "list": [1]}
     assert weights.quantization.details == found
+
+
+def test_the_largest_rank() -> None:
+    """Arrays have at most so many dimensions."""
+    text = "graph main(%x: f32[{}]) -> %x {{ }}"
+    assert parse_model(text.format(",".join("1" * MAX_RANK))).main.inputs[0].rank == MAX_RANK
+    with pytest.raises(ParseError, match=f"expected at most {MAX_RANK} dimensions, got {MAX_RANK + 1}"):
+        parse_model(text.format(",".join("1" * (MAX_RANK + 1))))
