@@ -204,7 +204,7 @@ graph main(%x: f32[1,4]) -> %z {
 """
 
 
-@pytest.mark.parametrize("bias", ["", ", %b"])
+@pytest.mark.parametrize("bias", [", none", ", %b"])
 def test_only_a_bias_of_int32_overflows(bias: str) -> None:
     """Not one of int64, an end of a slice, or an operand that is absent."""
     findings = judge(parse(FLOAT), parse(INT16.replace("$bias", bias)), {"given": [X]}).findings
