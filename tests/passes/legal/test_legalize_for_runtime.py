@@ -199,6 +199,14 @@ def test_only_a_constant_of_f32_becomes_the_second_operand(x: str, y: str, ops: 
     assert [type(op).__name__ for op in legal.main] == ops.split()
 
 
+def test_computed_operands_do_not_change_places() -> None:
+    forms = {"BATCH_MATMUL": {"f32,f32:f32": {"values": {"adj_x": [False]}}}}
+    body = "%z = Tanh(%x)\n%y = BatchMatMul(%x, %z) {adj_x: true, adj_y: true}"
+    check(body, runtime(forms=forms), "Tanh BatchMatMul", shape="3,5,5")
+    body = "%s = const f32[5,5] gaussian(0, 1)\n%y = BatchMatMul(%s, %x) {adj_x: true, adj_y: true}"
+    check(body, runtime(forms=forms), "BatchMatMul Transpose", shape="3,5,5")
+
+
 @pytest.mark.parametrize(
     ("x", "y", "merged"),
     [

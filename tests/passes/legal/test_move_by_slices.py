@@ -85,9 +85,11 @@ def test_quantized_elements_keep_their_scale() -> None:
 
 
 def test_channels_of_different_scales_do_not_move() -> None:
-    kind = "i8[2,3] quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 0)"
+    kind = "i8[2,3,4] quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 0)"
     text = f"graph main(%x: {kind}) -> %y {{\n %y = ReverseV2(%x, [1]) : {kind}\n}}"
-    assert kinds(legalize(parse_model(text), "circle", targets=[runtime("REVERSE_V2")])) == ["ReverseV2"]
+    model, one = parse_model(text), parse_model(text.replace("[0.5, 0.25], zero_point: [0, 0]", "0.5"))
+    assert kinds(legalize(model, "circle", targets=[runtime("REVERSE_V2")])) == ["ReverseV2"]
+    assert "ReverseV2" not in kinds(legalize(one, "circle", targets=[runtime("REVERSE_V2")]))
 
 
 @pytest.mark.parametrize(
