@@ -119,3 +119,10 @@ def test_a_missing_recipe_of_a_list_of_one_is_reported_with_its_line(folder: Pat
     good.rules()
     with pytest.raises(FileError, match=r"test.lst:4:1: no recipe is named Relu_00"):
         bad.rules()
+
+
+@pytest.mark.parametrize("after", ["}", " }", "# why\n}"])
+def test_rules_are_quoted_as_they_are_written(after: str, tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(f"{MODEL}rules {{ order(Relu,\n  Neg){after}")
+    (case,) = cases_of(tmp_path / "net.ck")
+    assert [rule.text for rule in case.rules().rules] == ["order(Relu, Neg)"]

@@ -247,3 +247,10 @@ def test_outputs_of_other_shapes_have_no_differences() -> None:
     found = compare_values(circlekit.parse(text.format("6")), circlekit.parse(text.format("3,2")))
     assert not found.is_equal
     assert {difference.name for difference in found.outputs} == {"y"}
+
+
+def test_outputs_that_are_no_real_numbers_have_no_differences() -> None:
+    text = "graph main(%x: f32[2,3]) -> %y, %z { %y = Neg(%x)\n %z = Cast(%x) : c64[2,3] }"
+    found = compare_values(circlekit.parse(text), circlekit.parse(text))
+    assert found.is_equal
+    assert {difference.name for difference in found.outputs} == {"y"}
