@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Done: each row of the last layer has all channels of one pixel.
+
+graph main(%x: f32[1,6,6,4]) -> %y {
+  %u = const f32[8,1,1,4] gaussian(0, 1)
+  %v = const f32[8,3,3,4] gaussian(0, 1)
+  %w = const f32[5,16] gaussian(0, 1)
+  %a = Conv2D(%x, %u, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+  %b = Conv2D(%x, %v, [0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]) {act: RELU}
+  %c = Concatenation(%a, %b) {axis: 3}
+  %r = Reshape(%c, [1, 6, 6, 2, 8])
+  %t = Transpose(%r, [0, 1, 2, 4, 3])
+  %s = Reshape(%t, [1, 6, 6, 16])
+  %y = FullyConnected(%s, %w, [0.1, 0.2, 0.3, 0.4, 0.5]) {keep_num_dims: true}
+}
+
+rules {
+  passes(order_channels)
+  order(Conv2D, Conv2D, Concatenation, FullyConnected)
+}
