@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from circlekit.ir.text import parse_model
@@ -11,8 +13,10 @@ from circlekit.passes.engine.optimization_report import (
     PassRecord,
     Report,
     Summary,
+    TargetCheck,
     summarize,
 )
+from circlekit.targets.delegation import Delegation
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048, arena_bytes=200)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=100)
@@ -108,3 +112,12 @@ def test_of_many_outputs_the_worst_is_named() -> None:
     report.differences = [OutputDifference(f"y{i}", "zero", abs(20 - i) % 19 * 1e-6, 1e-4) for i in range(40)]
     sentence = "verified: 40 outputs; the least equal, %y2: equal within 1.8e-05, allowed 0.0001"
     assert report.verdicts() == [sentence]
+
+
+def test_a_check_has_a_delegation_if_the_target_has_a_delegate() -> None:
+    assert TargetCheck("toy", "Toy", [], []).document()["delegated"] is None
+    both = Delegation(2, 7, Counter(SIGN=3)), Delegation(1, 5)
+    assert TargetCheck("toy", "Toy", [], [], both).document()["delegated"] == {
+        "before": both[0].document(),
+        "after": both[1].document(),
+    }

@@ -54,6 +54,19 @@ def test_user_of_a_convolution_is_nhwc_already() -> None:
     check_pass(text, "convert_nchw_to_nhwc", ["Relu", "Conv2D", "Relu", "Mul", "Add"])
 
 
+@pytest.mark.parametrize(
+    ("outputs", "ops"),
+    [
+        ("%y, %a", ["Sin", "Transpose", "Relu", "Cos", "Transpose"]),
+        ("%y, %b", ["Sin", "Transpose", "Relu", "Transpose", "Cos"]),
+    ],
+)
+def test_other_operators_have_the_cheapest_layout(outputs: str, ops: list[str]) -> None:
+    """A Relu is always NHWC, a Sin or a Cos only between operators or outputs that are."""
+    body = "%a = Sin(%x)\n %b = Relu(%a)\n %y = Cos(%b)"
+    check_pass(f"graph main(%x: f32[1,3,4,5]) -> {outputs} {{ {body} }}", "convert_nchw_to_nhwc", ops)
+
+
 def test_nchw_operators_around_a_convolution() -> None:
     check_pass(BODY, "convert_nchw_to_nhwc", ["Transpose", "Conv2D", "Mul", "Add", "Transpose"])
 
