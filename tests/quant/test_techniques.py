@@ -22,6 +22,7 @@ from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model, ranges_of
 from circlekit.quant.rounding_choice import ROUNDING, best_rounding
+from circlekit.quant.settings_search import SettingsSearch
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.gptq import damped, factored, gptq, refine, squared_errors
@@ -36,7 +37,8 @@ from circlekit.quant.techniques.layer_rounding import (
 )
 from circlekit.quant.techniques.layer_sweep import Sweep
 from circlekit.quant.techniques.linear_layer import linear_layer
-from circlekit.quant.trials import with_margins
+from circlekit.quant.techniques.noise import Outcome
+from circlekit.quant.trials import Settings, with_margins
 
 Array = NDArray[Any]
 
@@ -320,6 +322,43 @@ def test_plans_may_change_once_the_settings_are_known() -> None:
     assert model is auto.trials.equalized(1.0) is not auto.model
     assert [name for name, op in plan.main.operators.items() if op.is_float] == list(schemes)
     assert plan_model(model, "int8", ranges, schemes).main.tensors == plan.main.tensors
+
+
+@pytest.mark.parametrize(
+    ("noises", "kept"),
+    [
+        ({0.5: 0.1, 0.75: 0.1, 1.0: 0.1}, "equalization 0.5"),
+        ({0.5: 0.1, 0.75: 0.1, 1.0: 0.01}, "equalization 1"),
+        ({0.5: 1.0, 0.75: 1.0, 1.0: 1.0}, "no equalization"),
+    ],
+)
+def test_a_greater_strength_must_be_better_than_a_smaller_one(
+    noises: dict[float, float], kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(search: SettingsSearch, settings: Settings) -> Outcome:
+        return [[(1.0, noises.get(settings.strength, 1.0))]] * 6
+
+    monkeypatch.setattr(SettingsSearch, "_corrected", outcome)
+    report = ck.quantize(uneven(), "int8", samples=samples(6), without=["ranges"])
+    assert any(note.startswith(f"kept: {kept}") for note in report.notes)
+
+
+def test_raised_operators_are_chosen_by_plain_rules_if_no_trial_is_possible() -> None:
+    text = """
+    graph main(%x: f32[1,4]) -> %y {
+      %h = VarHandle() {container: "", shared_name: "state"} : resource[]
+      AssignVariable(%h, %x)
+      %s = ReadVariable(%h) : f32[1,4]
+      %a = Mul(%s, [1.5, -0.3, 20.0, 0.01])
+      %y = Tanh(%a)
+    }
+    """
+    data = [[np.linspace(-1, k + 1, 4, dtype=np.float32)[None]] for k in range(6)]
+    report = ck.quantize(ck.parse(text), "int8", samples=data, budget="50%")
+    assert any(note.startswith("plain rules: ") for note in report.notes)
+    assert any(
+        note.startswith("mixed precision: 1 of 2 quantized operators are raised") for note in report.notes
+    )
 
 
 def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:

@@ -72,30 +72,24 @@ class QuantizationChoice:
         """Calibrate ``model`` on ``samples``, with histograms if the estimator needs them."""
         return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
 
-    def mix(
-        self,
-        model: Model,
-        samples: Sequence[Sequence[Array]],
-        calibration: Calibration | None,
-        is_auto: bool,
-    ) -> None:
-        """Choose the operators to raise.
-
-        ``is_auto``: also raise operators for which the user did not ask, where that helps.
-        """
-        ranges = ranges_of(model, calibration or self.collected(model, samples), self.estimator)
+    def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
+        """Raise operators for which the user did not ask, where that helps."""
+        ranges = ranges_of(model, self.collected(model, samples), self.estimator)
         make_plan = self._float_interface_plans(model, ranges)
-        if is_auto and self.find is None:
+        if self.find is None:
             raises = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
             self.unasked = raises(model, make_plan, samples)
-        if is_auto and self.scheme is SCHEMES["int8"] and self.interface[1] is None:
+        if self.scheme is SCHEMES["int8"] and self.interface[1] is None:
             self.unasked = raise_outputs(model, make_plan, samples, self.unasked)
         self.notes += self.unasked.notes
         self.raised = Raised(self.unasked.schemes)
-        self.mix_again(samples, model, ranges)
 
-    def mix_again(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
-        """If the user asked for raised operators, choose them again: the model or its ranges have changed."""
+    def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
+        """If the user asked for raised operators, choose them.
+
+        ``ranges``: those of the final plan.  Trials of techniques run without these operators: their list
+        would be made for other ranges, and so the techniques would be chosen for a list that is replaced.
+        """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)
 
@@ -128,10 +122,9 @@ class QuantizationChoice:
         searched = samples if seconds and is_open else None
         is_raisable = scheme.arithmetic is Arithmetic.INTEGERS or _has_int4_weights(scheme)
         may_raise = is_raisable and "raising" not in self.without
-        raises_more = searched is not None and may_raise and not self.operators
-        if self.find is not None or raises_more:
-            self.mix(model, samples or [], calibration, raises_more)
         if searched is not None:
+            if may_raise and not self.operators:
+                self.raise_unasked(model, searched)
             search = Auto(
                 model,
                 searched,
@@ -140,14 +133,13 @@ class QuantizationChoice:
                 self.estimator,
                 seconds,
                 self.without,
-                partial(self.mix_again, searched),
+                partial(self.mix, searched),
             )
             plan = search.run()
             self.notes += [*search.notes, *self.raised.notes]
             self.techniques = search.techniques
             apply(model, plan)
             return plan
-        self.notes += self.raised.notes
         if samples is not None and calibration is None:
             calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
@@ -156,6 +148,8 @@ class QuantizationChoice:
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
+        self.mix(samples or [], model, ranges)
+        self.notes += self.raised.notes
         if scheme.follows_one:
             schemes = schemes_of(model, scheme.name, self.operators, self.only)
             plan = quantize_as_one(model, scheme, ranges, schemes, *self.interface)

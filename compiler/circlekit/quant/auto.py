@@ -90,7 +90,7 @@ class Auto:
     estimator: str = "min_max"
     seconds: float = 60.0
     without: Collection[str] = ()
-    before_rounding: Callable[[Model, Ranges], None] | None = None
+    before_rounding: Callable[[Model, Ranges], None] = lambda model, ranges: None
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
@@ -101,7 +101,9 @@ class Auto:
         """Apply the best techniques to ``model`` and return its plan; a plan by plain rules if none helps."""
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
-            return self.plan_of(self.model, self._plain_ranges())
+            ranges = self._plain_ranges()
+            self.before_rounding(self.model, ranges)
+            return self.plan_of(self.model, ranges)
         separate_biases(self.model.main)
         self.techniques.append(own_biases())
         whole = collect(self.model, self.samples, channels=True)
@@ -193,8 +195,7 @@ class Auto:
         """
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
-        if self.before_rounding is not None:
-            self.before_rounding(model, ranges)
+        self.before_rounding(model, ranges)
         if len(samples) > 1:
             plan, notes = best_rounding(
                 model, lambda: self.plan_of(model, ranges), samples, self._reference, self.without

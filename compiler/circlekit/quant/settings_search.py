@@ -41,8 +41,12 @@ Few samples may be alike by chance; the standard error of the gain is then estim
 EQUALIZED_BITS = 8
 """Equalization is tried only for activations of 8 bits; with 16 bits, small channels are exact enough."""
 
-STRENGTHS = (1.0, 0.5, 0.75)
-"""Strengths of the equalization to try."""
+STRENGTHS = (0.5, 0.75, 1.0)
+"""Strengths of the equalization to try, in order.
+
+A greater strength must prove to be better than a smaller one.  With full strength, the largest number of
+every channel is at the end of the range, so any new sample may be clipped in any channel.
+"""
 
 LARGEST_SEARCH = 0.7
 """No trial begins once this part of the budget is spent: the rest is for choosing how weights are rounded."""

@@ -27,11 +27,14 @@ from circlekit.quant.scheme import SCHEMES, find_scheme
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """Returns a plan of the model.  The argument has other schemes for some operators: {key_of(op): scheme}."""
 
-MEASURED_WORK = 10**10
+MEASURED_WORK = 4 * 10**10
 """About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
 
-MEASURED_SAMPLES = 4
-"""The noise is measured on at most this many samples; more samples change the result little."""
+MEASURED_SAMPLES = 16
+"""The noise is measured on at most this many samples.
+
+Classifiers have most noise on the few samples that are near a border; 4 samples may hold none of these.
+"""
 
 CHECKED_SAMPLES = 8
 """A choice of operators is checked by running the quantized model on at most this many samples."""
