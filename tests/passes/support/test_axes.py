@@ -9,10 +9,12 @@ import pytest
 from circlekit.ir.dtypes import DType, f32, i8
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Shape, Value
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.axes import (
     constant_perm,
     is_movable,
     is_movable_constant,
+    last_axis_stride,
     permuted_array,
     size_in_bytes,
 )
@@ -68,3 +70,25 @@ def test_permuted_array_of_lower_rank() -> None:
     array = np.arange(6).reshape(2, 3)
     found = permuted_array(array, (0, 3, 1, 2))
     np.testing.assert_array_equal(found, array.reshape(1, 1, 2, 3).transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("shape", "call", "stride"),
+    [
+        ("4,6", "%x, [0, 1], [4, 6], [1, 2]", 2),
+        ("4,6", "%x, [0, 5], [4, 0], [1, -3]", -3),
+        ("4,6", "%x, [1], [4], [2]", 1),
+        ("?,?", "%x, %b, %b, [1, 2]", 2),
+        ("4,6", "%x, [0, 1], [4, 6], %b", None),
+        ("4,6", "%x, [0, 1], [4, 6], [1, 2]) {shrink_axis_mask: 2", None),
+        ("4,6", "%x, [0, 0, 0], [1, 4, 6], [1, 1, 2]) {new_axis_mask: 4", None),
+        ("*", "%x, [0, 1], [4, 6], [1, 2]", None),
+    ],
+)
+def test_stride_of_the_last_axis(shape: str, call: str, stride: int | None) -> None:
+    text = (
+        f"graph main(%x: f32[{shape}], %b: i32[2]) -> %y {{ %y = StridedSlice({call}{')' * ('{' not in call)}"
+    )
+    op = parse_model(text + "}" * ("{" in call) + " }").main.ops[0]
+    assert isinstance(op, StridedSlice)
+    assert last_axis_stride(op) == stride
