@@ -52,27 +52,25 @@ def test_transposed_convolution_of_odd_shapes_stays(side: str, shape: tuple[int,
     assert difference(legalize(model, "tflite"), before) is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "ops"),
-    [
-        (10, ["TransposeConv", "Slice"]),
-        (11, ["TransposeConv", "Slice"]),
-        (12, ["TransposeConv"]),
-        (14, ["TransposeConv"]),
-        (15, ["TransposeConv"]),
-    ],
-)
-def test_rows_of_a_transposed_convolution_are_cut_off_but_not_added(rows: int, ops: list[str]) -> None:
-    """Four rows of a filter of 3 and a stride of 3 give 12 rows; 12 to 14 have the padding VALID."""
-    model = parse_model(
-        f"""
-        graph main(%x: f32[1,4,4,2]) -> %y {{
-          %w = const f32[3,3,3,2] gaussian(0, 1)
-          %y = TransposeConv([1, {rows}, 12, 3], %w, %x) {{padding: VALID, stride_h: 3, stride_w: 3}}
-        }}
-        """
-    )
-    assert [type(op).__name__ for op in legalize(model, "tflite").main] == ops
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 1), (2, 2), (3, 2), (2, 3), (3, 3)])
+def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: int) -> None:
+    """LiteRT gets each size that is a part of the full result: without padding, any up to that."""
+    full, pads = 2 * stride + kernel, f"{{padding: {padding}, stride_h: {stride}}}"
+    for size in range(1, full + 2):
+        text = f"""
+            graph main(%x: f32[1,3,2,2]) -> %y {{
+              %w = const f32[3,{kernel},1,2] gaussian(0, 1)
+              %y = TransposeConv([1, {size}, 2, 3], %w, %x) {pads}
+            }}
+            """
+        legal = legalize(parse_model(text), "tflite")
+        places = size - kernel + 1 if padding == "VALID" else size
+        runs = -(-places // stride) == 3
+        if padding == "VALID":
+            assert len(legal.main) == (2 if size <= full and not runs else 1), size
+        if runs or len(legal.main) == 2:
+            check(text, "tflite", [type(op).__name__ for op in legal.main])
 
 
 # -- circle ------------------------------------------------------------------------------------

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operands of a single operator constant folding will compute."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.text import parse_model
+from circlekit.passes.support.lone_model import is_folded
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("%v = Neg(%c)", True),
+        ("%v = Add(%c, %c)", True),
+        ("%v = Neg(%x)", False),
+        ("%v = Add(%c, %x)", False),
+        ("%v = RandomUniform([3])", False),  # not pure
+        ("%a = Neg(%c) %v = Neg(%a)", True),
+        ("%a = Neg(%c) %b = Neg(%a) %v = Neg(%b)", False),  # three operators
+    ],
+)
+def test_values_that_two_operators_compute_from_constants(body: str, expected: bool) -> None:
+    constant = "%c = const f32[3] gaussian(0, 1)"
+    model = parse_model(f"graph main(%x: f32[3]) -> %y {{ {constant} {body} %y = Add(%x, %v) }}")
+    value = model.main.ops[-1].inputs[1]
+    assert value is not None
+    assert is_folded(value, 2) is expected
