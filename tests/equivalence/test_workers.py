@@ -36,6 +36,14 @@ def test_every_job_has_one_result(processes: int, ahead: int) -> None:
     assert sorted(crew.results(range(12), processes)) == sorted(wanted)
 
 
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [(0, "exit code 0"), (1, "exit code 1"), (-1, "SIGHUP"), (-9, "SIGKILL")],
+)
+def test_how_a_process_ended(code: int, end: str) -> None:
+    assert str(Loss(1, (), code)) == f"ends the process ({end})"
+
+
 def test_no_jobs_have_no_results() -> None:
     assert list(Workers(square, lost).results([], 2)) == []
 

@@ -131,6 +131,18 @@ def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
         assert np.array_equal(result_of(plan, source), now)
 
 
+@pytest.mark.parametrize("block", [1, 2, 3])
+@pytest.mark.parametrize("kind", [DepthToSpace, SpaceToDepth])
+def test_blocks_of_pixels(kind: type[Op], block: int) -> None:
+    array = positions((2, 2 * block, 3 * block, 2 * block * block))
+    op = kind(Value("x", i32, array.shape), block_size=block)
+    movement = movement_of(op)
+    assert movement is not None
+    (step,) = movement.maps
+    assert step is not None
+    assert np.array_equal(step.apply(array), results_of(op, array)[0].reshape(-1))
+
+
 def result_of(plan: Plan, array: Array) -> Array:
     """Return what all forms of the operators of ``plan`` make of ``array``."""
     for made in plan:

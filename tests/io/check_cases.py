@@ -155,6 +155,12 @@ def external(f: File) -> None:
     f.model.externalBuffers = [f.make("ExternalBuffer", id=5, offset=64, length=16)]
 
 
+def unnumbered(f: File) -> None:
+    """Add an external buffer whose id and group have their default, 0, which is not stored."""
+    f.model.externalBufferGroups = [f.make("ExternalBufferGroup", name="weights.bin")]
+    f.model.externalBuffers = [f.make("ExternalBuffer", offset=64, length=16)]
+
+
 LIMITS = ("scale", "zeroPoint", "min", "max")
 
 CASES: list[tuple[str, str, Change, Change]] = [
@@ -311,6 +317,18 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "external_buffers[0].group",
         both(external, put("externalBuffers[0].group", 1)),
         external,
+    ),
+    (
+        "external-buffer",
+        "external_buffers[0].group",
+        both(unnumbered, put("externalBufferGroups", [])),
+        unnumbered,
+    ),
+    (
+        "external-buffer",
+        "external_buffers[1].id",
+        both(unnumbered, lambda f: f.model.externalBuffers.append(f.make("ExternalBuffer", length=16))),
+        both(unnumbered, lambda f: f.model.externalBuffers.append(f.make("ExternalBuffer", id=1))),
     ),
     (
         "external-buffer",

@@ -17,6 +17,7 @@ from circlekit.errors import FileError, LimitError
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.write import file_writer as output
 from circlekit.io.write.file_writer import Piece, write_file, write_pieces
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.resources.resource_limits import limited
 
 PAGE = 4096
@@ -238,3 +239,21 @@ def test_descriptor_is_closed_with_the_map(tmp_path: Path) -> None:
     del part
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_progress_is_reported_if_the_size_is_known(size: int | None, tmp_path: Path) -> None:
+    class Noted(Progress):
+        def __init__(self) -> None:
+            self.steps, self.done = list[tuple[str, int, str]](), 0
+
+        def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+            self.steps.append((step, total, unit))
+
+        def advance(self, amount: int = 1, remark: str = "") -> None:
+            self.done += amount
+
+    with watched(Noted()) as noted:
+        assert write_file(tmp_path / "out", [memoryview(CONTENT)], size=size) == SIZE
+    assert noted.steps == ([] if size is None else [("writing out", SIZE, "bytes")])
+    assert noted.done == (size or 0)

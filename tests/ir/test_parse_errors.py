@@ -222,6 +222,11 @@ def test_a_number_of_many_digits_is_refused() -> None:
         parse_model(line("%b = const f32[1] " + "1" * 5000))
 
 
+def test_a_dimension_of_many_digits_is_refused() -> None:
+    with pytest.raises(ParseError, match="at most 1000 characters"):
+        parse_model(line("%b = const f32[" + "1" * 5000 + "] 1"))
+
+
 def test_a_long_line_is_shown_in_part() -> None:
     with pytest.raises(ParseError) as caught:
         parse_model(line("%b = const f32[1] [" + "1," * 5000 + "&]"))

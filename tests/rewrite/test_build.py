@@ -11,6 +11,7 @@ import pytest
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.rewrite import Context, Rewrite
+from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 
 
@@ -95,6 +96,20 @@ def test_constants_are_named_after_the_result_and_the_operand() -> None:
     value = model.main.ops[0].inputs[1]
     assert value is not None
     assert (value.name, value.array().tolist()) == ("z/rhs_1", [2, 4, 6])
+
+
+@pytest.mark.parametrize("name", ["x", None])
+def test_constants_may_give_a_value_or_no_operand(name: str | None) -> None:
+    def constants(self: Rewrite, match: Match) -> dict[str, Any]:
+        return {"b": None if name is None else match.value(name)}
+
+    text = "y = FullyConnected(x, w: const)\nz = Neg(y)"
+    kind = rewrite(text, "z = FullyConnected(x, w, b) {like y}", constants=constants)
+    body = "%w = const f32[3,3] gaussian(0, 1) %y = FullyConnected(%x, %w, none) %z = Neg(%y)"
+    model, changes, _ = run(kind, graph(body, "%x: f32[3]"))
+    assert changes == 1
+    (layer,) = model.main
+    assert [v and v.name for v in layer.inputs[2:]] in ([name], [] if name is None else [name])
 
 
 @pytest.mark.parametrize(

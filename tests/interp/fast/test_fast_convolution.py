@@ -172,6 +172,13 @@ def test_small_part_of_a_large_transpose_conv() -> None:
     check_fast(op, output, filter, x)
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+def test_results_of_one_element(depth: int) -> None:
+    x, filter = normal(generator("one element"), 1, 2, 2, depth), normal(generator("tap"), 1, 2, 2, depth)
+    check_fast(Conv2D(var(x), const(filter), padding=Padding.VALID), x, filter)
+    check_fast(DepthwiseConv2D(var(x), const(filter), padding=Padding.VALID), x, filter)
+
+
 def test_empty_batch() -> None:
     filter = normal(generator("empty"), 4, 3, 3, 2)
     x = np.zeros((0, 5, 5, 2), np.float32)
