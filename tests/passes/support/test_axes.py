@@ -73,22 +73,20 @@ def test_permuted_array_of_lower_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "call", "stride"),
+    ("shape", "operands", "attributes", "stride"),
     [
-        ("4,6", "%x, [0, 1], [4, 6], [1, 2]", 2),
-        ("4,6", "%x, [0, 5], [4, 0], [1, -3]", -3),
-        ("4,6", "%x, [1], [4], [2]", 1),
-        ("?,?", "%x, %b, %b, [1, 2]", 2),
-        ("4,6", "%x, [0, 1], [4, 6], %b", None),
-        ("4,6", "%x, [0, 1], [4, 6], [1, 2]) {shrink_axis_mask: 2", None),
-        ("4,6", "%x, [0, 0, 0], [1, 4, 6], [1, 1, 2]) {new_axis_mask: 4", None),
-        ("*", "%x, [0, 1], [4, 6], [1, 2]", None),
+        ("4,6", "[0, 1], [4, 6], [1, 2]", "", 2),
+        ("4,6", "[0, 5], [4, 0], [1, -3]", "", -3),
+        ("4,6", "[1], [4], [2]", "", 1),
+        ("?,?", "%b, %b, [1, 2]", "", 2),
+        ("4,6", "[0, 1], [4, 6], %b", "", None),
+        ("4,6", "[0, 1], [4, 6], [1, 2]", "{shrink_axis_mask: 2}", None),
+        ("4,6", "[0, 0, 0], [1, 4, 6], [1, 1, 2]", "{new_axis_mask: 4}", None),
+        ("*", "[0, 1], [4, 6], [1, 2]", "", None),
     ],
 )
-def test_stride_of_the_last_axis(shape: str, call: str, stride: int | None) -> None:
-    text = (
-        f"graph main(%x: f32[{shape}], %b: i32[2]) -> %y {{ %y = StridedSlice({call}{')' * ('{' not in call)}"
-    )
-    op = parse_model(text + "}" * ("{" in call) + " }").main.ops[0]
+def test_stride_of_the_last_axis(shape: str, operands: str, attributes: str, stride: int | None) -> None:
+    body = f"%y = StridedSlice(%x, {operands}) {attributes}"
+    op = parse_model(f"graph main(%x: f32[{shape}], %b: i32[2]) -> %y {{ {body} }}").main.ops[0]
     assert isinstance(op, StridedSlice)
     assert last_axis_stride(op) == stride
