@@ -162,3 +162,13 @@ def test_parts_and_then_all_but_a_part_are_tried() -> None:
     assert found[8:11] == [[0], [3, 4], [5, 6]], "three parts remain"
     assert [0, 6] in found
     assert all(len(kept) < 7 for kept in kept_operators(set(range(7))))
+
+
+def test_operators_of_every_called_graph_are_removed() -> None:
+    text = """
+        graph main(%c: bool[], %x: f32[2,3]) -> %y { %y = If(%c, %x) {then_graph: @a, else_graph: @b} }
+        graph a(%x: f32[2,3]) -> %y { %s = Abs(%x) %t = Neg(%s) %y = Sqrt(%t) }
+        graph b(%x: f32[2,3]) -> %y { %s = Sin(%x) %t = Cos(%s) %y = Exp(%t) }
+        """
+    small = reduce_model(parse_model(text), lambda m: "IF" in codes(m))
+    assert [len(graph) for graph in small.graphs[1:]] == [1, 1]

@@ -70,6 +70,10 @@ def test_metrics_of_special_arrays() -> None:
     metrics = ErrorMetrics()
     metrics.add(np.array([np.nan, 0.0]), np.array([1.0, 0.5]))
     assert (metrics.skipped, metrics.sqnr, metrics.mse) == (1, None, 0.25)
+    single = ErrorMetrics()
+    single.add(np.array([3.0]), np.array([1.0]))
+    assert (single.mse, single.mae, single.mean_error) == (4.0, 2.0, -2.0)
+    assert (ErrorMetrics().mse, ErrorMetrics().mae, ErrorMetrics().mean_error) == (0.0, 0.0, 0.0)
     enormous = ErrorMetrics()
     enormous.add(np.ones(1), np.array([1e200]))
     assert enormous.sqnr == -math.inf

@@ -131,6 +131,18 @@ def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
         assert np.array_equal(result_of(plan, source), now)
 
 
+@pytest.mark.parametrize("index", range(-3, 3))
+def test_one_index_of_a_strided_slice(index: int) -> None:
+    array = positions((2, 3))
+    begin, end = vector("", [0, index]), vector("", [2, index + 1])
+    op = StridedSlice(Value("x", i32, (2, 3)), begin, end, vector("", [1, 1]), shrink_axis_mask=2)
+    movement = movement_of(op)
+    assert movement is not None
+    (step,) = movement.maps
+    assert step is not None
+    assert np.array_equal(step.apply(array), array[:, index])
+
+
 @pytest.mark.parametrize("block", [1, 2, 3])
 @pytest.mark.parametrize("kind", [DepthToSpace, SpaceToDepth])
 def test_blocks_of_pixels(kind: type[Op], block: int) -> None:

@@ -25,6 +25,13 @@ def line(statement: str) -> str:
 
 
 CASES = [
+    ("alternatives", line("%b = Add(%a, %a) {act: RELU|RELU6}"), "3:21", "are allowed in pictures only"),
+    (
+        "name of an attribute",
+        line("%b = Add(%a, %a) {act: RELU = act}"),
+        "3:21",
+        "are allowed in pictures only",
+    ),
     ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is named Rellu; did you mean Relu?"),
     ("custom", line('%b = Custom("Erf", %a)'), "3:8", "a custom operator is Opaque(...)"),
     (

@@ -48,6 +48,26 @@ def test_sizes_equal_those_of_litert(model_path: Path) -> None:
     assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
 
 
+@pytest.mark.skipif(not is_available(), reason="LiteRT is not installed")
+@pytest.mark.parametrize("code", sorted(code for code, count in LITERT.in_place.items() if count == 2))
+@pytest.mark.parametrize("count", range(3, 8))
+def test_sizes_of_small_buffers_equal_those_of_litert(code: str, count: int) -> None:
+    """The result takes the buffer of an operand, but not if that is very small."""
+    dtype = "f32" if code == "DIV" else "i8"
+    text = f"""
+        graph main(%x: {dtype}[N] Q) -> %y {{
+          %a = Relu(%x)    : {dtype}[N] Q
+          %k = Relu(%x)    : {dtype}[N] Q
+          %b = {code.title()}(%k, %a) : {dtype}[N] Q
+          %c = Relu(%k)    : {dtype}[N] Q
+          %y = Add(%b, %c) : {dtype}[N] Q
+        }}
+        """
+    quantization = "" if code == "DIV" else "quant(scale: 0.5)"
+    model = circlekit.parse(text.replace("N", str(count)).replace("Q", quantization))
+    assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
+
+
 def test_litert_shares_buffers_in_place_and_keeps_inputs() -> None:
     plan = plan_of(NET, "litert")
     assert placed(plan) == {
