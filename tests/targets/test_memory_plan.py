@@ -58,9 +58,8 @@ def test_sizes_of_small_buffers_equal_those_of_litert(code: str, count: int) -> 
         graph main(%x: {dtype}[N] Q) -> %y {{
           %a = Relu(%x)    : {dtype}[N] Q
           %k = Relu(%x)    : {dtype}[N] Q
-          %b = {code.title()}(%k, %a) : {dtype}[N] Q
-          %c = Relu(%k)    : {dtype}[N] Q
-          %y = Add(%b, %c) : {dtype}[N] Q
+          %b = {code.title()}(%a, %k) : {dtype}[N] Q
+          %y = Relu(%b)    : {dtype}[N] Q
         }}
         """
     quantization = "" if code == "DIV" else "quant(scale: 0.5)"
