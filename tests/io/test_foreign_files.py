@@ -20,11 +20,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2, wrappers_pb2
+from google.protobuf.message import Message
 
 import circlekit
 from circlekit.errors import CirclekitError, FileError, FormatError
-from circlekit.io.foreign_files import KINDS, foreign_file
+from circlekit.io.foreign_files import KINDS, _fields, foreign_file
 from circlekit.io.write.save import to_bytes
 from circlekit.recipes.model_file import ModelFile
 
@@ -209,3 +210,18 @@ def test_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "net.circle").write_bytes(b"")
     with pytest.raises(CirclekitError, match="it is empty; was the download or the copy interrupted"):
         circlekit.load(tmp_path / "net.circle")
+
+
+@pytest.mark.parametrize(
+    ("first", "size"),
+    [(wrappers_pb2.DoubleValue(value=1.5), 8), (wrappers_pb2.FloatValue(value=1.5), 4),
+     (wrappers_pb2.StringValue(value="text"), 4)],
+)  # fmt: skip
+def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None:
+    """A message that follows another one adds its fields."""
+    content = first.SerializeToString() + struct_pb2.Value(string_value="found").SerializeToString()
+    fields = _fields(memoryview(content))
+    assert {number: bytes(field) for number, field in fields.items() if not isinstance(field, int)} == {
+        1: content[-7 - size : -7],
+        3: b"found",
+    }

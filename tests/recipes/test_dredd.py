@@ -325,3 +325,10 @@ def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Pat
     result = run(tmp_path, "passes(remove_fakequant) ops(FakeQuant: 0)", limited.replace("Mul(%1", "Mul(%f"))
     assert (result.status, result.compared) == (PASSED, 0)
     assert result.notes == ["values not compared: remove_fakequant changed the model by design"]
+
+
+@pytest.mark.parametrize("path", [None, Path("folder")])
+def test_paths_for_a_process_with_another_working_directory(path: Path | None) -> None:
+    test = dredd_runs.Test(Case("model", path), path, with_litert=False).with_absolute_paths()
+    absolute = None if path is None else Path.cwd() / "folder"
+    assert (test.case.recipe, test.folder) == (absolute, absolute)

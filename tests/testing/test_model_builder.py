@@ -10,7 +10,7 @@ from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.value import Array, Shape, Value
-from circlekit.testing.model_builder import INPUT_SHAPES, ModelBuilder, Rejected, example
+from circlekit.testing.model_builder import INPUT_SHAPES, ModelBuilder, Rejected, example, graph_of
 
 SHAPE = (2, 3)
 
@@ -181,3 +181,12 @@ def test_large_results_are_rejected_but_for_extreme_models(
     m.put(op, keep=False)
     assert op.output not in m.pool
     assert op.graph is m.graph
+
+
+def test_the_graph_of_an_operator_names_its_operands() -> None:
+    named, unnamed = Value("a", f32, SHAPE), Value("", f32, SHAPE)
+    graph = graph_of(REGISTRY["ADD"](named, unnamed))
+    assert [v.name for v in graph.inputs] == ["a", "rhs1"]
+    constant = graph_of(REGISTRY["ADD"](Value("", f32, SHAPE), Value.constant("", np.ones(3, np.float32))))
+    assert [v.name for v in constant.ops[0].inputs if v is not None] == ["lhs0", "rhs1"]
+    assert [v.name for v in constant.inputs] == ["lhs0"]
