@@ -38,6 +38,15 @@ def test_file_that_breaks_a_rule_and_near_miss(rule: str, path: str, breaks: Cha
     assert findings(keeps) == []
 
 
+@pytest.mark.parametrize(
+    ("change", "role"),
+    [(put("O3.outputs", [0]), "an input of the graph"), (put("O1.outputs", [9, 7]), "a constant")],
+)
+def test_what_an_operator_overwrites_is_named(change: Change, role: str) -> None:
+    (found,) = findings(change)
+    assert found.message.endswith(f" is {role}")
+
+
 APART = {"flatbuffer", "format", "load", "tables", "lost"}
 """Rules of files that cannot be made by changing a field; those tests are below and with the commands."""
 
