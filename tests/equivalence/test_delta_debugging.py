@@ -172,3 +172,10 @@ def test_operators_of_every_called_graph_are_removed() -> None:
         """
     small = reduce_model(parse_model(text), lambda m: "IF" in codes(m))
     assert [len(graph) for graph in small.graphs[1:]] == [1, 1]
+
+
+def test_sizes_are_halved_as_often_as_the_fault_shows() -> None:
+    small = reduce_model(
+        parse_model("graph main(%x: f32[40]) -> %y { %y = Exp(%x) }"), lambda m: m.main.inputs[0].numel > 4
+    )
+    assert small.main.inputs[0].shape == (5,)

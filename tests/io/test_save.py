@@ -17,7 +17,7 @@ from circlekit.errors import FileError, UnsupportedError
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.save import encoded, save, to_bytes
+from circlekit.io.write.save import encoded, save, to_bytes, write
 from circlekit.io.write.saved_format import assume_format
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
@@ -163,7 +163,7 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
 
 
-def test_attached_archive_stays_readable() -> None:
+def test_attached_archive_stays_readable(tmp_path: Path) -> None:
     """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
     target = io.BytesIO(recipe("constants.tflite"))
     with zipfile.ZipFile(target, "a") as archive:
@@ -176,6 +176,11 @@ def test_attached_archive_stays_readable() -> None:
         assert archive.read("labels.txt") == b"cat\ndog\n"
         assert archive.read("vocabulary.txt") == b"a b c"
     assert to_bytes(load_bytes(saved)) == saved
+    stream = io.BytesIO()
+    assert write(encoded(load_bytes(data), "tflite"), stream, None) == len(saved)
+    assert stream.getvalue() == saved
+    assert save(load_bytes(data), tmp_path / "saved.tflite") == len(saved)
+    assert (tmp_path / "saved.tflite").read_bytes() == saved
 
 
 # -- the other format --------------------------------------------------------------------------
