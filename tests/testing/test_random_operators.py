@@ -454,3 +454,8 @@ def test_block_shapes_have_a_size_for_each_inner_axis(
         ):
             found = {len(PARAMETERS["block_shape"](m, (2,) * rank)) for _ in range(80)}
             assert found == (all_counts if rare else {usual})
+
+
+def test_shapes_of_operators_without_data(m: ModelBuilder) -> None:
+    found = drawn(lambda: proposal(m, REGISTRY["FILL"], "dims", None, {}, i32))
+    assert found == {(2, 3, 4, 4), (3, 4, 4), (4, 4)}
