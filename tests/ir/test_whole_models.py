@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import tflite
+
 from circlekit.errors import CirclekitError
 from circlekit.io.read.load import load
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
@@ -66,3 +69,10 @@ def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
         assert "[10,1,16] and f32[?,1,16]" in (difference(model, blank) or "")
     else:
         assert difference(model, blank) is None
+
+
+def test_a_new_model_has_the_version_that_tflite_reads() -> None:
+    """LiteRT's TFLITE_SCHEMA_VERSION."""
+    text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
+    model = Model(parse_model(text).graphs, format="tflite")
+    assert tflite.Model.GetRootAsModel(to_bytes(model), 0).Version() == 3
