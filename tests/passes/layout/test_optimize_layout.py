@@ -190,6 +190,18 @@ def test_two_equal_outputs_stay_separate() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Transpose", "Transpose"])
 
 
+def test_a_variable_that_reads_the_second_of_two_equal_outputs_stays() -> None:
+    text = """
+    graph main(%x: f32[2,3]) -> %r, %t, %y {
+      %r = Reshape(%x, [2,3])
+      %t = Transpose(%r, [0,1])
+      %s = Slice(%t, [0,0], [2,-1])
+      %y = Transpose(%s, [1,0])
+    }
+    """
+    check_pass(text, LAYOUT, ["Reshape", "Transpose", "Slice", "Transpose"])
+
+
 def test_dimensions_of_one_are_reshaped() -> None:
     text = pooled(
         """%a = Mean(%m, [2, 3]) {keep_dims: true}

@@ -108,7 +108,7 @@ class RegionFinder:
         region = Region([0, 1] if self.most_sides == 2 else [side])
         placed = set[Value]()
         for member in self.spread(region, value, side):
-            if member not in placed:
+            while member not in placed:  # the tensor of the root of an output may leave this output out
                 region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
         region.sides.sort()
         for tensor in region.tensors:
