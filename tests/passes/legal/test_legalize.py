@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from circlekit.interp.interpreter import run
@@ -312,6 +313,26 @@ def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
     """SOFTMAX works in place on a view; the planner does not count that %v is read later."""
     names = [source.partition("(")[0], "Reshape", "Softmax", "Reshape", "Reshape", "Sub"]
     check(OVERWRITTEN.format(source=source, between="", outputs="%y"), "tflite", ["Neg", *names])
+
+
+@pytest.mark.parametrize(("shape", "kept"), [("?,2", "Reshape"), ("?,?", "Transpose")])
+def test_a_view_of_unknown_shape_that_litert_would_overwrite_is_kept(shape: str, kept: str) -> None:
+    """RESHAPE infers one dimension; for more, SOFTMAX works on a copy."""
+    model = parse_model(f"""
+    graph main(%a: f32[{shape},4]) -> %y {{
+      %n = Neg(%a)
+      %v = ExpandDims(%n, 0)
+      %w = Reshape(%v, [1,3,2,4])
+      %s = Softmax(%w)
+      %y = Mul(%v, %s)
+    }}
+    """)
+    legal = legalize(model, "tflite")
+    data = [np.linspace(-1, 2, 24, dtype=np.float32).reshape(3, 2, 4)]
+    names = ["Softmax", kept] if kept == "Reshape" else [kept, "Softmax"]
+    assert [type(op).__name__ for op in legal.main] == ["Neg", "ExpandDims", "Reshape", *names, "Mul"]
+    np.testing.assert_array_equal(run(legal, data)[0], run(model, data)[0])
+    np.testing.assert_allclose(run_litert(legal.main, data)[0], run(model, data)[0], atol=1e-6)
 
 
 def test_an_operator_on_two_views_of_a_value_that_litert_would_overwrite_reads_one() -> None:

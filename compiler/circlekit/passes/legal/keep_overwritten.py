@@ -7,8 +7,8 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
-from circlekit.ops.movement.shape import Reshape
+from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.engine.legalize import LITERT, Legalization
 from circlekit.rewrite.base import Context
 from circlekit.targets.overwritten_values import Overwritten, first_overwritten
@@ -18,11 +18,12 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    The planner then sees that w is read again, and f gets a buffer of its own.
+    The planner then sees that w is read again, and f gets a buffer of its own.  If v has several unknown
+    dimensions, f reads a copy of w instead.
     """
 
     targets = LITERT
-    kinds = (Reshape,)
+    kinds = (Reshape, Transpose)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if not self.is_forced:
@@ -39,19 +40,44 @@ class KeepOverwritten(Legalization):
         If the overwriting operator reads a view with the shape of the operand, let it read the operand
         instead, so that it cannot work in place on the view.
         """
+        read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
+        is_stated = all(map(_is_stated, read))
+        operand = found.operand if is_stated else self._copied(graph, found)
         for index, value in enumerate(found.writer.inputs):
-            if value in found.views and value.shape == found.operand.shape:
-                found.writer.set_input(index, found.operand)
+            if value in found.views and value.shape == operand.shape:
+                found.writer.set_input(index, operand)
+        if not is_stated:
+            return
         views: dict[Value, Value] = {}
-        for op, index in found.readers:
-            old = op.inputs[index]
-            assert old is not None  # by Overwritten
+        for (op, index), old in zip(found.readers, read, strict=True):
             if old.shape == found.operand.shape:
                 views[old] = found.operand
             elif old not in views:
                 name = graph.unique_name(f"{old.name}/kept")
                 view = Value.of_type(old, name)
-                shape = Value.constant(graph.unique_name(f"{name}/shape"), np.array(old.shape, np.int32))
+                shape = Value.constant(graph.unique_name(f"{name}/shape"), _sizes(old))
                 graph.insert_after(found.writer, Reshape(found.operand, shape, results=[view]))
                 views[old] = view
             op.set_input(index, views[old])
+
+    def _copied(self, graph: Graph, found: Overwritten) -> Value:
+        """Insert a copy of the operand before the overwriting operator and return it."""
+        base = found.operand.name
+        axes = np.arange(found.operand.known_rank, dtype=np.int32)
+        perm = Value.constant(graph.unique_name(f"{base}/perm"), axes)
+        copy = Value.of_type(found.operand, graph.unique_name(f"{base}/copy"))
+        graph.insert_before(found.writer, Transpose(found.operand, perm, results=[copy]))
+        return copy
+
+
+def _sizes(value: Value) -> Array:
+    """Return the dimensions of ``value`` as i32, with -1 for unknown ones."""
+    return np.array([-1 if dim is None else dim for dim in value.known_shape], np.int32)
+
+
+def _is_stated(value: Value) -> bool:
+    """Return whether a constant can give a RESHAPE the shape of ``value``; it infers one dimension."""
+    if value.shape is None:
+        return False
+    unknown = value.shape.count(None)
+    return unknown == 0 or (unknown == 1 and 0 not in value.shape)
