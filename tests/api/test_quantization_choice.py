@@ -46,7 +46,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def search(self: Auto) -> Plan:
         ran.append("search")
-        return self.plan_of(self.model, self._plain_ranges())
+        ranges = self._plain_ranges()
+        self.before_rounding(self.model, ranges)
+        return self.plan_of(self.model, ranges)
 
     def collect(*arguments: Any, histograms: bool) -> circlekit.Calibration:
         ran.append("histograms" if histograms else "ranges")
@@ -82,9 +84,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ({"auto": False}, "ranges"),
         ({"seconds": 0.0}, "ranges"),
         ({"auto": False, "estimator": "mse"}, "histograms"),
-        ({"target_sqnr": 30.0}, "ranges outputs operators search"),
-        ({"budget": "20%", "outputs": "integer"}, "ranges operators search"),
-        ({"target_sqnr": 30.0, "auto": False}, "ranges operators ranges"),
+        ({"target_sqnr": 30.0}, "ranges outputs search operators"),
+        ({"budget": "20%", "outputs": "integer"}, "search operators"),
+        ({"target_sqnr": 30.0, "auto": False}, "ranges operators"),
     ],
     ids=str,
 )

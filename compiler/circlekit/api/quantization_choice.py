@@ -74,12 +74,15 @@ class QuantizationChoice:
 
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
         """Raise operators for which the user did not ask, where that helps."""
+        raises_outputs = self.scheme is SCHEMES["int8"] and self.interface[1] is None
+        if self.find is not None and not raises_outputs:
+            return
         ranges = ranges_of(model, self.collected(model, samples), self.estimator)
         make_plan = self._float_interface_plans(model, ranges)
         if self.find is None:
             raises = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
             self.unasked = raises(model, make_plan, samples)
-        if self.scheme is SCHEMES["int8"] and self.interface[1] is None:
+        if raises_outputs:
             self.unasked = raise_outputs(model, make_plan, samples, self.unasked)
         self.notes += self.unasked.notes
         self.raised = Raised(self.unasked.schemes)
