@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.interp import blas_threads as blas_threads_module
 from circlekit.interp.blas_threads import blas_libraries, limited_blas_threads
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
@@ -20,6 +23,23 @@ def blas_threads() -> int:
 
 
 threads = pytest.mark.skipif(blas_threads() < 2, reason="numpy has no BLAS with threads here")
+
+
+@pytest.mark.parametrize(
+    ("macs", "one"),
+    [(1 << 18, False), ((1 << 18) + 1, True), ((1 << 26) - 1, True), (1 << 26, False)],
+)
+def test_medium_products_ask_for_one_thread(macs: int, one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Libraries:
+        def limit(self, limits: int) -> AbstractContextManager[None]:
+            asked.append(limits)
+            return nullcontext()
+
+    monkeypatch.setattr(blas_threads_module, "blas_libraries", Libraries)
+    with limited_blas_threads(macs):
+        assert asked == [1] * one
 
 
 @threads

@@ -164,6 +164,15 @@ def test_zero_and_minus_zero_differ() -> None:
     assert "1 of 1 elements differ" in (difference(one, two) or "")
 
 
+def test_arrays_of_equal_bytes_differ_in_dtype_or_shape() -> None:
+    array = np.zeros((2, 1), np.float32)
+    for other in (array.reshape(2), array.view(np.int32)):
+        one, two = model(), model()
+        one.extra["a"], two.extra["a"] = array, other
+        found = difference(one, two) or ""
+        assert found.endswith(f"float32[2, 1] and {other.dtype}{list(other.shape)}")
+
+
 def test_a_clone_of_everything() -> None:
     original = everything()
     copy = same_clone(original)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage, repeats
+from circlekit.interp.fast.requantization import EXACT_SUM, ChannelVector, FastOutputStage, repeats
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
 from tests.ops.quantized import generator
@@ -87,6 +87,16 @@ def test_where_float64_is_exact() -> None:
     assert not is_exact(2.0**-10, 2.0**37, WIDE)
     assert not is_exact(2.0**-3, 2.0**35, WIDE), "products that int32 does not hold"
     assert not is_exact(0.5, 100.0, Arithmetic.DOUBLE)
+
+
+@pytest.mark.parametrize("zero_point", [-128, -1, 0, 127])
+def test_large_sums_are_clipped_if_they_lie_beyond_the_farther_limit(zero_point: int) -> None:
+    farther = max(127 - zero_point, zero_point + 128)
+    for steps, is_exact in ((farther, False), (farther + 3, True)):  # of the result, for the first large sum
+        stage = OutputStage(
+            None, np.array(steps / EXACT_SUM), zero_point, (-128, 127), np.dtype(np.int8), FIXED
+        )
+        assert FastOutputStage(stage, 4 * EXACT_SUM).is_exact is is_exact
 
 
 def test_repeats() -> None:

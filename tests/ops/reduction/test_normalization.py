@@ -203,7 +203,8 @@ def test_refusals() -> None:
 
 def test_versions_and_formats() -> None:
     assert [Softmax(Value("", t, (2, 4))).required_version() for t in (f32, i8, i16, f16)] == [1, 2, 3, 4]
-    assert [LogSoftmax(Value("", t, (2, 4))).required_version() for t in (f32, i8)] == [1, 2]
+    for kind in (LogSoftmax, L2Normalization):
+        assert [kind(Value("", t, (2, 4))).required_version() for t in (f32, i8)] == [1, 2]
     assert {k.formats for k in (RmsNorm, InstanceNorm, RoPE)} == {frozenset({"circle"})}
 
 

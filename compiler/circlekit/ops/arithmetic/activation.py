@@ -89,7 +89,7 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}, quantized_dtypes=(i
     def quantized(self, x: Array) -> Array:
         slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
         distance = centered(x, self.input)
-        below = rescaled(distance, np.abs(slope)) * (-1 if slope < 0 else 1)
+        below = rescaled(distance, np.abs(slope)) * int(np.sign(slope))
         above = rescaled(distance, scale_of(self.input) / scale_of(self.output))
         return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 

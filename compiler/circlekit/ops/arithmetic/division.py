@@ -38,8 +38,7 @@ class Div(BinaryWithActivation, code="DIV"):
         if x.dtype.kind == "f":
             return np.asarray(x / y)
         require_nonzero_divisors(self, y)
-        is_rounded_down = (x % y != 0) & ((x < 0) != (y < 0))
-        return np.asarray(x // y + is_rounded_down.astype(x.dtype))
+        return np.asarray((x - np.fmod(x, y)) // y)
 
     def quantized(self, x: Array, y: Array) -> Array:
         if np.any(y == zero_point_of(self.rhs)):
@@ -48,8 +47,8 @@ class Div(BinaryWithActivation, code="DIV"):
         multiplier = quantize_multiplier(scales[0] / (scales[1] * scales[2]))
         x, y = centered(x, self.lhs), centered(y, self.rhs)
         inverse, inverse_shift = get_reciprocal(np.abs(y))
-        x = (x * np.where(y < 0, -1, 1)).astype(np.int64)
-        headroom = 31 - bit_length(np.where(x < 0, ~x, x))
+        x = (x * np.sign(y)).astype(np.int64)
+        headroom = 31 - bit_length(x ^ (x >> 63))  # ~x for x < 0
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
         product = saturating_rounding_doubling_high_mul(quotient, multiplier.mantissa)
         scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - multiplier.shift)
@@ -85,7 +84,7 @@ def _magnitudes(value: Value) -> set[int]:
         numbers = np.rint(numbers / scale_of(value))
         zero_point = 0
     stored = numbers.astype(np.int64) - zero_point
-    bits = np.where(stored < 0, ~stored, stored)[stored != 0]
+    bits = (stored ^ (stored >> 63))[stored != 0]  # ~stored for stored < 0
     return {int(bits.min(initial=2**15)), int(np.abs(stored).max(initial=1))}
 
 

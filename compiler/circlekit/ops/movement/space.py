@@ -288,7 +288,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         rows, columns = (self.fixed_neighbors(*sizes) for sizes in axes)
         total = weighted_sums(input, rows, columns)
         magnitude = (np.abs(total) + (1 << 19)) >> 20  # 10 fraction bits per axis
-        return np.asarray(np.where(total < 0, -magnitude, magnitude), input.dtype)
+        return np.asarray(np.sign(total) * magnitude, input.dtype)
 
     def neighbors(self, in_size: int, out_size: int) -> Neighbors:
         """Return the neighbors along one axis, with float32 weights."""

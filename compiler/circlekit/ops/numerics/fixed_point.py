@@ -232,8 +232,7 @@ def logistic(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return 1 / (1 + e^-x) in Q0 for ``x`` in Q(``integer_bits``)."""
     x, one = np.asarray(x, np.int64), (1 << (bits - 1)) - 1
     positive = one_over_one_plus_x(exp_on_negative_values(-np.abs(x), integer_bits, bits), bits)
-    out = np.where(x > 0, positive, one - positive)
-    return np.asarray(np.where(x == 0, 1 << (bits - 2), out), np.int64)
+    return np.asarray(np.select([x > 0, x < 0], [positive, one - positive], 1 << (bits - 2)), np.int64)
 
 
 def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
@@ -241,7 +240,7 @@ def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     x = np.asarray(x, np.int64)
     power = exp_on_negative_values(-np.abs(x), integer_bits + 1, bits)  # x read as Q(n + 1) is 2x
     out = saturating_left_shift(_two_over_one_plus_x(power, bits) - (1 << (bits - 3)), 2, bits)
-    return np.asarray(np.where(x == 0, 0, np.where(x < 0, -out, out)), np.int64)
+    return np.asarray(np.sign(x) * out, np.int64)
 
 
 # -- reciprocals -------------------------------------------------------------------------------
@@ -282,10 +281,8 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
         guess = saturating_left_shift(_mul(3 << 27, guess) - _mul(half, cube), 3)
     mantissa = _mul(guess, _constant(0.5**0.5))
     shift = 11 + excess_pairs - headroom_pairs
-    mantissa = np.where(shift < 0, mantissa << np.maximum(-shift, 0), mantissa)
-    return QuantizedMultiplier(
-        np.where(x <= 1, (1 << 31) - 1, mantissa), np.where(x <= 1, 0, -np.maximum(shift, 0))
-    )
+    mantissa = np.where(x <= 1, (1 << 31) - 1, mantissa << np.maximum(-shift, 0))
+    return QuantizedMultiplier(mantissa, -np.maximum(shift, 0))
 
 
 # -- logarithm ---------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.fixed_point import (
     Ints,
-    QuantizedMultiplier,
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
@@ -80,7 +79,9 @@ class RoundedProductsLstm:
         hidden, cell = state
         gates = {}
         for gate in FIRST_INTERMEDIATE:
-            sums = self._product("input", gate, self.x[t]) + self._product("recurrent", gate, hidden)
+            sums = self._product("input", gate, self.x[t])
+            if gate != "output":  # see the docstring of the module
+                sums = sums + self._product("recurrent", gate, hidden)
             coefficients = self.weights[f"{gate}_layer_norm_coefficients"]
             bias = self.weights[f"{gate}_gate_bias"].array
             gates[gate] = _normalized(np.clip(sums, *INT16), coefficients, bias)
@@ -106,10 +107,6 @@ class RoundedProductsLstm:
         product = RescaledProduct(weights, data.scale, data.zero_point, scale)
         rounded = np.clip(product(x) + zero_point, *INT8)
         to_sums = quantize_multiplier(scale / scale_of(self.intermediates[first]))
-        if (side, gate) == ("recurrent", "output"):  # LiteRT takes parameters of other gates
-            forget = quantize_multiplier(scale_of(self.intermediates[5]) / scale_of(self.intermediates[3]))
-            zero_point = zero_point_of(self.intermediates[7])
-            to_sums = QuantizedMultiplier(forget.shift, to_sums.shift)
         return multiply_by_quantized_multiplier(rounded - zero_point, to_sums)
 
     def _projected(self, output: Ints) -> Ints:
