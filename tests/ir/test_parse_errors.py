@@ -33,6 +33,16 @@ CASES = [
         "are allowed in pictures only",
     ),
     ("operator", line("%b = Rellu(%a)"), "3:8", "no operator is named Rellu; did you mean Relu?"),
+    *(
+        (
+            f"{name} of {text}",
+            line(f"%b = const i4[2] {name}({text})"),
+            "3:20",
+            f"{name} takes one base64 string",
+        )
+        for name in ("raw", "base64")
+        for text in ("", '"AA==", "AA=="', '"AA==", size: 1')
+    ),
     ("custom", line('%b = Custom("Erf", %a)'), "3:8", "a custom operator is Opaque(...)"),
     (
         "undefined",

@@ -12,8 +12,8 @@ from circlekit.interp import Interpreter
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
-from circlekit.ops.arithmetic.activation import HardSwish
-from circlekit.ops.arithmetic.binary import AddN, Pow
+from circlekit.ops.arithmetic.activation import HardSwish, LeakyRelu, PRelu
+from circlekit.ops.arithmetic.binary import AddN, Maximum, Minimum, Pow
 from circlekit.ops.arithmetic.bits import Bitcast
 from circlekit.ops.arithmetic.cast import FakeQuant
 from circlekit.ops.arithmetic.unary import Imag, Real
@@ -22,7 +22,7 @@ from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSl
 from circlekit.ops.movement.sparse import SparseToDense
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
 from circlekit.ops.reduction.segments import UnsortedSegmentMax, UnsortedSegmentMin
-from tests.ops.litert import check, const, graph_of, var
+from tests.ops.litert import check, const, graph_of, run_litert, var
 
 NAN, INF = np.nan, np.inf
 
@@ -62,6 +62,21 @@ def test_hard_swish_overflows_where_litert_does() -> None:
 def test_nan_is_the_least_of_a_fake_quantization() -> None:
     x = floats(NAN, INF, -INF, 0.3)
     check(FakeQuant(var(x), min=-1.0, max=2.0, num_bits=8), x)
+
+
+@pytest.mark.parametrize("slope", [INF, -INF, NAN, 0.0])
+def test_slopes_at_zero_and_infinity(slope: float) -> None:
+    x = floats(0, -0.0, 1, -1, INF, -INF, NAN)
+    check(LeakyRelu(var(x), alpha=slope), x)
+    check(PRelu(var(x), const([slope], np.float32)), x)
+
+
+@pytest.mark.parametrize("kind", [Maximum, Minimum])
+def test_the_greater_of_two_zeros_is_the_second(kind: Any) -> None:
+    x, y = floats(0, -0.0, 0, -0.0, NAN, 1), floats(-0.0, 0, 0, -0.0, 1, NAN)
+    op = kind(var(x), var(y))
+    (got,), (wanted,) = check(op, x, y), run_litert(op.graph or graph_of(op), [x, y])
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
 
 
 @pytest.mark.parametrize("kind", [Real, Imag])

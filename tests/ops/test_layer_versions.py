@@ -15,7 +15,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.ops.recurrent.rnn import Svdf
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.rnn import Rnn, Svdf
 
 INT4, INT2 = DType.INT4, DType.INT2
 
@@ -103,3 +104,16 @@ def test_versions_by_dtypes(layer: Callable[..., Op], versions: list[int]) -> No
 )
 def test_versions_by_attributes(op: Op, version: int) -> None:
     assert op.required_version() == version
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "version"), [(Rnn, 1, 2), (UnidirectionalSequenceLstm, 2, 2), (Lstm, 2, 3)]
+)
+def test_one_operand_decides_whether_a_recurrent_layer_has_integer_weights(
+    kind: type[Op], index: int, version: int
+) -> None:
+    for changed in range(1, len(kind.operands)):
+        values = [value(f32, 2, 2) for _ in kind.operands]
+        values[changed].dtype = i8
+        op = kind(*values, results=[value(f32, 2, 2)])
+        assert op.required_version() == (version if changed == index else 1), changed

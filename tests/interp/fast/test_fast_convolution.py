@@ -179,6 +179,46 @@ def test_results_of_one_element(depth: int) -> None:
     check_fast(DepthwiseConv2D(var(x), const(filter), padding=Padding.VALID), x, filter)
 
 
+@pytest.mark.parametrize("kind", [Conv2D, DepthwiseConv2D, TransposeConv])
+@pytest.mark.parametrize("limit", [1, 3000, 5000, 1 << 20])
+def test_blocks_are_as_large_as_the_cache_permits(
+    kind: type[Op], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All blocks have the same number of rows but the last one of an image; another row would not fit."""
+    monkeypatch.setattr(convolution, "CACHE_BLOCK_BYTES", limit)
+    rng = generator("blocks", kind.__name__)
+    op, arrays = integer_layer(kind, rng, i8, 1)
+    kernel: Any = prepare(op)
+    written: list[int] = []
+    matmul, write = np.matmul, kernel.stage.write
+    multiplied: list[tuple[int, int]] = []  # rows; bytes of the rows and twice their products
+
+    def product(a: Array, b: Array) -> Array:
+        out: Array = matmul(a, b)
+        multiplied.append((len(a), a.nbytes + 2 * out.nbytes))
+        return out
+
+    def recorded(sums: Array, out: Array) -> None:
+        written.append(len(sums))
+        write(sums, out)
+
+    monkeypatch.setattr(np, "matmul", product)
+    monkeypatch.setattr(kernel.stage, "write", recorded)
+    result = kernel(*arrays)
+    _, rows, columns, channels = result.shape
+    # else only the float64 numbers of the stage
+    row = multiplied[0][1] // written[0] if kind is Conv2D else 8 * columns * channels
+    if kind is TransposeConv:
+        height, width, depth = arrays[2].shape[1:]
+        step = multiplied[0][0] // width
+        products = (multiplied[0][1] - width * step * depth * 4) // 2 // step
+        assert step == min(height, max(1, limit // products))
+        assert sum(count for count, _ in multiplied) == 2 * height * width
+    step = min(rows, max(1, limit // row))
+    whole, rest = divmod(rows, step)
+    assert written == 2 * ([step] * whole + [rest] * (rest > 0))
+
+
 def test_empty_batch() -> None:
     filter = normal(generator("empty"), 4, 3, 3, 2)
     x = np.zeros((0, 5, 5, 2), np.float32)

@@ -118,6 +118,10 @@ def test_unknown_dimensions() -> None:
             lambda x: BatchToSpaceND(x, ints([1, 1]), ints([[2, 2], [0, 0]])),
             "crops 2 and 2 exceed a dimension of 3",
         ),
+        (
+            lambda x: SpaceToBatchND(var(np.zeros(4)), ints([2]), ints([[0, 0]])),
+            r"input: expected 1 spatial axes, got shape \[4\]",
+        ),
         (lambda x: ResizeBilinear(x, ints([1, 2, 3])), r"expected size of shape \[2\], got \[3\]"),
         (
             lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),

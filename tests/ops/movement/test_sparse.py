@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError
+from circlekit.errors import LimitError, ModelError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import dense
 from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
@@ -112,3 +113,13 @@ def test_hashtable_lookup(dtype: str) -> None:
 def test_a_sparse_scalar_is_its_only_element() -> None:
     out = dense(np.array([7.0]), (), {"traversal_order": [], "dim_metadata": []})
     assert (out.shape, out.item()) == ((), 7.0)
+
+
+def test_the_dense_form_of_a_sparse_constant_counts_against_the_memory_limit() -> None:
+    levels = [{"dense_size": 2}, {"dense_size": 3}]
+    sparsity = {"traversal_order": [0, 1], "dim_metadata": levels}
+    stored = np.ones(6)
+    with limited(48):
+        assert dense(stored, (2, 3), sparsity).tolist() == [[1.0] * 3] * 2
+    with limited(47), pytest.raises(LimitError, match="a sparse constant made dense would take 48 bytes"):
+        dense(stored, (2, 3), sparsity)
