@@ -41,6 +41,11 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.empty(shape, dtype)
 
 
+def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a new array, not initialized, in a file if it is large."""
+    return (new_in_file if prod(shape) * dtype.itemsize >= LARGE_BYTES else np.empty)(shape, dtype)
+
+
 def moved_to_file(array: Array) -> Array:
     """Return ``array`` if it is small or in a file already, else a copy in a file."""
     owner = array  # the array that owns the memory; if that is in a file, its base is the memory map
@@ -53,8 +58,7 @@ def moved_to_file(array: Array) -> Array:
 
 def copied_to_file(array: Array) -> Array:
     """Return a contiguous copy of ``array``, in a file if it is large."""
-    make = new_in_file if array.nbytes >= LARGE_BYTES else np.empty
-    copy: Array = make(array.shape, array.dtype)
+    copy = new_array(array.shape, array.dtype)
     copy[...] = array
     return copy
 

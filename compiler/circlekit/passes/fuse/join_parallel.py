@@ -15,8 +15,8 @@ import numpy as np
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.resources.scratch_files import LARGE_BYTES, new_in_file
-from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape
+from circlekit.ir.resources.scratch_files import new_array
+from circlekit.ir.value import Quantization, Shape, Value, format_shape
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
@@ -66,16 +66,16 @@ class JoinFullyConnected(GraphPass):
             if sentence is None:
                 groups.setdefault(_kind(op), []).append(op)
             else:
-                context.refuse(self.name, op, sentence, progress=3)
+                context.refuse(self.name, op, sentence)
         count = 0
         for alike in groups.values():
             if len(alike) == 1:
                 name, data = alike[0].output.name, alike[0].input.name
                 sentence = f"%{name}: no other layer of %{data} has the same attributes and dtypes"
-                context.refuse(self.name, alike[0], sentence, progress=2)
+                context.refuse(self.name, alike[0], sentence)
                 continue
             sentence = _gain_refusal(graph, alike) if context.exact else None
-            if context.accepts(self.name, alike[0], sentence, progress=3):
+            if context.accepts(self.name, alike[0], sentence):
                 _join(graph, alike)
                 count += 1
         return count
@@ -161,10 +161,7 @@ def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
     if arrays[0].ndim != 2:
         arrays = [array.reshape(-1) for array in arrays]
     shape = (sum(len(array) for array in arrays), *arrays[0].shape[1:])
-    is_large = prod(shape) * arrays[0].itemsize >= LARGE_BYTES
-    joined: Array = (new_in_file if is_large else np.empty)(shape, arrays[0].dtype)
-    np.concatenate(arrays, out=joined)
-    value = new.constant(name, joined)
+    value = new.constant(name, np.concatenate(arrays, out=new_array(shape, arrays[0].dtype)))
     value.quantization = _joined_quantization([v.quantization for v in values])
     return value
 
@@ -203,7 +200,7 @@ class ForwardSplit(GraphPass):
                 return count
             users = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
             sentence = users if isinstance(users, str) else _size_refusal(split, *users)
-            if not context.accepts(self.name, split, sentence, progress=3) or isinstance(users, str):
+            if not context.accepts(self.name, split, sentence) or isinstance(users, str):
                 return count
             split = _move_past(graph, split, *users)
             count += 1

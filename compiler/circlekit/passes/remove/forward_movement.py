@@ -41,7 +41,7 @@ class SinkPass(GraphPass):
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
         if sentence is None and context.exact and size_in_bytes(op.output) > sum(map(size_in_bytes, moved)):
             sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
-        if not context.accepts(self.name, op, sentence, progress=3):
+        if not context.accepts(self.name, op, sentence):
             return False
         self.swap(graph, op, moved)
         return True

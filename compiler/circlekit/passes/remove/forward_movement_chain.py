@@ -46,7 +46,7 @@ class ForwardMovementChain(GraphPass):
             if value is None or chains[value].kinds != {Reshape, Transpose}:
                 continue
             first = chains[value].first
-            if context.accepts(self.name, op, _obstacle(graph, op, value, first), progress=3):
+            if context.accepts(self.name, op, _obstacle(graph, op, value, first)):
                 chains[op.output] = chains.pop(value)
                 _move_before(graph, op, value, first)
                 changes += 1

@@ -82,7 +82,7 @@ class RemoveConstantIf(Pass):
                 if not is_constant_if(op):
                     continue
                 why = branches.too_many(op) or _obstacle(graph, op)
-                if not context.accepts(self.name, op, why, progress=3):
+                if not context.accepts(self.name, op, why):
                     continue
                 called += op.called_graphs()
                 copies = inline(branch_of(op), op, _operands(op))

@@ -133,12 +133,8 @@ def holds_all(wide: DType, narrow: DType) -> bool:
     a, b = wide.numpy, narrow.numpy
     if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):  # bool, integers, floats
         return False
-    if a == b or b.kind == "b":
-        return True
-    if a.kind == "f":
-        bits = np.finfo(a).nmant + 1  # type: ignore[type-var]  # of the significand; the kind is f
-        return a.itemsize >= b.itemsize if b.kind == "f" else 8 * b.itemsize - (b.kind == "i") <= bits
-    return a.kind in "iu" and b.kind in "iu" and np.can_cast(b, a, "safe")
+    loses_bits = a.kind == "f" and b.kind in "iu" and a.itemsize == b.itemsize  # numpy calls i64 to f64 safe
+    return np.can_cast(b, a, "safe") and not loses_bits
 
 
 class RemoveUnnecessaryCast(Rules):

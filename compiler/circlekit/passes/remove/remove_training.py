@@ -178,7 +178,7 @@ class RemoveNodesOf(Pass):
         """Remove ``op`` if possible; return whether it was removed."""
         operand = op.inputs[0] if op.inputs else None
         why = _obstacle(graph, op, operand)
-        if not context.accepts(self.name, op, why, progress=3):
+        if not context.accepts(self.name, op, why):
             return False
         for value in tuple(op.results):
             if operand is not None:
