@@ -15,6 +15,7 @@ import circlekit
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.passes.order import lowest_peak, reorder_for_memory
+from circlekit.passes.order.lowest_peak import BufferUse, OrderSearch
 from circlekit.passes.order.reorder_for_memory import ReorderForMemory, lowest_order
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context
@@ -63,6 +64,55 @@ def test_no_order_has_a_lower_peak() -> None:
             peaks.append(plan_memory(graph, LITERT, order).peak_bytes)
     assert len(peaks) > 10
     assert plan_memory(graph, LITERT, found).peak_bytes == min(peaks)
+
+
+def problem(seed: int) -> tuple[list[int], list[BufferUse]]:
+    """Return the predecessors and buffers of a random small graph."""
+    choice = random.Random(seed)
+    count = choice.randint(1, 6)
+    predecessors = [0] * count
+    buffers = [
+        BufferUse(choice.randint(0, 9), -1, choice.randrange(1, 1 << count), choice.random() < 0.3)
+        for _ in range(choice.randint(0, 2))
+    ]
+    for producer in range(count):
+        users = [i for i in range(producer + 1, count) if choice.random() < 0.4]
+        for user in users:
+            predecessors[user] |= 1 << producer
+        bits = sum(1 << i for i in (producer, *users))
+        buffers.append(BufferUse(choice.randint(0, 9), producer, bits, choice.random() < 0.2))
+    return predecessors, buffers
+
+
+def peak_of(order: Sequence[int], buffers: Sequence[BufferUse]) -> int:
+    """Return the most bytes that are live at a time, counted operator by operator."""
+    first = {index: place for place, index in enumerate(order)}
+    last = [max(first[i] for i in lowest_peak.members(b.users)) for b in buffers]
+    return max(
+        sum(
+            b.size
+            for b, end in zip(buffers, last, strict=True)
+            if (b.producer < 0 or first[b.producer] <= place) and (b.is_kept or place <= end)
+        )
+        for place in range(len(order))
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_searches_find_the_lowest_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle tries every order; the bounded search keeps all sets of so few operators."""
+    predecessors, buffers = problem(seed)
+    edges = [(before, op) for op, bits in enumerate(predecessors) for before in lowest_peak.members(bits)]
+    orders = permutations(range(len(predecessors)))
+    possible = [order for order in orders if all(order.index(a) < order.index(b) for a, b in edges)]
+    peaks = [peak_of(order, buffers) for order in possible]
+    for trials in (lowest_peak.EXACT_TRIALS, -1):
+        monkeypatch.setattr(lowest_peak, "EXACT_TRIALS", trials)
+        for limit in (min(peaks), min(peaks) + 1, max(peaks) + 1):
+            order, is_lowest = OrderSearch(predecessors, buffers, limit).lowest()
+            assert (order is None) == (limit == min(peaks))
+            assert order is None or peak_of(order, buffers) == min(peaks)
+            assert is_lowest or trials < 0
 
 
 def test_random_graphs() -> None:

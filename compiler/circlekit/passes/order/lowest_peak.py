@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import NamedTuple
 
 EXACT_TRIALS = 200_000
@@ -71,9 +71,9 @@ class OrderSearch:
 
     ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: a number
     of bytes; the search is for orders with a lower peak.
-    ``_floor``: a lower bound of the peak of every order: kept inputs are always live, and the buffers that an
-    operator touches are live while it runs.  ``_shrinking``: the set of operators that can release at least
-    as many bytes as they create.
+    ``_live``: the bytes that are live at the beginning.
+    ``_floor``: a lower bound of the peak of every order: ``_live``, or what is live while one operator runs: kept inputs, and the buffers that it touches.
+    ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     """
 
     predecessors: Sequence[int]
@@ -82,24 +82,27 @@ class OrderSearch:
     _successors: list[list[int]] = field(init=False)
     _created: list[int] = field(init=False)
     _released_by: list[list[tuple[int, int]]] = field(init=False)
+    _live: int = field(init=False, default=0)
     _floor: int = field(init=False, default=0)
     _shrinking: int = field(init=False, default=0)
     _trials: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        count = len(self.predecessors)
-        self._successors = [[] for _ in range(count)]
+        size = len(self.predecessors)
+        self._successors = [[] for _ in range(size)]
         for index, before in enumerate(self.predecessors):
             for other in members(before):
                 self._successors[other].append(index)
-        self._created, self._released_by = [0] * count, [[] for _ in range(count)]
-        always, touched = 0, [0] * count
+        self._created, self._released_by = [0] * size, [[] for _ in range(size)]
+        always, touched = 0, [0] * size
         for buffer in self.buffers:
             if buffer.producer >= 0:
                 self._created[buffer.producer] += buffer.size
-            elif buffer.is_kept:
-                always += buffer.size
-                continue
+            else:
+                self._live += buffer.size
+                if buffer.is_kept:
+                    always += buffer.size
+                    continue
             for index in members(buffer.users):
                 touched[index] += buffer.size
                 if not buffer.is_kept:
@@ -107,7 +110,7 @@ class OrderSearch:
         for index, created in enumerate(self._created):
             if created <= sum(size for size, _ in self._released_by[index]):
                 self._shrinking |= 1 << index
-        self._floor = always + max(touched, default=0)
+        self._floor = max(self._live, always + max(touched, default=0))
 
     def lowest(self) -> tuple[list[int] | None, bool]:
         """Return the best order with a peak below ``limit`` that was found, or None if none was found.
@@ -124,15 +127,14 @@ class OrderSearch:
     def _first(self) -> Step:
         """Return the step before any choice between operators."""
         ready = sum(1 << index for index, before in enumerate(self.predecessors) if not before)
-        live = sum(buffer.size for buffer in self.buffers if buffer.producer < 0)
-        return self._without_choice(Step(0, live, live if self.predecessors else 0, ready, 0))
+        return self._without_choice(Step(0, self._live, self._live, ready, 0))
 
     def _exact(self) -> tuple[list[int] | None, bool]:
         """Return the best order below the limit, or None; and whether the search came to its end."""
         first = self._first()
         queue = [(first.peak, -first.count, 0, first)]
         lowest, reached = {first.done: first.peak}, dict[int, int]()
-        number = 0
+        numbers = count(1)
         while queue:
             *_, step = heappop(queue)
             if step.count == len(self.predecessors):
@@ -144,8 +146,7 @@ class OrderSearch:
             for following in self._following(step, reached):
                 if following.peak < lowest.get(following.done, self.limit):
                     lowest[following.done] = following.peak
-                    number += 1
-                    heappush(queue, (following.peak, -following.count, number, following))
+                    heappush(queue, (following.peak, -following.count, next(numbers), following))
         return None, True
 
     def _beam(self) -> list[int] | None:
