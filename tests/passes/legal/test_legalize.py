@@ -11,6 +11,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import LARGEST_DIMENSION
 from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
 from circlekit.passes.engine.registry import all_passes
 from tests.ops.litert import run_litert
@@ -72,6 +73,25 @@ def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: 
             assert len(legal.main) == (2 if size <= full and not runs else 1), size
         if runs or len(legal.main) == 2:
             check(text, "tflite", [type(op).__name__ for op in legal.main])
+
+
+@pytest.mark.parametrize(("stride", "ops"), [(LARGEST_DIMENSION - 1, 2), (LARGEST_DIMENSION, 1)])
+def test_transposed_convolution_has_at_most_the_largest_dimension(stride: int, ops: int) -> None:
+    model = parse_model(
+        f"""graph main(%x: f32[1,2,2,2]) -> %y {{
+          %w = const f32[3,1,1,2] gaussian(0, 1)
+          %y = TransposeConv([1, 5, 2, 3], %w, %x) {{padding: VALID, stride_h: {stride}}}
+        }}"""
+    )
+    assert len(legalize(model, "tflite").main) == ops
+
+
+def test_activation_of_concatenated_values_of_unknown_size() -> None:
+    text = """graph main(%x: f32[?,3]) -> %y, %z {
+      %y = Concatenation(%x, %x) {axis: 0, act: RELU}
+      %z = Concatenation(%x) {axis: 0, act: RELU}
+    }"""
+    check(text, "tflite", ["Concatenation", "Relu", "Relu"])
 
 
 # -- circle ------------------------------------------------------------------------------------

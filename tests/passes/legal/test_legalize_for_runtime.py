@@ -139,7 +139,8 @@ def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
 
 def test_softmax_with_beta() -> None:
     check("%y = Softmax(%x) {beta: 2.5}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
-    check("%y = Softmax(%x)", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Softmax")
+    check("%y = Softmax(%x) {beta: 2.0}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
+    check("%y = Softmax(%x)", runtime("MUL", forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Softmax")
 
 
 def test_split_v_becomes_slices() -> None:
@@ -342,6 +343,8 @@ def test_quantized_convolution_without_bias_runs_in_litert(dtype: str, bias: str
     (op,) = legal.main
     assert op.inputs[2] is not None
     assert op.inputs[2].dtype.short == bias
+    assert op.inputs[2].quantization is not None
+    np.testing.assert_allclose(op.inputs[2].quantization.scale, 0.5 * np.array(scales), rtol=1e-6)
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     np.testing.assert_array_equal(run_litert(legal.main, inputs)[0], run(model, inputs)[0])
 
@@ -485,6 +488,14 @@ def test_gru_is_unrolled() -> None:
     head = "Reshape FullyConnected Reshape Unpack Reshape"
     check(GRU, runtime("GRU"), f"{head} {STEP} {STEP} {STEP} Reshape", shape="3,2,2")
     check(GRU, runtime(), "Gru", shape="3,2,2")
+
+
+@pytest.mark.parametrize("attribute", ["return_sequences: true", "return_sequences: false, act: TANH"])
+def test_other_forms_of_gru_stay(attribute: str) -> None:
+    text = GRU.replace("return_sequences: false", attribute).replace("%y = Gru", "%z = Gru")
+    result = ": f32[3,2,3]" if "true" in attribute else ""
+    model = parse_model(f"graph main(%x: f32[3,2,2]) -> %z {{ {text} {result} }}")
+    assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
 
 
 @pytest.mark.parametrize("bias", ["%hb", "none"])

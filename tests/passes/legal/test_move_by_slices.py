@@ -10,6 +10,7 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.legal.move_by_slices import MAX_PIECES
 from tests.passes.kit import make_input
 from tests.passes.legal.test_legalize_for_runtime import check, runtime
 
@@ -27,6 +28,9 @@ from tests.passes.legal.test_legalize_for_runtime import check, runtime
         ("%y = Gather(%x, 5) {axis: 2}", "Slice Reshape"),
         ("%y = Gather(%x, [0,1,5,2,3]) {axis: 2}", "Slice Slice Slice Concatenation"),
         ("%y = Gather(%x, [1,0,2,3]) {axis: 3}", "Gather"),
+        ("%y = Gather(%x, [2,3,0,1]) {axis: 3}", "Slice Slice Concatenation"),
+        ("%y = Gather(%x, [2,2,3,3,4,4]) {axis: 1}", "Slice Reshape Mul Reshape"),
+        ("%y = Gather(%x, [2,3,4,2,3,4]) {axis: 1}", "Slice Reshape Mul Reshape"),
         ("%y = MirrorPad(%x, [[0,0],[1,1],[0,0],[0,0]])", "Slice Slice Concatenation"),
         ("%y = MirrorPad(%x, [[0,0],[2,2],[0,0],[0,0]])", "Slice Slice Slice Slice Concatenation"),
         ("%y = ReverseV2(%x, [2])", "Slice Slice Slice Slice Slice Slice Concatenation Concatenation"),
@@ -46,6 +50,12 @@ def test_movement_becomes_slices(body: str, ops: str) -> None:
 def test_indices_that_are_computed_are_not_moved() -> None:
     text = "graph main(%i: i32[2]) -> %y {\n %t = const i32[3,2] [[0,1],[1,0],[2,2]]\n %y = Gather(%t, %i)\n}"
     assert kinds(legalize(parse_model(text), "circle", targets=[runtime("GATHER")])) == ["Gather"]
+
+
+@pytest.mark.parametrize(("rows", "ops"), [(MAX_PIECES, 3), (MAX_PIECES + 1, 0)])
+def test_number_of_pieces(rows: int, ops: int) -> None:
+    expected = ["Slice"] * rows + ["Concatenation"] * ops if ops else ["ReverseV2"]
+    check("%y = ReverseV2(%x, [0])", runtime("REVERSE_V2 GATHER"), " ".join(expected), shape=f"{rows},2")
 
 
 def test_each_part_of_a_split() -> None:

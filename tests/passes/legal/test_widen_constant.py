@@ -8,10 +8,15 @@ import pytest
 
 from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.legal.widen_constant import LONG_RUNS, MAX_WIDE_BYTES
 from circlekit.targets.target import find_target
 from tests.passes.kit import make_input
+
+LONG_ELEMENTS = LONG_RUNS * find_target("litert-xnnpack").run_bytes // 4
+"""The elements of f32 of the shortest run that is long enough."""
 
 
 def legal(shape: str, constant: str) -> tuple[Model, Model]:
@@ -32,6 +37,11 @@ def legal(shape: str, constant: str) -> tuple[Model, Model]:
         ("1,32,30,64", "64", (64,)),
         ("1,8,32,32", "8,1,1", (8, 1, 1)),
         ("1,9,2048,4", "4", (4,)),
+        (f"1,9,{MAX_WIDE_BYTES // 16},4", "4", (1, 1, MAX_WIDE_BYTES // 16, 4)),
+        (f"1,9,2,{LONG_ELEMENTS}", str(LONG_ELEMENTS), (LONG_ELEMENTS,)),
+        (f"1,9,2,{LONG_ELEMENTS - 1}", str(LONG_ELEMENTS - 1), (1, 1, 2, LONG_ELEMENTS - 1)),
+        ("4", "3,4", (3, 4)),
+        ("?,2,4", "4", (4,)),
         ("1,6,6,4", "1", (1,)),
     ],
 )
@@ -43,6 +53,11 @@ def test_a_constant_is_repeated_until_runs_are_long(shape: str, constant: str, w
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     for expected, actual in zip(run(model, inputs), run(result, inputs), strict=True):
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_two_constants_stay() -> None:
+    model = parse_model("graph main() -> %y { %c = const f32[4] zeros\n%y = Sub(%c, [[1.0], [2.0]]) }")
+    assert difference(legalize(model, "tflite", targets=[find_target("litert-xnnpack")]), model) is None
 
 
 def test_no_other_target_asks_for_it() -> None:

@@ -104,7 +104,7 @@ class ValueNumbers:
         while operands and operands[-1] == -1:
             operands.pop()  # trailing absent operands may be omitted
         if op.commutative:
-            operands[:2] = sorted(operands[:2])
+            operands.sort()
         return op.code, tuple(operands), frozen(op.attribute_items()), types, extra
 
 

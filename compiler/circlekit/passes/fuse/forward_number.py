@@ -61,7 +61,7 @@ class ForwardNumber(GraphPass):
             return False
         region = _Region(graph, op, data)
         sentence = (
-            _factor_refusal(op, data, number)
+            _factor_refusal(graph, op, data, number)
             or (region.add(data) and region.deepest[1])
             or region.outside_user()
         )
@@ -86,7 +86,7 @@ def _factor(op: Op, number: Value) -> float:
     return value
 
 
-def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
+def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> str | None:
     """Return why ``data`` cannot take the place of the result of ``op``; None if it can."""
     factor = _factor(op, number)
     if not np.isfinite(factor):
@@ -95,7 +95,7 @@ def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
         return f"%{op.output.name}: act is {op.act.name}, expected NONE"
     if data.shape is None or data.shape != op.output.shape:
         return f"%{op.output.name}: expected the shape of %{data.name}"
-    if not op.graph or not op.graph.can_stand_for(op.output, data):
+    if not graph.can_stand_for(op.output, data):
         return f"%{op.output.name}: is an output of the graph, and %{data.name} is an input or an output, too"
     return None
 

@@ -87,7 +87,7 @@ def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
     """Return why ``value``, one of ``_sources``, cannot be changed to relu(value); None if it can."""
     result, producer = relu.output, value.producer
     act: Activation = getattr(producer, "act", NONE)
-    is_fused = producer is not None and producer.fuses_activation
+    is_fused = getattr(producer, "fuses_activation", False)
     if (relu.code, act) not in COMPOSED if is_fused else act not in LIMITS:
         return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):

@@ -285,15 +285,15 @@ def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: in
     """Apply the first of ``users`` to the operand of ``split``, and split the result along ``axis``."""
     first, results = users[0], [op.output for op in users]
     new = Inserter(graph, split)
-    new.base = results[0].name
+    new.base = first.output.name
     if isinstance(first, Reshape):
-        dims = list(results[0].known_shape)
+        dims = list(first.output.known_shape)
         dims[axis] = sum(known_dims(v.known_shape[axis] for v in results))
         full = new.reshaped(split.value, dims)
     else:
         operands = [split.value if v is split.results[0] else v for v in first.inputs]
         full = new.make(type(first)(*operands, **first.attribute_items()))
-    full.quantization = results[0].quantization
+    full.quantization = first.output.quantization
     moved = _split(new, full, axis, results)
     for op in users:
         graph.remove(op)

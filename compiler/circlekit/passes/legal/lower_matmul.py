@@ -116,13 +116,13 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
     known, or all 1 in x, or all 1 in y.  Dimensions of 1 in both are dropped.
     """
 
-    def kind(axis: int) -> tuple[str, int]:
+    def kind(axis: int) -> str | int:
         a, b = x[axis], y[axis]
         if b == 1:
-            return "y is 1", 0
+            return "y is 1"
         if a == 1:
-            return "x is 1", 0
-        return ("equal", 0) if a == b and a is not None else ("alone", axis)
+            return "x is 1"
+        return "equal" if a == b and a is not None else axis
 
     axes = [axis for axis in range(len(x) - 2) if not x[axis] == y[axis] == 1]
     groups = [list(group) for _, group in groupby(axes, kind)]

@@ -152,15 +152,15 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
         value = _joined([_sliced(value, part, insert) for part in parts], axis, insert)
     value = _stepped(value, steps, insert)
     repeats = {a: found for a, found in repeats.items() if found[1] > 1}
-    if max((times for _, times in repeats.values()), default=1) > MAX_PIECES and value.dtype is not f32:
+    if any(times > MAX_PIECES for _, times in repeats.values()) and value.dtype is not f32:
         return None
     return _repeated(value, repeats, insert)
 
 
 def _step(row: Array) -> int:
-    """Return the difference of neighbouring elements of ``row``; 0 if it is not the same for all."""
+    """Return the difference of neighbouring elements of ``row``; 1 if it is not the same for all."""
     steps = np.unique(np.diff(row))
-    return int(steps[0]) if steps.size == 1 else 0
+    return int(steps[0]) if steps.size == 1 else 1
 
 
 def _sliced(value: Value, ranges: Sequence[range], insert: Inserter) -> Value:

@@ -80,7 +80,7 @@ class _Split(Replacement):
         if result.dtype.is_float or (result.quantization is not None and has_kernel):
             return [_Step(single)]
         limits = [_Step(kind, _number(insert, result, n)) for kind, n in _limits(act, result)]
-        if not limits or result.quantization is not None or self.runs(limits, result):
+        if result.quantization is not None or self.runs(limits, result):
             return limits
         fused = [_Step(Add, _number(insert, result, 0), act)]
         return fused if self.runs(fused, result) else limits

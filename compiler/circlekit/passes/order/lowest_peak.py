@@ -71,8 +71,8 @@ class OrderSearch:
 
     ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: a number
     of bytes; the search is for orders with a lower peak.
-    ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of the peak of every order,
-    ``_live`` or what is live while one operator runs: kept inputs, and the buffers that it touches.
+    ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of every peak:
+    ``_live``, or what is live while one operator runs: kept inputs, and the buffers that it touches.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     """
 

@@ -27,7 +27,7 @@ class DequantizeAndBack(Rewrite):
     @condition
     def of_few_bits(self, x: Value) -> str | None:
         dtype = x.dtype.numpy
-        if dtype is not None and dtype.kind in "iu" and dtype.itemsize <= 2:
+        if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 4:
             return None
         return f"%{x.name}: expected up to 16 bits, got {x.dtype.short}"
 
