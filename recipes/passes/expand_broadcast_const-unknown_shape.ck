@@ -9,5 +9,5 @@ graph main(%x: f32[?,3,4]) -> %y {
 rules {
   passes(expand_broadcast_const)
   unchanged()
-  refused("expected a static shape, got [?,3,4]")
+  refused("%y has shape [?,3,4], expected a static shape")
 }

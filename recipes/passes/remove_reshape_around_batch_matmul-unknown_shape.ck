@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: expected a static shape, got [?,4,3,5]
+# Refused: %x has shape [?,4,3,5], expected a static shape
 
 graph main(%x: f32[?,4,3,5], %y: f32[?,4,5,7]) -> %z {
   %u = Reshape(%x, [-1, 3, 5])
@@ -10,5 +10,5 @@ graph main(%x: f32[?,4,3,5], %y: f32[?,4,5,7]) -> %z {
 rules {
   passes(remove_reshape_around_batch_matmul)
   unchanged()
-  refused("expected a static shape, got [?,4,3,5]")
+  refused("%x has shape [?,4,3,5], expected a static shape")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: expected a static shape, got [?,4]
+# Refused: %a has shape [?,4], expected a static shape
 
 graph main(%x: f32[?,4]) -> %y {
   %a = Neg(%x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: expected static shapes, got [?,1,3]
+# Refused: %a has shape [?,1,3], expected a static shape
 
 graph main(%x: f32[?,1,3]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[?,1,3]) -> %y {
 rules {
   passes(remove_unnecessary_transpose)
   unchanged()
-  refused("expected static shapes")
+  refused("%a has shape [?,1,3], expected a static shape")
 }

@@ -47,5 +47,4 @@ def test_named_operator_that_cannot_be_removed(body: str, sentence: str) -> None
     model = parse_model(f"graph main(%x: f32[2,2]) -> %y {{ {body} %y = Neg(%a) }}")
     context = Context(refusals=[], settings={"remove_nodes_of": ["a"]})
     assert RemoveNodesOf().run(model, context) == 0
-    found = [(r.sentence[: len(sentence)], r.progress) for r in context.refusals or ()]
-    assert found == [(sentence, 3)]
+    assert [r.sentence[: len(sentence)] for r in context.refusals or ()] == [sentence]

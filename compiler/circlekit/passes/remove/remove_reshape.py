@@ -122,9 +122,6 @@ class _BatchReshaped(Rewrite):
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
     """Refuse if the Reshape from ``old`` to ``new`` does more than merge or split batch dimensions."""
-    for value in (old, new):
-        if not value.is_static:
-            return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
     a, b = old.static_shape, new.static_shape
     if not 2 <= len(a) <= MAX_RANK:
         return f"%{old.name}: expected rank 2 to {MAX_RANK}, got {len(a)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import all_equal, same_quantization
@@ -43,8 +43,6 @@ class _Sliced(Rewrite):
     @condition
     def keeps_no_border(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
         x, y, p = map(match.value, "xyp")
-        if not x.is_static or not p.is_static:
-            return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
         first = begin - paddings[:, 0]
         last = first + resolved(begin, size, p)
         if (first < 0).any() or (last > x.static_shape).any():
@@ -91,8 +89,6 @@ class _SlicedBackByStrides(Rewrite):
         self, match: Match, x: Value, paddings: Array, begin: Array, end: Array, strides: Array
     ) -> str | None:
         op, p = match.ops["y"], match.value("p")
-        if not x.is_static or not p.is_static:
-            return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
         axes = zip(slices, p.static_shape, strict=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import same_quantization
@@ -88,8 +88,6 @@ class _OneReshape(Rewrite):
     def keeps_the_order(self, match: Match) -> str | None:
         nodes = self.definition().before.nodes
         values = [match.value(name) for name in ("x", *(node.results[0] for node in nodes))]
-        if not all(v.is_static for v in values):
-            return f"%{values[0].name}: expected static shapes, got {format_shape(values[0].shape)}"
         if 0 in values[0].static_shape:
             return f"%{values[0].name}: is empty"
         order, sentence = ElementOrder(values[0].static_shape), same_quantization(*values)

@@ -104,8 +104,6 @@ class _Expand(Rewrite):
 
     @condition
     def one_dimension(self, c: Array, z: Value) -> str | None:
-        if not z.is_static:
-            return f"%{z.name}: expected a static shape, got {format_shape(z.shape)}"
         shape = z.static_shape
         if c.ndim != len(shape):
             return f"%{z.name}: expected a constant of rank {len(shape)}, got {c.ndim}"
@@ -116,7 +114,7 @@ class _Expand(Rewrite):
 
     @condition
     def small_enough(self, z: Value) -> str | None:
-        size = 4 * z.numel if z.is_static else 0
+        size = 4 * z.numel
         if size <= MAX_FOLDED_BYTES:
             return None
         return f"%{z.name}: expected a result of at most {MAX_FOLDED_BYTES} bytes, got {size}"

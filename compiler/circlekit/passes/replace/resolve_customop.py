@@ -43,7 +43,7 @@ class _BroadcastSum(_Sum):
 
     @condition
     def is_broadcast_by_add(self, x: Value, y: Value, z: Value) -> str | None:
-        if z.is_static and broadcast_shapes(x.shape, y.shape) == z.shape:
+        if broadcast_shapes(x.shape, y.shape) == z.static_shape:
             return None
         return f"%{z.name}: shape {format_shape(z.shape)} may need the BroadcastTo"
 
