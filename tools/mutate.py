@@ -158,7 +158,7 @@ def _is_type_alias(node: ast.Assign) -> bool:
     union = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
     generic = isinstance(node.value, ast.Subscript) and isinstance(node.value.value, ast.Name)
     names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-    return (union or generic) and any(name[:1].isupper() and not name.isupper() for name in names)
+    return (union or generic) and any(name.lstrip("_")[:1].isupper() and not name.isupper() for name in names)
 
 
 def test_folders(path: Path) -> list[Path]:

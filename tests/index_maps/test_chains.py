@@ -170,3 +170,31 @@ def test_elements_that_change_are_not_moved() -> None:
     other = "%y = Reshape(%x, [6]) : i8[6] quant(scale: 0.5, zero_point: 0)"
     assert movement_of(graph_of(other, "%x: i8[6] quant(scale: 0.25, zero_point: 0)").ops[0]) is None
     assert movement_of(graph_of(other, "%x: i8[6] quant(scale: 0.5, zero_point: 0)").ops[0]) is not None
+
+
+TWO = " {values_count: 2}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%a = Pack(%x, %x) {values_count: 2, axis: 0} %y = Concatenation(%a, %a) {axis: 1}",
+        "%a = Concatenation(%x, %x) {axis: 0} %b = Concatenation(%x, %x) {axis: 0} %y = Pack(%a, %b)" + TWO,
+        "SPLIT %c = Pack(%b, %a) {values_count: 2} %y = Transpose(%c, [3,0,2,1])",
+        "SPLIT %c = Concatenation(%a, %b, %a) {axis: 2} %y = Reshape(%c, [36])",
+        "SPLIT %c = Concatenation(%a, %x, %b) {axis: 2} %y = Reshape(%c, [48])",
+        "%a = ReverseV2(%x, [2]) %c = Concatenation(%a, %x) {axis: 0} %y = Slice(%c, [1,0,1], [2,2,2])",
+        "%a = ReverseV2(%x, [2]) %c = Concatenation(%a, %x) {axis: 0} %y = Slice(%c, [2,0,1], [2,2,2])",
+        "%a, %b, %d = Unpack(%x) {num: 3, axis: 1} %y = Concatenation(%d, %b, %a) {axis: 1}",
+    ],
+)
+def test_each_origin_gives_the_result(body: str) -> None:
+    """Against the interpreter, which computes every source as an output of the graph."""
+    body = body.replace("SPLIT", "%a, %b = Split(2, %x) {num_splits: 2}")
+    result = graph_of(body).outputs[0]
+    for origin in origins(result):
+        names = list(dict.fromkeys(f"%{v.name}" for v in (*origin.sources, result) if v.name != "x"))
+        text = f"graph main(%x: f32[2,3,4]) -> {', '.join(names)} {{ {body} }}"
+        arrays = dict(zip(names, circlekit.run(circlekit.parse(text), [X]), strict=True)) | {"%x": X}
+        source = np.concatenate([np.asarray(arrays[f"%{v.name}"]).reshape(-1) for v in origin.sources])
+        np.testing.assert_array_equal(origin.map.apply(source), np.asarray(arrays["%y"]).reshape(-1))

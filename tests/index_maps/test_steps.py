@@ -12,7 +12,7 @@ import pytest
 from circlekit.index_maps.index_map import IndexMap, strides_of
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import joined_map
-from circlekit.index_maps.steps import MovementCost, Reshaped, Transposed, cost_of, run_cost, sum_of
+from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, Transposed, cost_of, run_cost, sum_of
 from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Array, Value
@@ -124,3 +124,49 @@ def test_axes_of_a_plan_are_those_that_it_needs() -> None:
         Transposed((12, 1, 4), (1, 2, 0)),
         Reshaped((4, 12)),
     )
+
+
+CUTS = [
+    range(0, 4),
+    range(1, 3),
+    range(0, 4, 2),
+    range(1, 4, 2),
+    range(3, -1, -1),
+    range(3, 0, -2),
+    range(2, 3),
+]
+
+
+@pytest.mark.parametrize("rows", CUTS)
+@pytest.mark.parametrize("columns", CUTS)
+def test_slices_that_are_transposed_or_repeated_are_written(rows: range, columns: range) -> None:
+    """In the shape of the source, and as one axis; against numpy."""
+    source = positions((2, 4, 4))
+    cut = IndexMap.sliced((2, 4, 4), (range(2), rows, columns))
+    taken = source[:, list(rows)][:, :, list(columns)]
+    for perm in permutations(range(3)):
+        moved = IndexMap.transposed(taken.shape, perm).after(cut)
+        assert moved is not None
+        wanted = taken.transpose(perm)
+        np.testing.assert_array_equal(moved.apply(source), wanted.reshape(-1))
+        for shape in ((2, 4, 4), (8, 4), (32,)):
+            plans = plans_for(moved, shape, wanted.shape, 32)
+            assert plans or shape != (2, 4, 4)
+            for plan in plans:
+                np.testing.assert_array_equal(computed(plan, source.reshape(shape)), wanted)
+    tiled = IndexMap.tiled(taken.shape, (1, 3, 2)).after(cut)
+    assert tiled is not None
+    plans = plans_for(tiled, (2, 4, 4), (2, 3 * len(rows), 2 * len(columns)), 32)
+    assert plans
+    for plan in plans:
+        np.testing.assert_array_equal(computed(plan, source), np.tile(taken, (1, 3, 2)))
+
+
+def computed(plan: Plan, array: Array) -> Array:
+    """Return what all forms of the operators of ``plan`` make of ``array``."""
+    for step in plan:
+        forms = [results_of(op, array)[0] for op in step.ops(Value("x", i32, array.shape), vector)]
+        assert all(np.array_equal(form, forms[0]) for form in forms)
+        array = forms[0]
+        assert array.shape == step.shape
+    return array

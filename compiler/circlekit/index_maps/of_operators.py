@@ -63,7 +63,7 @@ def movement_of(op: Op | None) -> Movement | None:
     unknown dimension (``has_dims``); they are no variables; they have the same dtype and the same
     quantization, which is not per channel.
     """
-    if op is None or not op.data_movement or not op.results:
+    if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None
     try:
         found = _movement(op)

@@ -170,3 +170,17 @@ WHY = {
 def test_the_refusal_says_what_holds_a_data_movement(name: str) -> None:
     body, sentence = WHY[name]
     check_pass(graph(body), MERGE, refused=sentence)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Concatenation(%x, %x) {axis: 1}",
+        "Pack(%x, %x) {values_count: 2, axis: 1}",
+        "BroadcastTo(%x, [2,0,3])",
+        "Transpose(%x, [1,0])",
+    ],
+)
+def test_movements_of_no_elements_stay(call: str) -> None:
+    for name in (MERGE, "optimize_layout", "order_channels"):
+        check_pass(f"graph main(%x: f32[0,3]) -> %y {{ %y = {call} }}", name, [call.partition("(")[0]])

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The movement of each form of an operator: that of its kernel; none if a value is unknown or differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import i8, i16
+from circlekit.ir.op import Op
+from circlekit.ir.value import Quantization, Value
+
+CALLS = [
+    "Reshape(%x, [4, 6])",
+    "Squeeze(%x)",
+    "ExpandDims(%x, 1)",
+    "Transpose(%x, [2, 0, 1])",
+    "Slice(%x, [0, 1, 1], [2, 2, 2])",
+    "Slice(%x, [1, 0, 3], [-1, -1, -1])",
+    "StridedSlice(%x, [0, 0, 3], [2, 3, 0], [1, 2, -1])",
+    "StridedSlice(%x, [1, 0, -1], [2, 3, 4], [1, 1, 1]) {shrink_axis_mask: 5}",
+    "StridedSlice(%x, [0, 1, 0], [0, 3, 9], [1, 1, 1]) {begin_mask: 1, end_mask: 1}",
+    "Split(2, %x) {num_splits: 2}",
+    "SplitV(%x, [1, 3], -1) {num_splits: 2}",
+    "Unpack(%x) {num: 3, axis: 1}",
+    "Unpack(%x) {num: 4, axis: -1}",
+    "Concatenation(%x, %x) {axis: -1}",
+    "Concatenation(%x, %x, %x) {axis: 1}",
+    "Pack(%x, %x) {values_count: 2, axis: 1}",
+    "Pack(%x, %x) {values_count: 2, axis: -1}",
+    "ReverseV2(%x, [1])",
+    "ReverseV2(%x, [-1, 0])",
+    "Tile(%x, [1, 2, 3])",
+    "BroadcastTo(%x, [2, 2, 3, 4])",
+    "Gather(%x, [0, 1]) {axis: 0}",
+    "Gather(%x, [2, 1, 0]) {axis: 1}",
+    "Gather(%x, [1, 3]) {axis: -1}",
+    "Gather(%x, 3) {axis: 2}",
+    "DepthToSpace(%image) {block_size: 2}",
+    "SpaceToDepth(%image) {block_size: 2}",
+]
+TYPE = "i8[{shape}] quant(scale: 0.5, zero_point: 3)"
+INPUTS = f"%x: {TYPE.format(shape='2,3,4')}, %image: {TYPE.format(shape='2,4,6,8')}"
+
+
+def op_of(call: str) -> Op:
+    count = int(call.partition("num")[2].partition(": ")[2][:1] or 1)
+    results = ", ".join(f"%y{k}" for k in range(count))
+    return circlekit.parse(f"graph main({INPUTS}) -> {results} {{ {results} = {call} }}").main.ops[0]
+
+
+def moved_values(op: Op) -> list[Value]:
+    return [v for v in op.inputs if v is not None and not v.is_const] + op.results
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_maps_copy_what_the_kernel_copies(call: str) -> None:
+    op = op_of(call)
+    movement = movement_of(op)
+    assert movement is not None
+    assert all(value in op.inputs and not value.is_const for value in movement.sources)
+    rng = np.random.default_rng(3)
+    arrays = {v: rng.integers(-128, 128, v.static_shape, np.int8) for v in movement.sources}
+    vector = np.concatenate([arrays[v].reshape(-1) for v in movement.sources])
+    results = evaluate(op, [None if v is None else v.array() if v.is_const else arrays[v] for v in op.inputs])
+    for index_map, result in zip(movement.maps, results, strict=True):
+        assert index_map is not None
+        np.testing.assert_array_equal(index_map.apply(vector), np.asarray(result).reshape(-1))
+
+
+def changed(call: str) -> Iterator[tuple[str, Op]]:
+    """Yield the operator with one value of another type: none of these is a known copy of elements."""
+    for index in range(len(moved_values(op_of(call)))):
+        for what in ("dtype", "rank", "dims", "empty", "quantization", "channels", "variable"):
+            op = op_of(call)
+            value = moved_values(op)[index]
+            rank = len(value.static_shape)
+            scales = Quantization(np.ones(2, np.float32), np.zeros(1, np.int64))
+            everywhere = moved_values(op) if what in ("channels", "empty") else [value]
+            for each in everywhere:
+                if what == "dtype":
+                    each.dtype = i16
+                elif what == "quantization":
+                    each.quantization = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+                elif what == "channels":
+                    each.quantization = scales
+                elif what == "variable":
+                    each.is_variable = True
+                else:
+                    shapes = {"rank": None, "dims": (None,) * rank, "empty": (0, *(each.shape or ())[1:])}
+                    each.shape = shapes[what]
+            is_alone = what in ("dtype", "quantization") and len({*moved_values(op)}) == 1
+            if not is_alone:
+                yield f"{what} of %{value.name}", op
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_movement_if_one_value_is_of_another_kind(call: str) -> None:
+    for what, op in changed(call):
+        assert movement_of(op) is None, what
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_movement_if_a_parameter_is_not_constant(call: str) -> None:
+    """Unless the shape of the result tells the same."""
+    known = movement_of(op_of(call))
+    assert known is not None
+    for value in op_of(call).inputs:
+        if value is not None and value.is_const:
+            op = op_of(call)
+            same = next(v for v in op.inputs if v is not None and v.name == value.name)
+            same.data = None
+            assert (found := movement_of(op)) is None or found.maps == known.maps, value.name
+
+
+def test_no_movement_if_it_is_not_known_what_a_slice_leaves_out() -> None:
+    text = "graph main(%x: f32[?], %n: i32[1]) -> %y { %y = Slice(%x, [0], %n) : f32[?] }"
+    assert movement_of(circlekit.parse(text).main.ops[0]) is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "Gather(%x, [2, 3]) {axis: 1}",
+        "Gather(%x, [0, 2, 3]) {axis: 2}",
+        "Gather(%x, [1, 1]) {axis: 0}",
+        "Gather(%x, [0, -1]) {axis: 1}",
+        "Gather(%x, -1) {axis: 1}",
+        "Gather(%x, [[0, 1], [2, 1]]) {axis: 1}",
+        "Gather(%x, [[0, 1], [1, 2]]) {axis: 1, batch_dims: 1}",
+        "Concatenation(%x, %x) {axis: 2, act: RELU}",
+        "Relu(%x)",
+    ],
+)
+def test_other_forms_have_no_movement(call: str) -> None:
+    assert movement_of(op_of(call)) is None
+
+
+def test_no_movement_without_an_operator() -> None:
+    assert movement_of(None) is None
+
+
+def test_types_are_those_of_the_test() -> None:
+    assert {v.dtype for call in CALLS for v in moved_values(op_of(call))} == {i8}
