@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
+
 import numpy as np
 import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.fuse.join_parallel import _axis_after_reshape
 from circlekit.passes.pipelines import pipeline_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, refusals
@@ -62,6 +66,104 @@ def test_a_pipeline_joins_two_layers_only_with_the_operators_behind() -> None:
     assert [r.sentence for r in context.refusals or ()] == [
         "%p: joining 2 layers would remove 0 operators and move 576 bytes more"
     ]
+
+
+def layers(count: int, depth: int, units: int, alike: bool = False) -> str:
+    """Return a model in which ``count`` layers read %x [5, depth], and all results are read alike or not."""
+    readers = ["Relu"] * count if alike else ["Relu", "Neg", "Abs", "Tanh", "Exp"][:count]
+    body = "".join(
+        f"""%w{i} = const f32[{units},{depth}] gaussian(0, 1)
+            %f{i} = FullyConnected(%x, %w{i}) {{keep_num_dims: true}}
+            %y{i} = {reader}(%f{i})
+        """
+        for i, reader in enumerate(readers)
+    )
+    outputs = ", ".join(f"%y{i}" for i in range(count))
+    return f"graph main(%x: f32[5,{depth}]) -> {outputs} {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("count", "depth", "units", "alike", "joins"),
+    [
+        (1, 32, 8, False, False),
+        (2, 32, 8, True, True),  # one operator less, as many bytes
+        (2, 31, 8, True, False),  # one operator less, 20 bytes more
+        (2, 64, 8, False, False),  # no operator less
+        (3, 11, 4, False, False),  # one operator less, 40 bytes more
+        (3, 12, 4, False, True),  # one operator less, as many bytes
+        (4, 16, 8, False, True),  # two operators less, 320 bytes more for 2560 multiplications
+        (4, 6, 3, False, True),  # two operators less, 120 bytes more for 360 multiplications
+        (4, 5, 3, False, False),  # two operators less, 180 bytes more for 300 multiplications
+    ],
+)
+def test_a_pipeline_joins_layers_for_few_bytes(
+    count: int, depth: int, units: int, alike: bool, joins: bool
+) -> None:
+    text = layers(count, depth, units, alike)
+    model, context = parse_model(text), Context(exact=True, refusals=[])
+    run_passes(model, ["join_fully_connected"], context)
+    assert (sum(isinstance(op, FullyConnected) for op in model.main) < count) == joins
+    assert bool(context.refusals) == (count > 1 and not joins)
+    check_pass(text, "join_fully_connected")
+
+
+def test_a_layer_without_bias_gets_zeros() -> None:
+    text = """graph main(%x: f32[5,8]) -> %p, %q, %r {
+      %u = const f32[2,8] gaussian(0, 1)
+      %v = const f32[3,8] gaussian(0, 1)
+      %w = const f32[4,8] gaussian(0, 1)
+      %p = FullyConnected(%x, %u)
+      %q = FullyConnected(%x, %v, [0.5, -1.0, 2.0])
+      %r = FullyConnected(%x, %w, [[1.0, 2.0, 3.0, 4.0]])
+    }"""
+    check_pass(text, "join_fully_connected", ["FullyConnected", "SplitV"])
+
+
+def shapes(size: int, rank: int) -> list[tuple[int, ...]]:
+    """Return all shapes of ``rank`` dimensions and ``size`` elements."""
+    if rank == 0:
+        return [()] if size == 1 else []
+    return [(n, *rest) for n in range(1, size + 1) if size % n == 0 for rest in shapes(size // n, rank - 1)]
+
+
+@pytest.mark.parametrize(
+    ("olds", "axis"), [(((2, 2, 3), (2, 2, 3)), 1), (((6, 1), (6, 2)), 1), (((4,), (6,)), 0)]
+)
+def test_the_axis_of_reshaped_parts(olds: tuple[tuple[int, ...], ...], axis: int) -> None:
+    """The parts after their Reshapes are the parts of the whole after a Reshape."""
+    sizes = [prod(old) for old in olds]
+    numbers = np.arange(sum(sizes)).reshape(*olds[0][:axis], -1, *olds[0][axis + 1 :])
+    parts = np.split(numbers, [olds[0][axis]], axis)
+    whole = np.concatenate(parts, axis)
+    for rank in (1, 2, 3):
+        for first, second in product(shapes(sizes[0], rank), shapes(sizes[1], rank)):
+            news = [first, second]
+            found = _axis_after_reshape(olds, news, axis)
+            right = []
+            for new in range(rank):
+                if first[:new] + first[new + 1 :] == second[:new] + second[new + 1 :]:
+                    joined = np.concatenate([p.reshape(n) for p, n in zip(parts, news, strict=True)], new)
+                    right += [new] if np.array_equal(joined, whole.reshape(joined.shape)) else []
+            assert found in right if right else found is None, news
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%p = Softmax(%a) %q = Softmax(%b)", "%p: the parts are not moved alike along axis 1 by Softmax"),
+        ("%p = Relu(%a) %q = Neg(%b)", "%q: is a Neg, expected Relu"),
+        ("%p = Transpose(%a, [1,0]) %q = Transpose(%b, [0,1])", "%p: the parts are not moved alike"),
+        ("%p = LeakyRelu(%a) {alpha: 0.5} %q = LeakyRelu(%b) {alpha: 0.25}", "%p: the parts are not moved"),
+        ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one user, got 2"),
+        ("%p = Add(%a, %x) %q = Add(%b, %x)", "%p: the parts are not moved alike"),
+        ("%p = Add(%a, %b) %q = Neg(%p)", "%p: reads several parts, or has several results"),
+    ],
+)
+def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:
+    text = f"graph main(%x: f32[3,4]) -> %p, %q {{ %a, %b = Split(1, %x) {{num_splits: 2}} {body} }}"
+    if "%x)" in body:
+        text = text.replace("Split(1, %x)", "Split(1, %c)").replace("f32[3,4]", "f32[3,2], %c: f32[3,4]")
+    check_pass(text, "forward_split", refused=sentence)
 
 
 def test_queries_keys_and_values_are_one_layer_one_transpose_and_one_split() -> None:
