@@ -7,6 +7,8 @@ import pytest
 
 import circlekit
 from circlekit.ir.text import parse_model
+from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
 NAME = "join_grouped_convolution"
@@ -55,6 +57,18 @@ def net(body: str, shape: str = "1,6,5,4", outputs: str = "%y") -> str:
 )
 def test_groups_become_one_convolution(body: str, shape: str, ops: list[str]) -> None:
     check_pass(net(body, shape), NAME, ops, format="tflite")
+
+
+def test_groups_without_bias() -> None:
+    body = LAST.replace(", [1.0, 2.0, 3.0])", ")").replace(", [4.0, 5.0, 6.0])", ")")
+    check_pass(net(body), NAME, ["Conv2D"], format="tflite")
+    check_pass(net(body.replace("%a, %v)", "%a, %v, [1.0, 2.0, 3.0])")), NAME, ["Conv2D"], format="tflite")
+
+
+def test_groups_of_a_computed_slice_stay() -> None:
+    body = LAST.replace("%a, %b = Split(3, %x)", "%a, %b = Split(%s, %x)").replace("[1,6,5,4]", "[1,6,5,4]")
+    model = parse_model(net(body, "1,6,5,4").replace("%x:", "%s: i32[], %x:"))
+    assert all_passes()[NAME]().run(model, Context("tflite")) == 0
 
 
 def test_other_users_of_a_group_keep_it() -> None:

@@ -16,10 +16,11 @@ from circlekit.rewrite.base import Context, GraphPass
 class _Chain(NamedTuple):
     """Operators that move one value one after the other.
 
-    ``first``: the first operator.  ``kinds``: the classes of all of them.
+    ``first``, ``last``: the first and the last operator.  ``kinds``: the classes of all of them.
     """
 
-    first: Op
+    first: Reshape | Transpose
+    last: Reshape | Transpose
     kinds: frozenset[type[Op]]
 
 
@@ -39,16 +40,16 @@ class ForwardMovementChain(GraphPass):
         for op in graph.ops:
             if isinstance(op, Reshape | Transpose):
                 before = chains.get(op.input) if _other_reader(graph, op.input) is None else None
-                first, kinds = before or _Chain(op, frozenset())
-                chains[op.output] = _Chain(first, kinds | {type(op)})
+                first, _, kinds = before or _Chain(op, op, frozenset())
+                chains[op.output] = _Chain(first, op, kinds | {type(op)})
                 continue
             value = next((v for v in op.inputs if v in chains), None)
             if value is None or chains[value].kinds != {Reshape, Transpose}:
                 continue
-            first = chains[value].first
-            if context.accepts(self.name, op, _obstacle(graph, op, value, first)):
+            chain = chains[value]
+            if context.accepts(self.name, op, _obstacle(graph, op, chain)):
                 chains[op.output] = chains.pop(value)
-                _move_before(graph, op, value, first)
+                _move_before(graph, op, chain)
                 changes += 1
         return changes
 
@@ -60,13 +61,12 @@ def _other_reader(graph: Graph, value: Value) -> str | None:
     return f"%{value.name}: has other users" if value.use_count > 1 else None
 
 
-def _obstacle(graph: Graph, op: Op, value: Value, first: Op) -> str | None:
-    """Return why ``op`` cannot move before a chain from ``first`` to ``value``; None if it can."""
-    result, source = op.output, first.inputs[0]
+def _obstacle(graph: Graph, op: Op, chain: _Chain) -> str | None:
+    """Return why ``op`` cannot move before ``chain``; None if it can."""
+    source, value, result = chain.first.input, chain.last.output, op.output
     if only_operand(op) is not value:
         found = type(op).__name__
         return f"%{result.name}: expected an elementwise operator of one value and numbers, got {found}"
-    assert source is not None  # Reshape and Transpose always have it
     is_per_channel = value.quantization is not None and value.quantization.is_per_channel
     if is_per_channel or len({(v.dtype, v.quantization) for v in (source, value, result)}) > 1:
         return f"%{result.name}: has another dtype or quantization than %{source.name}, or one along an axis"
@@ -75,11 +75,10 @@ def _obstacle(graph: Graph, op: Op, value: Value, first: Op) -> str | None:
     return _other_reader(graph, value)
 
 
-def _move_before(graph: Graph, op: Op, value: Value, first: Op) -> None:
-    """Move ``op`` before the chain from ``first`` to ``value``; its result becomes that of the chain."""
-    source, last, result = first.inputs[0], value.producer, op.output
-    assert source is not None  # Reshape and Transpose always have it
-    assert last is not None  # the last operator of the chain
+def _move_before(graph: Graph, op: Op, chain: _Chain) -> None:
+    """Move ``op`` before ``chain``; its result becomes that of the chain."""
+    first, last, _ = chain
+    source, value, result = first.input, last.output, op.output
     name = graph.unique_name(f"{result.name}/{type(op).__name__}")
     inner = Value(name, result.dtype, source.shape, None, result.quantization)
     op.take_result(0, inner)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a number moves to the layers before it, and what the signs of parts move into."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass, refusals
+
+NAME = "forward_number"
+LAYER = "%w = const f32[6,4] gaussian(0, 1)\n%f = FullyConnected(%x, %w) {keep_num_dims: true}\n"
+
+
+def graph(body: str, shape: str = "1,5,4", outputs: str = "%y") -> str:
+    return f"graph main(%x: f32[{shape}]) -> {outputs} {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%i = Cast(%x) : i32[1,5,4]\n%y = Mul(%i, 3) : i32[1,5,4]",
+        "%y = Mul(2.0, 3.0)",
+        f"{LAYER}%y = Mul(%f, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])",
+        f"{LAYER}%y = Mul(%f, %f)",
+    ],
+)
+def test_what_is_no_product_with_a_number_is_no_near_miss(body: str) -> None:
+    assert refusals(graph(body), NAME) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%r = ReduceMax(%f, [2]) {keep_dims: true}", "%r: comes from ReduceMax, which is not linear"),
+        ("%r = ReverseSequence(%f, [2]) {seq_dim: 1}", "%r: comes from ReverseSequence, which is not linear"),
+    ],
+)
+def test_operators_that_choose_elements_stay(body: str, sentence: str) -> None:
+    check_pass(graph(f"{LAYER}{body}\n%y = Mul(%r, -0.5)"), NAME, refused=sentence)
+
+
+def test_channels_of_a_depthwise_convolution() -> None:
+    body = """
+        %w = const f32[1,2,3,8] gaussian(0, 1)
+        %f = DepthwiseConv2D(%x, %w, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {depth_multiplier: 2}
+        %a, %b = Split(3, %f) {num_splits: 2}
+        %n = Mul(%a, 0.25)
+        %y = Concatenation(%n, %b) {axis: 3}
+    """
+    check_pass(graph(body, "1,6,5,4"), NAME, ["DepthwiseConv2D", "Split", "Concatenation"])
+
+
+# -- signs ---------------------------------------------------------------------------------------
+
+SIGNS = "fuse_neg_with_factor"
+HALVES = "%lo, %hi = Split(2, %x) {num_splits: 2}\n%n = Neg(%hi)\n%c = Concatenation(%n, %lo) {axis: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor", "is_moved"),
+    [
+        ("2,3,4", "3,4", True),  # 12 elements, as many as are negated
+        ("2,3,4", "2,3,4", False),
+        ("1,2,4", "?,1,4", True),  # an unknown size counts as 1
+        ("1,2,4", "?,2,4", False),
+    ],
+)
+def test_signs_move_into_a_factor_not_larger_than_what_is_negated(
+    shape: str, factor: str, is_moved: bool
+) -> None:
+    text = graph(f"{HALVES}%y = Mul(%c, %s)", shape).replace("%x:", f"%s: f32[{factor}], %x:")
+    check_pass(text, SIGNS, ["Split", "Concatenation", "Mul", "Mul"] if is_moved else None)
+    if not is_moved:
+        check_pass(text, SIGNS, refused="%s: is not constant, and larger than what NEG reads")
