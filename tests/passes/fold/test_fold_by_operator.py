@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
+from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
@@ -49,6 +50,21 @@ def test_folds_no_other(name: str) -> None:
 def test_sum_of_computed_values_stays() -> None:
     lines = f"%k = Opaque(%x, %x) {ADD_V2} : f32[1,3]\n%r = Neg(%k)"
     check_pass(model(lines), "fold_add_v2", ["OpaqueOp", "Neg", "Add"])
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "sentences"),
+    [
+        ("fold_mul", "%a = Add(1.0, 2.0)\n%y = Add(%a, %x)", ["%a: expected MUL, got ADD"]),
+        ("fold_mul", "%a = Add(1.0, 2.0)\n%y = Mul(%a, %x)", ["%y: reads %a, which is not constant"]),
+        ("fold_constants", "%y = Neg(%x)", ["%y: reads %x, which is not constant"]),
+        ("fold_constants", "%y = RandomUniform([2, 2])", ["%y: is not pure"]),
+        ("fold_constants", "%y = Neg(3.0)", []),
+    ],
+)
+def test_what_is_missing_is_explained(name: str, body: str, sentences: list[str]) -> None:
+    found = explain_pass(parse_model(f"graph main(%x: f32[2,2]) -> %y {{ {body} }}"), name, "circle")
+    assert [refusal.sentence for refusal in found] == sentences
 
 
 # -- looking up in a quantized table -------------------------------------------------------------

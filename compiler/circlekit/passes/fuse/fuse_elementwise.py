@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from circlekit.ir.value import Array, Value
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -132,7 +134,7 @@ class _Int16Rsqrt(Rewrite):
         assert parameters is not None  # one_scale_each has checked it
         zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
         real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
-        return None if abs(real - 1) < 1e-6 else f"%{one.name}: expected 1, got {real:g}"
+        return None if math.isclose(real, 1, rel_tol=1e-6) else f"%{one.name}: expected 1, got {real:g}"
 
 
 class FuseRsqrt(Rules):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from circlekit.ir.value import Array
@@ -49,7 +51,7 @@ class _Erf(Rewrite):
     def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
         divided = isinstance(match.ops["s"], Div)
         found, expected = float(root.reshape(-1)[0]), np.sqrt(2.0 if divided else 0.5)
-        if abs(found - expected) <= RELATIVE_TOLERANCE * expected:
+        if math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE):
             return None
         how = "divided" if divided else "multiplied"
         return f"expected x to be {how} by {expected:g} before Erf, got {found:g}"
@@ -71,7 +73,7 @@ class _Tanh(Rewrite):
         for name, expected in (("cubic", 0.044715), ("root", np.sqrt(2 / np.pi))):
             value = match.value(name)
             found = float(value.array().reshape(-1)[0])
-            if not abs(found - expected) <= RELATIVE_TOLERANCE * expected:  # also for NaN
+            if not math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE):
                 return f"%{value.name}: expected {expected:g}, got {found:g}"
         return None
 
