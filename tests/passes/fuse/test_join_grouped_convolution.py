@@ -65,6 +65,14 @@ def test_groups_without_bias() -> None:
     check_pass(net(body.replace("%a, %v)", "%a, %v, [1.0, 2.0, 3.0])")), NAME, ["Conv2D"], format="tflite")
 
 
+def test_groups_of_other_dimensions_than_channels_stay() -> None:
+    images = LAST.replace("%a, %b = Split(3, %x) {num_splits: 2}", "%a, %b = Unpack(%x) {num: 2}")
+    kinds = ["Unpack", "Conv2D", "Conv2D", "Concatenation"]
+    check_pass(net(images, "2,1,6,5,2"), NAME, kinds, format="tflite")
+    rows = LAST.replace("Split(3, %x)", "Split(1, %x)")
+    check_pass(net(rows, "1,12,5,2"), NAME, refused="%c: does not read the channels", format="tflite")
+
+
 def test_groups_of_a_computed_slice_stay() -> None:
     body = LAST.replace("%a, %b = Split(3, %x)", "%a, %b = Split(%s, %x)").replace("[1,6,5,4]", "[1,6,5,4]")
     model = parse_model(net(body, "1,6,5,4").replace("%x:", "%s: i32[], %x:"))

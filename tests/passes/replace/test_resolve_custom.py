@@ -185,6 +185,7 @@ def test_max_pool_with_argmax(images: bool, places: str) -> None:
 
 def test_max_pool_with_argmax_of_one_channel() -> None:
     check_pass(pool("[2,6,7,1]", "[2,2,3,1]"), PASS, parts(1))
+    check_pass(pool("[2,6,7,1]", "[2,4,2,1]", strides=(1, 1, 3, 1)), PASS, parts(1))
 
 
 @pytest.mark.parametrize(

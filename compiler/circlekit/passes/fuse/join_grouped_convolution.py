@@ -128,7 +128,7 @@ def _group(graph: Graph, value: Value) -> _Group | None:
     movement = part.producer
     lists = None if movement is None else axis_indices(movement)
     data = None if movement is None else moved_operand(movement)
-    if lists is None or data is None or data.rank != 4 or part.rank != 4 or data.is_variable:
+    if lists is None or data is None or data.rank != 4 or data.is_variable:
         return None
     return _Group(conv, before, after, data, lists[part.result_index])
 

@@ -177,8 +177,8 @@ def _joined(values: Sequence[Value], axis: int, insert: Inserter) -> Value:
     while len(values) > 1:
         groups = [values[begin : begin + MAX_JOINED] for begin in range(0, len(values), MAX_JOINED)]
         values = [
-            group[0] if len(group) == 1 else _like(group[0], insert.make(Concatenation(*group, axis=axis)))
-            for group in groups
+            _like(first, insert.make(Concatenation(first, *others, axis=axis))) if others else first
+            for first, *others in groups
         ]
     return values[0]
 
