@@ -63,7 +63,7 @@ class Snapshot:
             for op, before, after in zip(ops, (None, *ops), (*ops[1:], None), strict=False):
                 op.graph, op.previous, op.next = graph, before, after
         for value in self._values:
-            value.producer, value.result_index, value._uses = None, 0, {}
+            value.producer, value._uses = None, {}
         states = ((self._values, self._value_state), (self._ops, self._op_state))
         for things, state in states:
             for name, column in state.items():

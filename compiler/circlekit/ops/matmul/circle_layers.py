@@ -24,7 +24,7 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.dimensions import dims_differ, element_count, normalized_axis
+from circlekit.ops.dimensions import dims_differ, element_count, normalized_axis, product
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.program.state import Stateful
@@ -74,7 +74,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
                 raise ShapeError(f"{name} has shape {format_shape(weights)}, the input has {size} elements")
         for name in self.states:
             cache = require_rank(getattr(self, name), name, 4)
-            if cache is not None and None not in cache[2:] and dims_differ(cache[2] * cache[3], size):  # type: ignore[operator]
+            if cache is not None and dims_differ(product(cache[2:]), size):
                 raise ShapeError(f"{name} has shape {format_shape(cache)}, the input has {size} elements")
         return TensorType(self.input.dtype, shape)
 
