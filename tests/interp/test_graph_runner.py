@@ -46,6 +46,36 @@ def test_outputs_are_contiguous() -> None:
     assert run(turned, [np.ones((2, 3), np.float32)])[0].flags.c_contiguous
 
 
+class Kept(Twice):
+    """Its operand, in an array that the operator keeps."""
+
+    code = "TEST_KEPT"
+    kept = np.zeros(3, np.float32)
+
+    def kernel(self, input: Array) -> Array:
+        self.kept[:] = input
+        return self.kept[:]
+
+
+class ByColumns(Twice):
+    """Its operand, in an array that owns its memory, column by column."""
+
+    code = "TEST_BY_COLUMNS"
+
+    def kernel(self, input: Array) -> Array:
+        return input.copy(order="F")
+
+
+def test_outputs_are_copied_unless_they_are_whole_arrays_in_c_order() -> None:
+    (kept,) = run(model(chain(Kept)), [X])
+    assert not np.shares_memory(kept, Kept.kept)
+    np.testing.assert_array_equal(kept, X)
+    columns = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (by_columns,) = run(model(chain(ByColumns, shape=(2, 3))), [columns])
+    assert by_columns.flags.c_contiguous
+    np.testing.assert_array_equal(by_columns, columns)
+
+
 def test_kernels_cannot_write_into_inputs_or_constants() -> None:
     class Writing(Twice):
         code = "TEST_WRITING"

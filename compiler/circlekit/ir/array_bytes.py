@@ -37,7 +37,7 @@ def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
         return np.asarray(array, dtype).tobytes()
     count = SAMPLE_BYTES // array.itemsize
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
-    ends = (flat[:count], flat[max(0, array.size - count) :])
+    ends = (flat[:count], flat[array.size - count :])
     return b"".join(np.asarray(end, dtype).tobytes() for end in ends)
 
 

@@ -144,7 +144,8 @@ class _Cloner:
         new.graph = new.previous = new.next = None
         new.version, new.extra = op.version, self._tree(op.extra)
         new.attribute_values = self._tree(op.attribute_values)
-        if isinstance(new, OpaqueOp) and isinstance(op, OpaqueOp):
+        if isinstance(op, OpaqueOp):
+            assert isinstance(new, OpaqueOp)  # it has the class of ``op``
             new.code, new.custom_code = op.code, op.custom_code  # type: ignore[misc]  # as in OpaqueOp
             new.option_tree = self._tree(op.option_tree)
         new.inputs = [None if v is None else self.value(v) for v in op.inputs]

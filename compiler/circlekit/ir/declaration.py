@@ -237,7 +237,7 @@ class Declaration:
         if value is None:
             return 1
         by_rank = [version for rank, version in self.rank_versions.items() if len(value.shape or ()) >= rank]
-        return max(self.versions.get(value.dtype, 1), *by_rank, 1)
+        return max([self.versions.get(value.dtype, 1), *by_rank])
 
     def macs(self) -> int:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""

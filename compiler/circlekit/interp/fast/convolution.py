@@ -142,7 +142,7 @@ class FastConvolution:
         if self.stage is None:
             return self.finish_floats(sums)
         out = np.empty(sums.shape, self.result_dtype)
-        step = max(1, CACHE_BLOCK_BYTES // max(1, 8 * sums[0, :1].size))
+        step = max(1, CACHE_BLOCK_BYTES // (8 * sums[0, 0].size))
         for image, result in zip(sums, out, strict=True):
             for top in range(0, len(image), step):
                 self.stage.write(image[top : top + step], result[top : top + step])

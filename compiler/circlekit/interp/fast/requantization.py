@@ -112,5 +112,5 @@ def repeats(columns: int, channels: int) -> int:
 
     It is the largest divisor of ``columns`` with which the vector has at most LONG_VECTOR_ELEMENTS, or 1.
     """
-    largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
+    largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // channels))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

@@ -102,7 +102,7 @@ class RandomFloats(Random):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         shape = tuple(int_list(args[0]))
-        if min(shape, default=0) < 0:
+        if any(d < 0 for d in shape):
             raise ShapeError(f"{self.code}: expected dimensions of 0 or more, got {list(shape)}")
         size = int(np.prod(shape, dtype=np.int64))
         counters = -(-size // WORDS_PER_COUNTER)

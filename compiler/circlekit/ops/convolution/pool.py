@@ -118,7 +118,7 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
     """Raise ShapeError unless ``numbers`` is None or has one positive number for each axis of ``shape``."""
     if numbers is None:
         return
-    if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
+    if any(n < 1 for n in numbers) or (shape is not None and len(numbers) != len(shape)):
         raise ShapeError(f"{name}: expected 1 or more for each axis of {format_shape(shape)}, got {numbers}")
 
 

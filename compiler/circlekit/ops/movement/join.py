@@ -254,7 +254,7 @@ def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
     """Return ``sizes`` with the rest of ``size`` in place of -1; raise ShapeError if they do not fit."""
     fixed = sum(s for s in sizes if s != -1)
-    if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
+    if sizes.count(-1) > 1 or any(s < -1 for s in sizes):
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")
     if size is not None and (fixed > size if -1 in sizes else fixed != size):
         raise ShapeError(f"size_splits: expected a sum of {size}, got {sizes}")

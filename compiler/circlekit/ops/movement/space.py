@@ -111,7 +111,7 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
         edges = static_int_vector(self.inputs[2])  # paddings or crops
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
-        if min(blocks, default=1) < 1 or len(edges) != 2 * len(blocks) or min(edges, default=0) < 0:
+        if any(b < 1 for b in blocks) or len(edges) != 2 * len(blocks) or any(e < 0 for e in edges):
             raise ShapeError(f"expected blocks >= 1, two paddings or crops >= 0 each, got {blocks}, {edges}")
         if len(shape) <= len(blocks):
             raise ShapeError(f"input: expected {len(blocks)} spatial axes, got shape {format_shape(shape)}")
