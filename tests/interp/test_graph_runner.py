@@ -54,7 +54,8 @@ class Kept(Twice):
 
     def kernel(self, input: Array) -> Array:
         self.kept[:] = input
-        return self.kept[:]
+        view: Array = self.kept[:]
+        return view
 
 
 class ByColumns(Twice):

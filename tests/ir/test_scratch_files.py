@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,15 @@ def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.Monk
     assert not is_paged(array)
     array[...] = 1
     assert array.sum(dtype=np.float64) == ROWS * 1024
+
+
+@needs_pages
+def test_the_largest_descriptor_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryFile() as file:  # the next file gets the same descriptor
+        descriptor = file.fileno()
+    for largest, is_file in ((descriptor, True), (descriptor - 1, False)):
+        monkeypatch.setattr(large, "MAX_DESCRIPTOR", largest)
+        assert is_paged(new_in_file((4,), F32)) is is_file
 
 
 def open_files() -> int:
