@@ -64,7 +64,7 @@ class ByColumns(Twice):
     code = "TEST_BY_COLUMNS"
 
     def kernel(self, input: Array) -> Array:
-        return input.copy(order="F")
+        return np.asarray(input.copy(order="F"))
 
 
 def test_outputs_are_copied_unless_they_are_whole_arrays_in_c_order() -> None:
