@@ -38,7 +38,7 @@ class QuantizationChoice:
     ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
-    ``unasked``, ``raised``: the operators that are raised without ``find``, and with it.
+    ``unasked``: the operators that are raised without being asked for.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
     ``replay``.
     """
@@ -90,8 +90,8 @@ class QuantizationChoice:
     def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
         """If the user asked for raised operators, choose them.
 
-        ``ranges``: those of the final plan.  Trials of techniques run without these operators: their list
-        would be made for other ranges, and so the techniques would be chosen for a list that is replaced.
+        ``ranges``: those of the final plan.  Techniques are tried before, without these operators, because
+        the choice of operators depends on the final ranges.
         """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)

@@ -86,7 +86,7 @@ def _add_flags(parser: Parser) -> None:
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
     parser.add_argument(
         "--explain", type=parse_pass_or_all, metavar="PASS",
-        help="say what this pass rewrote, and why not more; all: every pass, the nearest misses first",
+        help="say what this pass rewrote, and why no more; all: explain every pass, nearest misses first",
     )  # fmt: skip
     parser.add_argument(
         "--explain-op", metavar="OP",

@@ -23,9 +23,9 @@ DESCRIPTION = """Open a model in Netron or Model Explorer, if installed.
     circlekit view net.tflite --with model-explorer
     circlekit view net.tflite --node-data-only -o macs.json
 
-Model Explorer shows MACs and moved bytes on every operator, and after
---against the difference from another model.  circlekit report needs no
-viewer."""
+Model Explorer shows MACs and moved bytes on every operator, and with
+--against also the difference from another model.  circlekit report
+needs no viewer."""
 
 VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
 """The Python module of a viewer, and the package to install for it, by the name of the viewer."""
@@ -39,7 +39,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--with", dest="viewer", choices=VIEWERS, help="the viewer (default: one that is installed)"
     )
-    parser.add_argument("--against", metavar="MODEL", help="a reference: data has the difference from it")
+    parser.add_argument("--against", metavar="MODEL", help="the reference model for the measure error")
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
     )

@@ -89,7 +89,7 @@ class _Reducer:
             if verify(candidate):
                 return False
             check_shapes(candidate)
-        except (CirclekitError, ValueError, IndexError, ArithmeticError):  # from steps and shape rules
+        except (CirclekitError, ValueError, IndexError, ArithmeticError):  # ``make`` or a shape rule failed
             return False
         if difference(self.model, candidate) is None:
             return False
@@ -117,7 +117,7 @@ class _Reducer:
         return any(self.attempt(submodel.inlined, self.model, *call) for call in calls)
 
     def remove_ops_of_callees(self) -> bool:
-        """Remove operators of all graphs but the main graph one by one; keep the graphs' interfaces."""
+        """Remove, one by one, operators of the graphs other than the main graph; keep their interfaces."""
         places = [
             (graph, number)
             for graph in range(1, len(self.model.graphs))
@@ -161,7 +161,7 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Replace each size by the smallest of 1, 2, 3 and its half with which the model shows the fault."""
+        """Replace each size by 1, 2, 3 or half of it: the smallest with which the model shows the fault."""
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
@@ -229,7 +229,7 @@ class ShowsFault:
         """Run the command on ``model``; raise FileError if the command or the file does not work."""
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
-        with watched(Progress()):  # writing must not replace the report above
+        with watched(Progress()):  # writing must not replace the progress message of this run
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operators whose results in LiteRT are undefined, because it reads unset memory or another tensor."""
+"""Find operators with undefined results in LiteRT, because LiteRT reads unset memory or another tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """Return why the first operator with undefined results in LiteRT has them; None if there is none."""
+    """Return why the first operator with undefined results has them; None if there is no such operator."""
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
 

@@ -82,7 +82,7 @@ CPU_SECONDS = 3
 """The limit of the processor time for reading one array of a small file."""
 
 BYTES_PER_SECOND = 1 << 24
-"""The limit of the processor time grows by one second for so many bytes of the file."""
+"""The limit of the processor time grows by one second for each BYTES_PER_SECOND bytes of the file."""
 
 SILENCE_SECONDS = 60.0
 """The process is killed if it sends nothing for this time; waiting for a disk counts."""
@@ -90,7 +90,7 @@ SILENCE_SECONDS = 60.0
 SMALLEST_ARRAY_BYTES = 64
 """The least size of an array in a file.
 
-A file may claim to have more arrays than fit into it; the time limit does not grow for these.
+A file may claim to have more arrays than fit into it; the time limit does not grow for the excess arrays.
 """
 
 LARGEST_COMPRESSION = 1100

@@ -248,9 +248,9 @@ class Declaration:
 
         The operands already have the new shapes.  ``old``: the shapes before, by the name of the operand, and
         that of the first result as "output".  ``outer``: whether a constant shape that begins with 1 may get
-        another first dimension when axis 0 of an operand changes.  Some exporters move the batch to another
-        axis and leave the 1; then it must stay.  The returned dict has, by name, attributes and the elements
-        of constant operands (lists of integers).  Raise ShapeError if no constant fits.
+        another first dimension when axis 0 of an operand changes.  It may not where an exporter moved the
+        batch to another axis.  The returned dict has, by name, attributes and the elements of constant
+        operands (lists of integers).  Raise ShapeError if no constant fits.
         """
         return {}
 
@@ -265,7 +265,7 @@ class Declaration:
         """Return why the integer kernel of a runtime computes another function; None if it computes this one.
 
         Operands and results already have the dtypes and scales of integers; constants still are floats.
-        For a float operator, return only what no scales can mend.
+        For a float operator, return only a fault that no choice of scales avoids.
         """
         return None
 
@@ -317,9 +317,9 @@ DECLARATIONS: dict[str, type[Any]] = {}
 def arity_faults(
     kind: type[Declaration], operands: Sequence[object], results: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield each operand that is missing, absent or too many, and a wrong number of results.
+    """Yield a fault for each missing or absent operand, and for a wrong number of operands or results.
 
-    Each fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
     ``results``: the number of results.
     """
     specs = kind.operands

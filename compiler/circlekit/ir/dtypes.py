@@ -66,7 +66,7 @@ class DType(Enum):
 
     @property
     def is_integer(self) -> bool:
-        """Whether this is an integer type of any width, packed or not; bool is none."""
+        """Whether this is an integer type of any width, packed or not; bool does not count."""
         return self in _INTEGERS
 
     @property

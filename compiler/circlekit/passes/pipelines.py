@@ -158,8 +158,8 @@ MERGE_MOVEMENT = Phase(
     "merge data movement",
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
     "which absorbs some of them one by one. Slices first become a SPLIT, if possible; the others move up. "
-    "Then a NEG between slices and a concatenation disappears: before, slices and concatenation would become "
-    "one chain.",
+    "A NEG between slices and a concatenation is removed last: otherwise the slices and the concatenation "
+    "would become one chain.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 

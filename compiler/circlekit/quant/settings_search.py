@@ -57,8 +57,8 @@ WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 SAFE_WIDENING = 2.0
 """The default factor by which ranges are widened for activations of 16 bits.
 
-Wider ranges clip fewer of the numbers that calibration did not see.  The factor 2 costs one of 16 bits, which
-matters little: most of the noise comes from the rounding of int8 weights.
+Wider ranges clip fewer of the numbers that calibration did not see.  The factor 2 costs one of the 16 bits,
+which matters little: most of the noise comes from the rounding of int8 weights.
 """
 
 LEAST_GAIN_OF_WIDENING_DB = 1.0

@@ -51,7 +51,7 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Return the text in ``content``, which is to be a recipe; ``name``: its name, for errors.
+    """Return the text in ``content``, which should be a recipe; ``name``: its name, for errors.
 
     Raise FormatError if it is a model, a file of another program, or not UTF-8.
     """

@@ -95,7 +95,7 @@ class ModelFile:
         return dict(sorted(versions.items()))
 
     def conv2d_weights(self) -> list[tuple[str, str]]:
-        """Return (name of the operator, name of its weights' producer) for each of CONVOLUTIONS.
+        """Return (code of the operator, code of its weights' producer) for each operator in CONVOLUTIONS.
 
         In place of a producer, ``CONST`` stands for constant weights, ``?`` for any others.
         """

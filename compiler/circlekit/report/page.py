@@ -74,7 +74,7 @@ def json_for_script(data: Any) -> str:
 
 
 def visible(item: Any) -> Any:
-    """Return ``item``; if it is a text, with control characters escaped, which could hide or reorder text."""
+    """Return ``item``; in a text, escape control characters, because they can hide or reorder text."""
     if type(item) is not str or item.isprintable():
         return item
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in item)
@@ -86,7 +86,7 @@ def number(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share`` with one digit after the decimal point."""
+    """Return ``share``, a percentage, with one digit after the decimal point."""
     return f"{share:.1f}"
 
 

@@ -56,7 +56,7 @@ class Invocation:
     configuration: Configuration | None
 
     def flags(self, *names: str) -> list[str]:
-        """Return the words of a command line for the options ``names`` with their values, for the log."""
+        """Return the words of a command line for the options ``names`` with their values."""
         known = {option.key: option for option in self.driver.options}
         return [word for name in names for word in known[name].words(self.values.get(name))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the files around the commands: optimization groups, targets, and the programs of backends.
+"""Find the files that belong to an installation: optimization groups, targets, programs of backends.
 
 As in an installation of ONE, the folders ``optimization``, ``target`` and ``backends`` are beside the folder
 ``bin`` with the commands.  Programs of backends are also found on the PATH, and as entry points in the group
@@ -52,8 +52,8 @@ class Installation:
     def find_program(self, name: str) -> Path | Callable[[list[str]], int | None]:
         """Return the program ``name`` of a backend: a file, or the function of an entry point.
 
-        It is searched in ``bin`` and ``backends``, then on the PATH, then among the entry points.  Raise
-        DriverError if it is not found.
+        Search in ``bin`` and ``backends``, then on the PATH, then among the entry points.  Raise DriverError
+        if it is not found.
         """
         beside = self.programs(name).get(name) or shutil.which(name)
         if beside:
@@ -135,7 +135,7 @@ class Installation:
         return keys["BACKEND"]
 
     def schema_file(self, backend: str, command: str) -> Path | None:
-        """Return the schema file for ``command`` of ``backend``, see ``command_schema``; None without one."""
+        """Return the schema file (see ``command_schema``) for ``command`` of ``backend``; None if absent."""
         path = self.root / "backends/command" / backend / f"{command}.py"
         return path if path.is_file() else None
 

@@ -77,7 +77,7 @@ def _counts(model: Model, custom: bool) -> dict[str, int]:
 
 
 def _port(value: Value) -> dict[str, Any]:
-    """Return name, dtype, shape and quantization of an input or output; ``type``: the last three as text."""
+    """Return name, dtype, shape and quantization of an input or output; "type" has the last three as text."""
     quantization = value.quantization
     return {
         "name": value.name,
@@ -97,7 +97,7 @@ def _port(value: Value) -> dict[str, Any]:
 def summary_text(summary: dict[str, Any], width: int) -> str:
     """Return ``summary``, a result of ``summary_of``, as text of ``width`` columns.
 
-    Below the name of the file, each line has a label and what is known.
+    The first line is the name of the file; each other line has a label and a description.
     """
     lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
     return f"{summary['file']}\n{lines}"

@@ -43,7 +43,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--bisection", metavar="SIDE", help="int16 at the inputs: true, false or auto")
     parser.add_argument(
         "--qerror_ratio", type=float, default=0.5, metavar="R",
-        help="share of what uint8 adds to the error of int16 that is allowed, 0 to 1 (default: 0.5)",
+        help="allowed share of the error that uint8 adds to the error of int16, 0 to 1 (default: 0.5)",
     )  # fmt: skip
     parser.add_argument(
         "--visq_file", metavar="FILE", help="errors of tensors, which visq wrote; auto needs it"
@@ -58,11 +58,11 @@ def _declare(parser: Parser) -> None:
             help=f"dtype of the {side}s, or one each (default: uint8)",
         )  # fmt: skip
     parser.add_argument("--quantized_dtype", default="uint8", metavar="T",
-        help="of operators outside of the patterns: uint8 (default) or int16; --bisection mixes both",
+        help="dtype of operators outside of the patterns: uint8 (default) or int16; --bisection mixes both",
     )  # fmt: skip
     parser.add_argument(
         "--granularity", default="channel", metavar="G",
-        help="of weights in uint8: channel (default) or layer; in int16 it is channel",
+        help="granularity of uint8 weights: channel (default) or layer; of int16 weights it is channel",
     )  # fmt: skip
     parser.add_switch("--TF-style_maxpool", help="MAX_POOL_2D keeps the scale")
     parser.add_switch("--save_min_max", help="keep the recorded min and max")

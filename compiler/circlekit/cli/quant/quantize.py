@@ -61,11 +61,11 @@ def _declare(parser: Parser) -> None:
         type=positive_number,
         default=60.0,
         metavar="N",
-        help="time to try on a usual core, about (default: 60)",
+        help="about how long to try techniques, on a usual core (default: 60)",
     )
     parser.add_argument(
         "--without", action="append", default=[], choices=tuple(TECHNIQUES), metavar="TECHNIQUE",
-        help=f"do not try this one: {', '.join(TECHNIQUES)}; may be repeated",
+        help=f"do not try this technique: {', '.join(TECHNIQUES)}; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
@@ -73,7 +73,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     _declare_choice_of_operators(parser)
     parser.add_argument(
-        "--io", choices=INTERFACES, default="float", help="inputs and outputs (default: float)"
+        "--io", choices=INTERFACES, default="float", help="dtype of inputs and outputs (default: float)"
     )
     parser.add_switch("--no-optimize", help="do not run O1 first")
     parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
@@ -98,19 +98,19 @@ def _declare_choice_of_operators(parser: Parser) -> None:
     )
     parser.add_argument(
         "--target-sqnr", type=finite_number, metavar="DB",
-        help="compute so many operators more precisely that all outputs have this SQNR",
+        help="raise few operators to a higher precision, such that all outputs have this SQNR",
     )  # fmt: skip
     parser.add_argument(
         "--budget", metavar="SHARE",
-        help="compute the most sensitive ones more precisely: 20%%, '20%% macs' or '20%% bytes'",
+        help="raise the most sensitive operators to a higher precision: 20%%, '20%% macs' or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
         "--raise-to",
         default=NO_SCHEME,
         metavar="SCHEME",
-        help="the scheme of these operators (default: float)",
+        help="the scheme of raised operators (default: float)",
     )
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all other operators float")
 
 
 def _run(arguments: argparse.Namespace) -> int:

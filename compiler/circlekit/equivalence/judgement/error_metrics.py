@@ -31,8 +31,8 @@ class ErrorMetrics:
     magnitude of an error.
     ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
     reference (largest minus smallest element).
-    ``overlaps``: for each k of TOP, a list with a number for each vector along the last axis: how many of the
-    positions of its k largest elements are equal in result and reference, divided by k.
+    ``overlaps``: for each k of TOP, a list with a number for each vector along the last axis: the share of
+    the k largest elements of the reference that are also among the k largest of the result.
     """
 
     count: int = 0
@@ -90,7 +90,8 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if the error is beyond float64, None if the reference is 0.
+        It is inf if there is no error, -inf if the error is too large for float64, None if all elements of
+        the reference are 0.
         """
         if not self.signal:
             return None
@@ -99,7 +100,7 @@ class ErrorMetrics:
 
     @property
     def cosine(self) -> float | None:
-        """The cosine of the angle between reference and result; None if one of them is 0."""
+        """The cosine of the angle between reference and result; None if one of them is all zeros."""
         length = math.sqrt(self.signal) * math.sqrt(self.power)
         return min(1.0, max(-1.0, self.product / length)) if length else None
 
@@ -131,6 +132,6 @@ class ErrorMetrics:
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
     def top(self, k: int) -> float | None:
-        """Return the mean of ``overlaps[k]``; None if the arrays have fewer than MIN_CLASSES classes."""
+        """Return the mean of ``overlaps[k]``; None if the last axis of all arrays is below MIN_CLASSES."""
         shares = self.overlaps.get(k)
         return sum(shares) / len(shares) if shares else None

@@ -209,8 +209,8 @@ def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
                 yield QuantizationFinding(
                     f"{spec.name} %{value.name} of {op.code}",
                     f"{count} of {value.data.size} elements overflow int32",
-                    "its scale is that of the input times that of the weights: int16x8 has a bias of 64 bits,"
-                    " or leave the operator float",
+                    "the scale of a bias is the scale of the input times that of the weights: use int16x8,"
+                    " whose biases have 64 bits, or leave the operator float",
                 )
 
 
@@ -226,7 +226,7 @@ def _layer_findings(layers: list[LayerError]) -> Iterator[QuantizationFinding]:
         if layer.dead_channels:
             yield QuantizationFinding(
                 place,
-                f"{layer.dead_channels} channels that vary in the float model are constant",
-                "their range is small against that of the tensor: equalize the channels, or leave the"
-                " operator in higher precision",
+                f"{layer.dead_channels} channels that vary in the float model are constant in this model",
+                "the range of these channels is small against the range of the tensor: equalize the channels,"
+                " or compute the operator in a higher precision",
             )

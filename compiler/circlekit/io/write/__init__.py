@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files: convert models to trees, encode trees as flatbuffers, and write these to files."""
+"""Write models: convert them to trees, encode the trees as flatbuffers, and write the bytes to files."""

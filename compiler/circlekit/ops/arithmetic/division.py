@@ -27,9 +27,9 @@ from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
 class Div(BinaryWithActivation, code="DIV"):
     """lhs / rhs.
 
-    Quotients of plain integers are rounded towards zero; rhs = 0 raises ModelError.  Of quantized data, lhs
+    Quotients of plain integers are rounded towards zero; rhs = 0 raises ModelError.  For quantized data, lhs
     is multiplied by the 31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale of the
-    result, LiteRT gives wrong numbers, and this kernel gives the same.
+    result, LiteRT gives a wrong number, and this kernel gives the same number.
     """
 
     quantization_rule = QuantizationRule(not_zero=("rhs",))
@@ -72,7 +72,7 @@ class Div(BinaryWithActivation, code="DIV"):
 def _magnitudes(value: Value) -> set[int]:
     """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
 
-    If ``value`` is not constant, these are all integers of its dtype.  n = 0 does not count.  For the least
+    If ``value`` is not constant, all integers of its dtype count.  n = 0 does not count.  For the least
     magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.
     """
     zero_point = zero_point_of(value)

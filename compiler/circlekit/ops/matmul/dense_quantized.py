@@ -59,9 +59,9 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  Its
-    optimized kernel does so only if, besides, the sums are int64 and the bias or ``quantized_bias_type`` is
-    int64.  ``units``: the number of rows of the weights.
+    LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  The
+    optimized kernel does so only if also the sums are int64 and the bias or ``quantized_bias_type`` is int64.
+    ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
@@ -89,9 +89,9 @@ def _has_int64_bias(op: Any) -> bool:
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Return the result of ``quantized_dense`` for float ``x``, of which each row is quantized to 8 bits.
+    """Return the result of ``quantized_dense`` for float ``x``; each row of ``x`` is quantized to 8 bits.
 
-    For weights of -128, LiteRT's results differ from these: LiteRT's are wrong.
+    For weights of -128, LiteRT's results are wrong and differ from these.
     """
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
@@ -201,7 +201,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
     LiteRT finds the row scales of a matrix of x by the sum of the matrix's batch indices.  So with two batch
-    dimensions above 1 it uses the scales of wrong rows; this function does the same.  If the last batch
+    dimensions above 1 it uses the scales of other rows; this function does the same.  If the last batch
     dimension of y is 1 and ``adj_x`` is false, LiteRT first merges the last batch axis of x with the rows of
     x.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold a product with one number into the weights of a layer that may be far up the graph.
+"""Fold a multiplication by a single number into the weights of a layer that may be far before it.
 
-An example is the scale of an attention.  A model may multiply by it after the matrix product of queries and
-keys, before a mask, or after a rotary embedding.  It may also multiply only the queries of a layer that
-computes queries, keys and values.
+An example is the scale of an attention.  A model may multiply by this scale after the matrix product of
+queries and keys, before a mask, or after a rotary embedding.  If one layer computes queries, keys and values,
+the model may multiply only the queries.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from circlekit.passes.layout.permute_channels import has_weights_alone, taken, w
 from circlekit.passes.support.axes import is_movable
 
 QUANTIZED_CHANNELS_MULTIPLE = 8
-"""The channels of a quantized depthwise convolution change places only if this divides their number.
+"""The channels of a quantized depthwise convolution change places only if their number is a multiple of this.
 
 LiteRT's optimized kernel rounds the channels after the last full group of eight differently.
 """
@@ -57,7 +57,10 @@ def channelwise(op: Op) -> Channelwise | None:
 
 @singledispatch
 def _channelwise(op: Op) -> Channelwise | None:
-    """Do the work of ``channelwise`` for operators without a function of their own, by their index map."""
+    """Return the operands that ``channelwise`` returns, found by the index map of ``op``.
+
+    The functions below replace this one for some classes of operators.
+    """
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
         return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the order of the channels of each group, so that channels that go the same way are contiguous."""
+"""Choose the order of the channels of each group, so that channels with the same users are contiguous.
+
+``channel_moves`` defines sinks and suppliers.
+"""
 
 from __future__ import annotations
 

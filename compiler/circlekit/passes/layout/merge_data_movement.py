@@ -60,7 +60,7 @@ class MergeDataMovement(GraphPass):
 
 
 EXPLAINED = 12
-"""Progress of a refusal that says why data movement stays; so it is listed before refusals of pictures."""
+"""The progress of a refusal that says why data movement stays: high, to list it before those of pictures."""
 
 
 class Order(NamedTuple):
@@ -111,7 +111,7 @@ class _Way(NamedTuple):
 
 
 class _Chain:
-    """The operators that move data up to ``result``, the only one of the results of ``last`` that is used."""
+    """The operators that move data, up to ``last``, whose only used result is ``result``."""
 
     def __init__(self, writer: MovementWriter, last: Op, result: Value, context: Context) -> None:
         self.graph, self.writer, self.last, self.context = writer.graph, writer, last, context
@@ -184,7 +184,7 @@ class _Chain:
                     yield way
 
     def forms_with_other_channels(self, origin: Origin) -> Iterator[_Form]:
-        """Yield ways to write what is left of the map if weights absorb an order of channels."""
+        """Yield ways to write what is left of the map when weights absorb a new order of channels."""
         source, result = origin.sources[0], self.result
         if source.producer in origin.ops:
             return

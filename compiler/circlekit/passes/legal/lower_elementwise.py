@@ -133,7 +133,7 @@ class LowerSign(Lowering):
 
 
 class LowerIntegerMaximum(Lowering):
-    """max(x, z)  ==  x + z - min(x, z), for integers: they wrap around, so the sum may overflow."""
+    """max(x, z)  ==  x + z - min(x, z), for integers, also if the sum overflows: it wraps around."""
 
     before = "y = Maximum(x: i32, z)"
     after = "s = Add(x, z)  m = Minimum(x, z)  y = Sub(s, m)"

@@ -136,7 +136,7 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# both rotations compute t: x with the elements of each pair exchanged, and the new first ones negated
+# both rotations compute t: x with the two elements of each pair exchanged, and then the first one negated
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)

@@ -76,7 +76,9 @@ class _ImageAxis(NamedTuple):
 
 
 class TransposeConvToConv(Replacement):
-    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped, for finite x: w2 contains zeros.
+    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped.
+
+    The two are equal for finite x only, because w2 contains zeros.
 
     Row q * s + p of the full result, which is row q of phase p, is the sum over j of input row q - j times
     filter row j * s + p.  One convolution computes all s * s phases as channels; its filter has the rows of

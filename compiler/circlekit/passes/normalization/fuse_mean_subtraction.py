@@ -182,7 +182,7 @@ class _Stream:
                     yield op, index, value
 
     def refusal(self, start: Value) -> str | None:
-        """Return why nothing is gained by centering ``start``; None if operators disappear."""
+        """Return why centering ``start`` does not pay; None if the number of operators decreases."""
         subtractions = self.subtractions()
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"

@@ -219,7 +219,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """Rewrite the region before ``last``; return whether it could.  ``dead_ends``: see region_before."""
+        """Rewrite the region before ``last``; return whether it did.  ``dead_ends``: see region_before."""
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:
@@ -240,7 +240,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         for op in region.ops:
             move(graph, op, new, sources[0].known_shape, region.starts[0])
         remove_unused(graph, *region.starts)
-        # `end` can replace an output of the graph, because it is none itself: obstacle() has checked that
+        # `end` can replace an output of the graph, because it is not an output itself (see obstacle)
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

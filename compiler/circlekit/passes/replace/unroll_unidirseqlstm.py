@@ -125,10 +125,11 @@ class _Unroller(Inserter):
 
 
 class UnrollUnidirSeqLstm(GraphPass):
-    """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length; each run of the result begins with a zero state.
+    """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length.
 
-    The original operator keeps its state from one run to the next until a reset.  Peepholes, projection,
-    layer normalization, clipping and diagonal weights are supported.
+    The unrolled LSTM begins each run with a zero state; the original operator keeps its state from one run to
+    the next until a reset.  Peepholes, projection, layer normalization, clipping and diagonal weights are
+    supported.
     """
 
     name = "unroll_unidirseqlstm"

@@ -32,7 +32,9 @@ Needed = dict[int, tuple[int, range]]
 
 
 def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
-    """Return what the indices ``taken`` of the result along ``axis`` need; None if ``op`` mixes indices.
+    """Return the parts of the operands that the indices ``taken`` of the result along ``axis`` need.
+
+    Return None if ``op`` mixes indices along ``axis``.
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
     """

@@ -6,8 +6,8 @@ then has the name of that array in place of the list.  The statistics of a tenso
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
-To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns the two.  A tensor
-needs no other fields.
+To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns exactly this range.
+A tensor needs no other fields.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def check_path(path: FilePath) -> None:
 def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> None:
     """Write a calibration to ``path``; equal calibrations give equal bytes.
 
-    ``facts``: its fields but ``graphs``, as JSON values.  ``graphs``: for each graph, the statistics by name
-    of the tensor.  Raise FileError for another extension, or if the file cannot be written.
+    ``facts``: its fields except ``graphs``, as JSON values.  ``graphs``: for each graph, the statistics by
+    name of the tensor.  Raise FileError for another extension, or if the file cannot be written.
     """
     check_path(path)
     arrays: dict[str, Array] = {}

@@ -33,7 +33,7 @@ MEASURED_WORK = 4 * 10**10
 MEASURED_SAMPLES = 16
 """The noise is measured on at most this many samples.
 
-Classifiers have most noise on the few samples that are near a border; 4 samples may hold none of these.
+Outputs of classifiers have most noise on the few samples near a decision boundary; 4 samples may hold none.
 """
 
 CHECKED_SAMPLES = 8
@@ -87,7 +87,7 @@ def raise_operators(
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.
     ``make_plan``: makes plans of ``model``.
-    ``samples``: at most CHECKED_SAMPLES of them are used; they may be those of the calibration.
+    ``samples``: at most MEASURED_SAMPLES of them are used; they may be those of the calibration.
     If the target is missed, a note says so.
 
     Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.

@@ -71,7 +71,7 @@ def _operand(op: Op, name: str) -> Value | None:
 def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel: bool) -> None:
     """Quantize the operand ``name`` if it is a float constant: each element gets its own scale.
 
-    It gets a single scale if not ``per_channel``, or if a channel has several elements.
+    The constant gets a single scale if ``per_channel`` is false, or if a channel has several elements.
     """
     value = _operand(op, name)
     if value is None or not value.is_const or value.dtype is not f32:
@@ -197,7 +197,7 @@ def _input_scale(op: Op) -> np.float32:
 
 
 def _smallest_scale(task: Task, op: Op) -> Array | None:
-    """Return for each channel the smallest scale of the weights with which the kernel is right.
+    """Return for each channel the smallest scale of the weights for which the kernel's results are right.
 
     With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, which
     kernels round to 0.  Return None if every scale that ONE uses is large enough.  ONE has no such limits and

@@ -4,9 +4,9 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-Other constants, but not biases, get parameters from their elements.  Other results get those of an operand if
-their producer moves or negates elements, and else stay float.  Source: the behavior of luci's
-QuantizeOnnxFakeQuantModel and the passes that it runs.
+Other constants, but not biases, get parameters from their elements.  Any other result gets the parameters of
+an operand if its producer moves or negates elements; otherwise it stays float.  Source: the behavior of
+luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations

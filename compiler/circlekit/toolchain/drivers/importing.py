@@ -21,7 +21,7 @@ from circlekit.toolchain.option import (
 from circlekit.toolchain.session import Session
 
 KEEP_BATCHMATMUL = Option(
-    "experimental_disable_batchmatmul_unfold", "keep BATCH_MATMUL: no FULLY_CONNECTED for each batch",
+    "experimental_disable_batchmatmul_unfold", "keep BATCH_MATMUL, do not split it into FULLY_CONNECTED",
     kind=Kind.SWITCH,
 )  # fmt: skip
 
