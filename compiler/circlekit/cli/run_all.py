@@ -32,8 +32,8 @@ MAX_MESSAGE_CHARACTERS = 300
 DESCRIPTION = """Run a pipeline or a command on all models of a folder.
 
 PIPELINE is O1 or a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In the
-last two, {model} is the path of a model, {stem} its name without extension, {name} with it, and {out} the
-folder for its results:
+last two, {model} is the path of a model, {name} its file name, {stem} this name without extension, and {out}
+the folder for its results:
 
     circlekit run-all O1 zoo -o zoo.O1 --json results.json
     circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies

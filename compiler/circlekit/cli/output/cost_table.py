@@ -19,7 +19,7 @@ MAX_NAME_COLUMNS = 40
 """The width at which names are cut."""
 
 MAX_BUFFERS = 12
-"""Number of buffers that the text lists: the largest of those that are live at the peak."""
+"""The most buffers that the text lists; it lists the largest of those that are live at the peak."""
 
 
 def cost_of(path: str, target: str | None) -> dict[str, Any]:

@@ -19,10 +19,10 @@ DESCRIPTION = """Find the smallest model on which a command still succeeds.
     %(prog)s net.circle -- ./shows_the_fault.sh
 
 COMMAND is run again and again with the path of a candidate as its last argument, or in place of {} among its
-arguments.  Exit code 0 means that the candidate still shows the fault; its output is not shown.  Operators
-and outputs are removed, attributes reset, sizes and constants made simpler, as long as that is so.  The
-result is a recipe (a model as text, which every command can read), or in the format of the extension after
--o."""
+arguments.  Exit code 0 means that the candidate still shows the fault.  The output of COMMAND is not shown.
+Operators and outputs are removed, attributes reset, sizes and constants made simpler, as long as the fault
+remains.  The result is a recipe (a model as text, which every command can read), or a file in the format of
+the extension after -o."""
 
 
 def _declare(parser: Parser) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-The text need not be trusted: the parser opens no file and keeps to the memory limit.  If the text leaves out
-the type of a result, or its dtype or shape, it is inferred.  A text without a ``model`` line is a circle
-model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names of its graph and value,
-so the name of the file has no effect on constants.
+The text need not be trusted: the parser opens no file and obeys the memory limit.  If the text leaves out the
+dtype or the shape of a result, or both, the parser infers what is missing.  A text without a ``model`` line
+is a circle model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names of its graph and
+value, so the name of the file has no effect on constants.
 """
 
 from __future__ import annotations

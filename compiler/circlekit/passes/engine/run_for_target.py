@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pass, and undo the run if the pass replaced operators that the target takes by one that it refuses.
+"""Run a pass; undo the run if the pass replaced operators that the target takes by one that it does not take.
 
 A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
 written as code may make operators anywhere, so its result is examined.
@@ -16,7 +16,7 @@ from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
 
 WHOLE_PASS = ""
-"""In ``TargetRules.barred``, this name of an operator bars a pass from every operator."""
+"""In ``TargetRules.barred``, this in place of an operator's name says that the pass does not run at all."""
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:

@@ -98,7 +98,7 @@ def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int,
 
     It is if a CONV_2D over ``out`` rows has ``rows`` windows, or if the padding ``old`` is VALID and every
     input row still reaches the output.  LiteRT accepts only the first case; in the second case,
-    FitTransposeConv makes a slice again for it.
+    FitTransposeConv inserts a slice again for LiteRT.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True

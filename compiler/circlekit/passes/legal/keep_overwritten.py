@@ -76,7 +76,7 @@ def _sizes(value: Value) -> Array:
 
 
 def _is_stated(value: Value) -> bool:
-    """Return whether a constant can give a RESHAPE the shape of ``value``; it infers one dimension."""
+    """Return whether a constant can state the shape of ``value`` for a RESHAPE, with at most one -1."""
     if value.shape is None:
         return False
     unknown = value.shape.count(None)

@@ -14,7 +14,7 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The index of a bin, counted from the number 0, is below 2 ** (this + 1): large numbers get wide bins."""
+"""The magnitude of a bin's index (see ``_bin``) is below 2 ** (this + 1), so large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""
@@ -93,7 +93,7 @@ class Histogram:
 
 
 def _bin(number: float, exponent: int) -> int:
-    """Return the index of the bin, counted from 0 at the number 0, to which ``number`` belongs."""
+    """Return the index of the bin to which ``number`` belongs; the bin that begins at 0.0 has the index 0."""
     return math.floor(number * 2.0**-exponent)
 
 

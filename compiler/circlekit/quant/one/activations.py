@@ -264,7 +264,7 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(value.quantization)
-                task.reasons[value] += f"; the results of {op.code} are integers, so the scale is one, too"
+                task.reasons[value] += f"; made an integer, because the results of {op.code} are integers"
 
 
 def propagate_forward(task: Task) -> None:

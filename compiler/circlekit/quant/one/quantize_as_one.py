@@ -22,7 +22,7 @@ from circlekit.quant.weights import indices_of
 from circlekit.targets.target import find_target
 
 PREPARATION = ("fold_dequantize",)
-"""Passes to run before: without them some operators would stay float."""
+"""Passes to run before the quantization: without them, some operators would stay float."""
 
 RUNTIMES = ("luci", "onert", "litert")
 """The targets among which ``kernel_notes`` looks for a kernel."""
@@ -55,7 +55,7 @@ def quantize_as_one(
 
 
 def kernel_notes(model: Model) -> list[str]:
-    """Return sentences about the operators of the quantized ``model`` that no runtime computes rightly.
+    """Return sentences about the operators of the quantized ``model`` that no runtime computes correctly.
 
     These are operators that no target in RUNTIMES can run in their forms, operators whose kernels expect one
     scale where ONE chooses several, and divisions whose divisor may hold the integer for 0.

@@ -30,7 +30,7 @@ from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
-"""A layer of depth d is fitted to about this many times d rows, but to at least about LEAST_ROWS."""
+"""A layer of depth d is fitted to about ROWS_PER_DEPTH * d rows, and to at least about LEAST_ROWS rows."""
 
 LEAST_ROWS = 8192
 """A layer is fitted to at least about this many rows, or to all rows if there are fewer."""
