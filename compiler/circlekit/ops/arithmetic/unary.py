@@ -46,7 +46,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
 
 class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
-    """-x.  Of quantized data the stored integer is negated; the zero point is ignored, as in LiteRT."""
+    """-x.  For quantized data, the stored integer is negated; the zero point is ignored, as in LiteRT."""
 
     quantization_rule = None  # the kernel ignores scales and wraps: quantization replaces NEG by MUL
 

@@ -146,8 +146,8 @@ class Int16GatesLstm:
     ) -> None:
         """Add peephole * cell state in place to ``sums``, which have the scale ``scale``.
 
-        With a projection, LiteRT takes the number of outputs for the number of cells, and this method does
-        the same.  If the data are time-major, rows of ``outputs`` elements are taken from the flattened
+        With a projection, LiteRT uses the number of outputs in place of the number of cells, and this method
+        does the same.  If the data are time-major, rows of ``outputs`` elements are taken from the flattened
         cells; else only the first ``outputs`` cells are used.
         """
         batch, weights = len(sums), peephole.array.astype(np.int64)

@@ -66,7 +66,7 @@ class ChannelMoves:
         self.position = {op: index for index, op in enumerate(graph.ops)} if self.sinks else {}
 
     def is_needed(self, value: Value) -> bool:
-        """Return whether ``value`` is a supplier, an output of the graph, or read by a user outside of movers."""
+        """Return whether ``value`` is a supplier, a graph output, or read by an operator that is no mover."""
         if value in self.suppliers:
             return True
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write layer normalizations of all exporters in one form, which has the fewest passes over the data."""
+"""Write layer normalizations of all exporters in one form, which reads and writes the data least often."""
 
 from __future__ import annotations
 

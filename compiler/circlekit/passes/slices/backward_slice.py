@@ -30,7 +30,7 @@ from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_OPS = 64
-"""The largest number of operators before which a slice is moved at once; so long chains take linear time."""
+"""The most operators before which a slice is moved at once, so that long chains take linear time."""
 
 
 class BackwardSlice(GraphPass):

@@ -27,8 +27,8 @@ RAISED_SHARE = 0.015
 def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
     """Return the operators whose weights add most noise for their bytes, within RAISED_SHARE of all bytes.
 
-    The result is not compared on samples.  Int8 weights are closer to the float weights, but what GPTQ
-    compensates in other layers may make a small model a little worse all the same.
+    The result is not compared on samples, because int8 weights are closer to the float weights.  Even so, a
+    small model may become a little worse, because GPTQ then compensates other errors in other layers.
     ``model``, ``make_plan``, ``samples``: see ``raise_operators``.
     """
     plan = make_plan({})
