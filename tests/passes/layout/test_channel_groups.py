@@ -10,14 +10,22 @@ import numpy as np
 import pytest
 
 from circlekit.interp.evaluate import evaluate
+from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
-from circlekit.passes.layout.channel_groups import QUANTIZED_CHANNELS_MULTIPLE, channelwise
+from circlekit.passes.layout.channel_groups import (
+    QUANTIZED_CHANNELS_MULTIPLE,
+    GroupFinder,
+    channelwise,
+    permute_group,
+)
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 from circlekit.testing.random_operators import random_operator
+from tests.passes.mutants import mutants
+from tests.passes.test_near_misses import assert_same_values
 
 SHAPE = (2, 4, 4, 6)
 DRAWS = 12
@@ -102,3 +110,90 @@ graph main(%x: {kind}[1,4,4,{channels}]{scale}) -> %o {{
   %o = DepthwiseConv2D(%x, %f) : {kind}[1,4,4,{channels}]{scale}
 }}""")
         assert (channelwise(next(iter(model.main))) is not None) == (kind == "f32" or not extra)
+
+
+LAYERS = """
+graph main(%x: f32[1,4,4,3], %z: f32[1,4,4,3]) -> %y {
+  %f = const f32[4,1,1,3] gaussian(0, 1)
+  %fb = const f32[4] gaussian(0, 1)
+  %k = const f32[4] gaussian(0, 1)
+  %s = const f32[1,1,4] gaussian(0, 1)
+  %d = const f32[1,3,3,4] gaussian(0, 1)
+  %db = const f32[4] gaussian(0, 1)
+  %g = const f32[2,1,1,4] gaussian(0, 1)
+  %a = Conv2D(%x, %f, %fb)
+  %b = Add(%a, %k) {act: RELU}
+  %p = PRelu(%b, %s)
+  %q = DepthwiseConv2D(%p, %d, %db) {depth_multiplier: 1}
+  %m = MaxPool2D(%q) {filter_height: 2, filter_width: 2}
+  %e = Pad(%m, [[0,0],[1,0],[0,1],[0,0]])
+  %y = Conv2D(%e, %g, none)
+}
+"""
+
+SUM = """
+graph main(%x: f32[2,3]) -> %y {
+  %v = const f32[4,3] gaussian(0, 1)
+  %w = const f32[4,3] gaussian(0, 1)
+  %u = const f32[2,4] gaussian(0, 1)
+  %a = FullyConnected(%x, %v, none)
+  %b = FullyConnected(%x, %w, none)
+  %c = Maximum(%a, %b)
+  %y = FullyConnected(%c, %u, none)
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "inner"), [(LAYERS, "abpqme"), (SUM, "abc")])
+def test_layers_absorb_every_order_of_a_free_group(text: str, inner: str) -> None:
+    """The group is free in the model as it is; in a mutant it may be, and then the results stay, too."""
+    base = parse_model(text)
+    for what, model in [("as it is", clone(base)), *mutants(base)]:
+        value = next((v for v in model.main.values() if v.name == "a"), None)
+        if value is None:
+            continue
+        before = clone(model)
+        group = GroupFinder(model.main, (), ()).group_of(value)
+        assert group.is_free or group.obstacle
+        if what == "as it is":
+            assert group.is_free
+            assert {v.name for v in group.values} == {*inner}
+        if group.is_free:
+            permute_group(model.main, group, np.roll(np.arange(group.channels), 1).tolist())
+            assert all(op.inferred() for op in model.main)
+            assert_same_values(model, before, base, what)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("-> %y", "-> %y, %b"),
+        ("-> %y", "-> %a, %y"),
+        ("%fb)", "%k)"),  # the bias is an offset, too
+        ("%y = Conv2D", "%o = Conv2D(%z, %f, none) %y = Conv2D"),
+        ("%p = PRelu(%b, %s)", "%p = Softmax(%b)"),
+        ("[0,1],[0,0]]", "[0,0],[0,1]]"),
+        ("%y = Conv2D(%e, %g, none)", "%y = Conv2D(%e, %e, none)"),
+        ("%y = Conv2D(%e, %g, none)", "%o = Reshape(%g, [8]) %y = Conv2D(%e, %g, none)"),
+        ("%e = Pad", "%i = Sum(%m, [3]) %e = Pad"),
+        ("Conv2D(%x, %f, %fb)", "Relu(%n)"),
+    ],
+)
+def test_near_misses_of_free_groups(old: str, new: str) -> None:
+    text = LAYERS.replace(old, new).replace("(%x: f32[1,4,4,3]", "(%n: f32[1,4,4,4], %x: f32[1,4,4,3]")
+    main = parse_model(text.replace("[2,1,1,4]", "[2,1,1,5]") if "[0,1]]" in new else text).main
+    group = GroupFinder(main, (), ()).group_of(next(v for v in main.values() if v.name == "a"))
+    assert group.obstacle is not None
+
+
+def test_groups_whose_layers_disagree_are_fixed() -> None:
+    """The factor has the channels of the other operand of the product, and is no constant."""
+    text = LAYERS.replace(
+        "%b = Add(%a, %k) {act: RELU}", "%h = Relu(%z) %j = Conv2D(%h, %i, none) %b = Mul(%a, %j)"
+    )
+    main = parse_model(text.replace("%k = const f32[4]", "%i = const f32[4,1,1,3]")).main
+    finder = GroupFinder(main, (), ())
+    values = {v.name: v for v in main.values()}
+    assert finder.group_of(values["a"]) is finder.group_of(values["j"])
+    assert finder.group_of(values["a"]).is_free
+    assert [op.output.name for op in finder.group_of(values["a"]).producers] == ["a", "j"]

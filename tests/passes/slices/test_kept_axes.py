@@ -8,9 +8,12 @@ import pytest
 
 import circlekit
 from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
-from circlekit.passes.slices.kept_axes import needed_for
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.passes.slices.kept_axes import needed_for, without_axis
+from circlekit.passes.slices.part import Part, part_of
 
 CASES = {
     "Add(%x, %row)": "0123",
@@ -101,3 +104,97 @@ def test_products_of_unknown_rank_keep_no_axis(known: str) -> None:
         assert value is not None
         value.shape = value.shape if value.name == known else None
     assert [needed_for(op, axis, range(1)) for axis in range(3)] == [None] * 3
+
+
+DROPPED = {
+    "Add(%x, %row)": "0123",
+    "Add(%one, %x)": "0123",
+    "Abs(%x)": "0123",
+    "Maximum(%x, 1.0)": "0123",
+    "SelectV2(%c, %x, %row)": "0123",
+    "PRelu(%x, %slopes)": "",
+    "Softmax(%x)": "012",
+    "LogSoftmax(%x)": "012",
+    "L2Normalization(%x)": "012",
+    "FullyConnected(%x, %rows, %bias) {keep_num_dims: true}": "012",
+    "FullyConnected(%flat, %rows, %bias)": "",
+    "FullyConnected(%flat, %rows, %bias) {keep_num_dims: true}": "",
+    "Concatenation(%x, %x) {axis: 2}": "",
+    "Transpose(%x, [2, 0, 3, 1])": "",
+    "BatchMatMul(%x, %y)": "",
+    "Conv2D(%x, %filter, %bias)": "",
+    "MaxPool2D(%x) {filter_height: 2, filter_width: 1}": "",
+}
+
+
+@pytest.mark.parametrize("line", DROPPED)
+def test_operators_work_on_operands_without_an_axis(line: str) -> None:
+    """One index of the result is the result for one index of the operands, all without the axis."""
+    (op,) = circlekit.parse(TEXT.format(line=line)).main
+    rng = np.random.default_rng(1)
+    arrays = [
+        v.array() if v.is_const else rng.random(v.static_shape).astype(v.dtype.numpy)
+        for v in op.inputs
+        if v is not None
+    ]
+    whole = np.asarray(evaluate(op, arrays)[0])
+    dropped = ""
+    for axis in range(whole.ndim):
+        needed, without = needed_for(op, axis, range(1, 2)), without_axis(op, axis)
+        if without is None or needed is None:
+            continue
+        dropped += str(axis)
+        assert needed.keys() <= without.keys()
+        cut = [
+            a if i not in without else a.take(needed[i][1][0] if i in needed else 0, without[i])
+            for i, a in enumerate(arrays)
+        ]
+        operands = [
+            Value("", v.dtype, a.shape, a if v.is_const else None)
+            for v, a in zip(op.inputs, cut, strict=False)
+            if v
+        ]
+        found = np.asarray(evaluate(type(op)(*operands, **op.attribute_values), cut)[0])
+        np.testing.assert_allclose(found, whole.take(1, axis), rtol=1e-5)
+    assert dropped == DROPPED[line]
+
+
+def test_shapes_and_bytes_of_parts() -> None:
+    value = Value("x", DType.INT4, (2, None, 5))
+    assert part_of(value, {0: range(2), 2: range(5)}, frozenset()) == Part(value, ())
+    part = part_of(value, {2: range(1, 4), 0: range(1, 2)}, frozenset())
+    assert part.ranges == ((0, range(1, 2)), (2, range(1, 4)))
+    assert (part.shape, part.size, part.bytes, part.is_new) == ((1, None, 3), 3, 2, True)
+    dropped = part_of(value, {0: range(1, 2)}, frozenset({0}))
+    assert (dropped.shape, dropped.size, dropped.bytes) == ((None, 5), 5, 3)
+    assert Part(value, (), frozenset({0})).is_new
+    assert not Part(value, ()).is_new
+    assert Part(Value("t", DType.STRING, (3, 2)), ((0, range(2)),)).bytes == 4
+    assert Part(Value("f", DType.FLOAT16, (3, 2)), ((0, range(2)),)).bytes == 8
+
+
+@pytest.mark.parametrize("change", ["none", "variable", "details", "channels", "use"])
+def test_constants_whose_parts_can_be_taken(change: str) -> None:
+    text = """graph main(%x: i8[3,2] quant(scale: 0.5)) -> %y {
+      %k = const i8[3,2] quant(scale: 0.5) [[1, 2], [3, 4], [5, 6]]
+      %y = Add(%x, %k) : i8[3,2] quant(scale: 0.5)
+    }"""
+    graph = circlekit.parse(text).main
+    value = graph.ops[0].inputs[1]
+    assert value is not None
+    if change == "variable":
+        value.is_variable = True
+    elif change == "details":
+        value.quantization = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), details={"a": 1})
+    elif change == "channels":
+        value.quantization = Quantization(np.ones(3, np.float32), np.zeros(3, np.int64))
+    elif change == "use":
+        graph.append(Neg(value))
+    for dropped in (frozenset[int](), frozenset({1})):
+        part = part_of(value, {0: range(1, 3), 1: range(1, 2)}, dropped)
+        assert part.has_data is (change == "none" or (change == "channels" and not dropped))
+        if change == "none":
+            expected = np.array([[4], [6]], np.int8)
+            np.testing.assert_array_equal(
+                part.constant(graph).array(), expected[:, 0] if dropped else expected
+            )

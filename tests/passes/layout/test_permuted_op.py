@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs that a copy between two tensors moves, counted element by element."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from circlekit.passes.layout.permuted_op import _copied_runs
+
+
+def counted(source: tuple[int, ...], result: tuple[int, ...]) -> int:
+    """Return into how many contiguous pieces the part that both tensors have falls, in memory order."""
+    both = tuple(map(min, source, result))
+    box = tuple(slice(dim) for dim in both)
+    places = [np.arange(np.prod(s)).reshape(s)[box].reshape(-1).tolist() for s in (source, result)]
+    steps = zip(*map(pairwise, places), strict=True)
+    return 1 + sum(any(b != a + 1 for a, b in step) for step in steps)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_runs_are_contiguous_in_both_tensors(rank: int) -> None:
+    shapes = list(product((1, 2, 3), repeat=rank))
+    for source, result in product(shapes, repeat=2):
+        last = max((axis for axis in range(rank) if source[axis] != result[axis]), default=None)
+        if last is None:
+            assert _copied_runs(source, result) == 0
+        elif all(min(source[a], result[a]) == min(source[0], result[0]) for a in range(last)):
+            assert _copied_runs(source, result) == counted(source, result)
+
+
+def test_unknown_dimensions_count_as_one() -> None:
+    assert _copied_runs((None, 3, 4), (None, 3, 8)) == 3
+    assert _copied_runs((2, None, 4), (2, None, 8)) == 2
+    assert _copied_runs((None, 4), (8, 4)) == 1
