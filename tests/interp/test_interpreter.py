@@ -11,9 +11,11 @@ import pytest
 import circlekit
 from circlekit.errors import ModelError, ShapeError
 from circlekit.interp import Interpreter, execution_plan, run
+from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
@@ -153,3 +155,31 @@ def test_input_errors_name_the_file() -> None:
     named.source = "net.circle"
     with pytest.raises(ShapeError, match=r"got 1\n  in net\.circle$"):
         Interpreter(named).run([X])
+
+
+class Work(Progress):
+    """Adds up the work that is announced and the work that is done."""
+
+    expected = 0
+    done = 0
+
+    def expect(self, amount: int) -> None:
+        self.expected += amount
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        self.done += amount
+
+
+def test_runs_do_as_much_work_as_was_announced() -> None:
+    two = parse_model(TEXT)
+    announced = []
+    cases: list[tuple[list[Array], list[Any]]]
+    cases = [([X, Y], []), ([X, Y], [0]), ([np.ones(2, np.float32)], [1])]
+    for inputs, graph in cases:
+        with watched(Work()) as work:
+            expect_runs(two, 3, *graph)
+            for _ in range(3):
+                run(two, inputs, *graph)
+        assert work.done == work.expected > 0
+        announced.append(work.expected)
+    assert announced[0] == announced[1] != announced[2]

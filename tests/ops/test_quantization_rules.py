@@ -8,10 +8,12 @@ import pytest
 
 import circlekit
 from circlekit.errors import CirclekitError
-from circlekit.ir.dtypes import BY_SHORT
+from circlekit.ir.dtypes import BY_SHORT, f32
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Quantization
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.recurrent.rnn import Svdf
+from circlekit.ops.recurrent.sequence import RecurrentLayer, StackedWeights, Weight
 from circlekit.targets.target import find_target
 from circlekit.testing import is_available, run_litert, tflite_of
 
@@ -73,6 +75,25 @@ def test_weights_have_a_scale_for_each_channel_of_the_result(code: str) -> None:
         [-1 if i == axis else 1 for i in range(weights.rank or 0)]
     )
     np.testing.assert_allclose(circlekit.run(model, [x])[0], before * factors, rtol=1e-5, atol=1e-5)
+
+
+RECURRENT = [code for code in WITH_RULE if issubclass(REGISTRY[code], RecurrentLayer | Svdf)]
+
+
+@pytest.mark.parametrize("code", RECURRENT)
+def test_recurrent_weights_have_their_channels_where_products_have_them(code: str) -> None:
+    rule, rng = rule_of(code), np.random.default_rng(2)
+    x, numbers = rng.normal(size=(2, 4)), rng.normal(size=(4, 4))
+    factors = np.arange(1, 5)
+    assert rule.weights
+    for name, axis in rule.weights.items():
+        if axis is not None:
+            value = Value(name, f32, (4, 4))
+            whole, scaled = (
+                StackedWeights([Weight(value, matrix)], False).products(x)
+                for matrix in (numbers, numbers * factors.reshape((-1, 1) if axis == 0 else (1, -1)))
+            )
+            np.testing.assert_allclose(scaled, whole * factors)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
-from circlekit.ops.dimensions import Dim, dims_differ, product
+from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product
 from circlekit.ops.quantization import is_quantized
 
 # -- shapes ------------------------------------------------------------------------------------
@@ -43,6 +43,31 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
     count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):
         raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
+
+
+def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> list[Dim] | None:
+    """Return the dimensions of ``values``, which must agree on all axes except ``skip``.
+
+    Return None if no rank is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or
+    dimensions disagree.
+    """
+    if not values:
+        raise ShapeError(f"{op.code}: expected at least one operand, got none")
+    merged: list[Dim] | None = None
+    for index, value in enumerate(values):
+        require_same_dtype("operand 0", values[0], f"operand {index}", value)
+        if value.shape is None:
+            continue
+        if merged is None:
+            merged = list(value.shape)
+            continue
+        if len(merged) != len(value.shape):
+            raise ShapeError(f"expected operands of equal rank, got {len(merged)} and {len(value.shape)}")
+        axis = None if skip is None else normalized_axis(skip, len(merged))
+        for i, dim in enumerate(value.shape):
+            if i != axis:
+                merged[i] = merge_dims(merged[i], dim)
+    return merged
 
 
 # -- dtypes ------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_refusals_are_sentences() -> None:
         Add(x, var(np.zeros(3, np.int32)))
     with pytest.raises(ShapeError, match=r"shapes \[2,3\] and \[4\] do not broadcast"):
         Mul(x, var(np.zeros(4, np.float32)))
-    with pytest.raises(ShapeError, match="expected at least 1 operand, got none"):
+    with pytest.raises(ShapeError, match="ADD_N: expected at least one operand, got none"):
         AddN()
 
 

@@ -40,6 +40,20 @@ def test_cast(source: str, target: str) -> None:
     np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("target", ["c8", "f4", "i4"])
+@pytest.mark.parametrize("source", ["c8", "f4"])
+def test_only_real_results_lose_the_imaginary_part(source: str, target: str) -> None:
+    x = np.array([1.5 + 2j, -3 - 0.5j, 7]).astype("c8")
+    x = x if source == "c8" else x.imag.copy()
+    check(Cast(var(x), in_data_type=DType.of(x.dtype), out_data_type=DType.of(target)), x)
+
+
+def test_complex_numbers_of_both_sizes() -> None:
+    x = np.array([1.5 + 2j, -3 - 0.5j], np.complex64)
+    op = Cast(var(x), out_data_type=DType.COMPLEX128)
+    assert kernel_results(op, [x])[0].tolist() == x.tolist()
+
+
 def test_the_dtype_of_an_existing_result_decides() -> None:
     x = var(np.array([1.5], np.float32))
     op = Cast(x, results=[Value("y", i32, (1,))])

@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.errors import LimitError, ModelError
 from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import limited
@@ -108,6 +108,18 @@ def test_hashtable_lookup(dtype: str) -> None:
     lookup, keys = np.array([1234, -292, -11, 0], np.int32), np.array([-11, 0, 1234], np.int32)
     table = data(dtype, 3, 2)
     check(HashtableLookup(var(lookup), var(keys), var(table)), lookup, keys, table)
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_hashtable_lookup_of_few_entries(count: int, words: bool) -> None:
+    keys, lookup = np.array([3, 5], np.int32)[:count], np.array([5, 4, 3, 6], np.int32)
+    table = np.array([b"three", b"five"], object) if words else np.array([30, 50], np.int32)
+    value = Value("t", DType.STRING if words else i32, (count,))
+    out, hits = kernel_results(HashtableLookup(var(lookup), var(keys), value), [lookup, keys, table[:count]])
+    entries, nothing = dict(zip(keys.tolist(), table.tolist(), strict=False)), b"" if words else 0
+    assert out.tolist() == [entries.get(key, nothing) for key in lookup.tolist()]
+    assert hits.tolist() == [key in entries for key in lookup.tolist()]
 
 
 def test_a_sparse_scalar_is_its_only_element() -> None:

@@ -10,14 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
-from circlekit.ops.dimensions import merge_dims
+from circlekit.ops.checks import common_shape, reject_quantized, require_numpy_kind
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescaled, rounding_divide_by_pot
@@ -262,17 +261,8 @@ class AddN(Op, code="ADD_N", layout_operands=("terms",)):
     terms = variadic_operand(*NUMBERS)
 
     def infer(self) -> TensorType:
-        terms = self.terms
-        if not terms:
-            raise ShapeError("ADD_N: expected at least 1 operand, got none")
-        shape = terms[0].shape
-        for term in terms[1:]:
-            require_same_dtype("the first operand", terms[0], "another", term)
-            if shape is not None and term.shape is not None:
-                if len(shape) != len(term.shape):
-                    raise ShapeError(f"expected operands of one rank, got {len(shape)} and {len(term.shape)}")
-                shape = tuple(merge_dims(a, b) for a, b in zip(shape, term.shape, strict=True))
-        return TensorType(terms[0].dtype, shape)
+        shape = common_shape(self, self.terms)
+        return TensorType(self.terms[0].dtype, None if shape is None else tuple(shape))
 
     def kernel(self, *terms: Array) -> Array:
         require_numpy_kind(self, terms[0], "fi")

@@ -15,9 +15,9 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, Value, format_shape
-from circlekit.ops.checks import reject_quantized, require_same_dtype
+from circlekit.ops.checks import common_shape, reject_quantized
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
-from circlekit.ops.dimensions import Dim, known_dims, merge_dims, normalized_axis, unknown_dims
+from circlekit.ops.dimensions import Dim, known_dims, normalized_axis, unknown_dims
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
 from circlekit.ops.operand_dtypes import ANY
@@ -28,31 +28,6 @@ from circlekit.ops.quantization import (
     scale_of,
     zero_point_of,
 )
-
-
-def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
-    """Return the dimensions of ``values``, which must agree on all axes except ``skip``.
-
-    Return None if no rank is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or
-    dimensions disagree.
-    """
-    if not values:
-        raise ShapeError(f"{op.code}: expected at least one operand, got none")
-    merged: list[Dim] | None = None
-    for index, value in enumerate(values):
-        require_same_dtype("operand 0", values[0], f"operand {index}", value)
-        if value.shape is None:
-            continue
-        if merged is None:
-            merged = list(value.shape)
-            continue
-        if len(merged) != len(value.shape):
-            raise ShapeError(f"expected operands of equal rank, got {len(merged)} and {len(value.shape)}")
-        axis = None if skip is None else normalized_axis(skip, len(merged))
-        for i, dim in enumerate(value.shape):
-            if i != axis:
-                merged[i] = merge_dims(merged[i], dim)
-    return merged
 
 
 class Concatenation(
@@ -126,7 +101,7 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
         values = self.values
         if self.values_count != len(values):
             raise ShapeError(f"values_count: expected {len(values)}, got {self.values_count}")
-        shape = common_shape(self, values, None)
+        shape = common_shape(self, values)
         if shape is None:
             return rearranged_type(values[0], None)
         axis = normalized_axis(self.axis, len(shape) + 1)

@@ -134,8 +134,8 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))
 
     def kernel(self, lookup: Array, key: Array, value: Array) -> tuple[Array, Array]:
-        row = np.minimum(np.searchsorted(key, lookup), max(len(key) - 1, 0))
-        hits = key[row] == lookup if len(key) else np.zeros(len(lookup), bool)
-        missing = np.array(b"", object) if value.dtype == object else np.zeros((), value.dtype)
-        column = hits.reshape((-1,) + (1,) * (value.ndim - 1))
-        return np.where(column, value[row], missing), hits.astype(np.uint8)
+        hits = np.isin(lookup, key)
+        missing = b"" if value.dtype == object else 0
+        output = np.full((len(lookup), *value.shape[1:]), missing, value.dtype)
+        output[hits] = value[np.searchsorted(key, lookup[hits])]
+        return output, hits.astype(np.uint8)
