@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.passes.order import lowest_peak, reorder_for_memory
 from circlekit.passes.order.lowest_peak import BufferUse, OrderSearch
-from circlekit.passes.order.reorder_for_memory import ReorderForMemory, lowest_order
+from circlekit.passes.order.reorder_for_memory import ReorderForMemory, _predecessors, lowest_order
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context
 from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
@@ -136,6 +136,41 @@ def test_the_bounded_search_is_never_worse(seed: int, monkeypatch: pytest.Monkey
     assert not is_lowest
     lowest = plan_memory(graph, LITERT, exact).peak_bytes
     assert lowest <= plan_memory(graph, LITERT, bounded).peak_bytes < peak(graph)
+
+
+def test_a_lower_peak_in_an_arena_of_the_same_size() -> None:
+    graph = branches(3, 29).main
+    before = plan_memory(graph, LITERT)
+    assert ReorderForMemory().run_graph(graph, Context("tflite")) == 1
+    after = plan_memory(graph, LITERT)
+    assert (after.size, after.peak_bytes < before.peak_bytes) == (before.size, True)
+
+
+@pytest.mark.parametrize(
+    ("second", "has_effect"),
+    [
+        ("Neg(%memory)", True),
+        ("If(%c, %x) {then_graph: @g, else_graph: @g}", True),
+        ('Opaque(%x) {code: "CUSTOM", custom_code: "Any"} : f32[1,3]', True),
+        ("Neg(%x)", False),
+        ("FullyConnected(%x, %feature, none)", False),
+    ],
+)
+def test_operators_with_effects_keep_their_order(second: str, has_effect: bool) -> None:
+    """Svdf changes its memory."""
+    model = circlekit.parse(f"""
+        graph main(%x: f32[1,3], %c: bool[1]) -> %y, %z {{
+          %feature = const f32[2,3] gaussian(0, 1)
+          %time = const f32[2,4] gaussian(0, 1)
+          %memory: f32[1,8] variable
+          %y = Svdf(%x, %feature, %time, none, %memory) {{rank: 1}}
+          %z = {second}
+        }}
+        graph g(%x: f32[1,3]) -> %y {{ %y = Neg(%x) }}
+    """)
+    ops = model.main.ops
+    number = {op: index for index, op in enumerate(ops)}
+    assert _predecessors(ops, number) == [0, int(has_effect)]
 
 
 def test_the_same_order_every_time() -> None:

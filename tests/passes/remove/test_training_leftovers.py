@@ -215,6 +215,17 @@ def branches(graph: str, count: int) -> str:
     return "\n".join(["%y0 = Neg(%x)", *lines, f"%z = Neg(%y{count})"])
 
 
+def test_a_branch_of_another_type_stays() -> None:
+    text = """
+        graph main(%x: f32[4]) -> %z {
+          %y = If(true, %x) {then_graph: @g, else_graph: @g} : f32[?]
+          %z = Neg(%y) : f32[?]
+        }
+        graph g(%x: f32[4]) -> %z { %z = Neg(%x) }
+    """
+    check_pass(text, "remove_constant_if", refused="%y: is f32[?], %z of g is f32[4]")
+
+
 def test_number_of_inlined_copies_is_limited() -> None:
     """A graph that is run 32 times runs another one 32 times: 1024 copies."""
     text = f"""
