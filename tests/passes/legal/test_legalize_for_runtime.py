@@ -420,6 +420,19 @@ def test_transposed_convolution_of_uneven_strides(
     check(body.replace("stride_w: 9", f"stride_w: {strides[1]}"), runtime("TRANSPOSE_CONV"), ops)
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("more", [(1, 0), (2, 0), (0, 5), (9, 9)])
+def test_transposed_convolution_of_more_than_the_full_result(stride: int, more: tuple[int, int]) -> None:
+    """Rows that no input reaches are zeros."""
+    full = (7 * stride + 2 + more[0], 5 * stride + 2 + more[1])
+    body = transposed(2, stride, "VALID", full, "NONE")
+    model = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{ {body} }}")
+    legal = legalize(model, "circle", targets=[runtime("TRANSPOSE_CONV")])
+    assert "TRANSPOSE_CONV" not in {op.code for op in legal.main}
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    assert_close(run(legal, inputs), run(model, inputs))
+
+
 def test_transposed_convolution_by_a_computed_filter_stays() -> None:
     target = runtime("TRANSPOSE_CONV")
     computed = transposed(2, 2, "VALID", (16, 12), "NONE").replace("%w, %x", "%v, %x")

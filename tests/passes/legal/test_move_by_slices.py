@@ -10,6 +10,7 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.legal import lower_padding
 from circlekit.passes.legal.move_by_slices import MAX_PIECES
 from tests.passes.kit import make_input
 from tests.passes.legal.test_legalize_for_runtime import check, runtime
@@ -112,6 +113,14 @@ def test_channels_of_different_scales_do_not_move() -> None:
 )
 def test_padding_with_a_number(paddings: str, ops: str) -> None:
     check(f"%y = PadV2(%x, {paddings}, -1.5)", runtime("PADV2"), ops)
+
+
+@pytest.mark.parametrize(("limit", "op"), [(40, "Concatenation"), (39, "PadV2")])
+def test_most_elements_of_padding(limit: int, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower_padding, "MAX_CONSTANT_ELEMENTS", limit)
+    check("%y = PadV2(%x, [[0,0],[1,3],[0,0]], 2.0)", runtime("PADV2"), op, shape="2,4,5")
+    model = parse_model("graph main(%x: f32[?,4]) -> %y { %y = PadV2(%x, [[0,0],[1,1]], 2.0) }")
+    assert kinds(legalize(model, "circle", targets=[runtime("PADV2")])) == ["PadV2"]
 
 
 def test_many_operands_are_joined_in_parts() -> None:

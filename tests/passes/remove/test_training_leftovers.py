@@ -140,6 +140,20 @@ def test_selections_of_all(kind: str, condition: str, left: list[str]) -> None:
     check_refusal(mixed, "remove_identity", "%c: some of the condition is")
 
 
+@pytest.mark.parametrize(
+    ("other", "left"),
+    [("[]", 1), ("[1,2]", 1), ("[3,2]", 2), ("[?,2]", 2), ("[?,1]", 2), ("[1,3,2]", 2)],
+)
+@pytest.mark.parametrize("choice", ["true", "false"])
+def test_a_selected_value_of_unknown_size(choice: str, other: str, left: int) -> None:
+    operands = "%x, %o" if choice == "true" else "%o, %x"
+    text = f"""graph main(%x: f32[?,2], %o: f32{other}) -> %y {{
+      %c = SelectV2([{choice}], {operands})
+      %y = Tanh(%c)
+    }}"""
+    check_pass(text, "remove_identity", ["SelectV2", "Tanh"][-left:])
+
+
 def random(*calls: str) -> str:
     body = "\n".join(calls)
     head = "graph main(%x: f32[2,4]) -> %y {\n%n = Neg(%x)\n%r = RandomUniform([2, 4])"

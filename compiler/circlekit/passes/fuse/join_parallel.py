@@ -160,8 +160,9 @@ def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
     arrays = [value.array() for value in values]
     if arrays[0].ndim != 2:
         arrays = [array.reshape(-1) for array in arrays]
-    shape = (sum(len(array) for array in arrays), *arrays[0].shape[1:])
-    value = new.constant(name, np.concatenate(arrays, out=new_array(shape, arrays[0].dtype)))
+    first, *_ = arrays
+    joined = new_array((sum(map(len, arrays)), *first.shape[1:]), first.dtype)
+    value = new.constant(name, np.concatenate(arrays, out=joined))
     value.quantization = _joined_quantization([v.quantization for v in values])
     return value
 

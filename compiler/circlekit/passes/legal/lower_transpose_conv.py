@@ -126,7 +126,7 @@ def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
 
 
 def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
-    """Return rows and columns of ``op``; None if sizes are unknown or too few rows are computed."""
+    """Return rows and columns of ``op``; None if sizes are unknown."""
     if not (all(v.is_static for v in (op.input, op.filter, op.output)) and op.output_shape.is_plain):
         return None
     axes = []
@@ -134,8 +134,7 @@ def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
         output_size, filter_size = op.output.static_shape[axis], op.filter.static_shape[axis]
         crop = leading_pad(op.padding, output_size, filter_size, stride)
         axes.append(_ImageAxis(op.input.static_shape[axis], output_size, filter_size, stride, crop))
-    is_covered = all(a.begin >= 0 and a.begin + a.output_size <= a.computed_size for a in axes)
-    return axes if is_covered else None
+    return axes
 
 
 def _filter_of_phases(filter: Array, axes: list[_ImageAxis]) -> Array:

@@ -59,13 +59,8 @@ class _Split(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value]:
         result = op.output
         steps = self.steps(_activation(op), result, insert)
-        if (
-            isinstance(op, Concatenation)
-            and len(op.inputs) == 1
-            and steps
-            and _has_type(op.values[0], result)
-        ):
-            value = op.values[0]  # without the activation, the CONCATENATION would do nothing
+        if isinstance(op, Concatenation) and steps and [v.type for v in op.values] == [result.type]:
+            (value,) = op.values  # without the activation, the CONCATENATION would do nothing
         else:
             attributes = {**op.attribute_items(), "act": Activation.NONE}
             value = insert.make(type(op)(*op.inputs, results=[Value.of_type(result)], **attributes))
@@ -119,10 +114,6 @@ class SplitConcatenationActivation(_Split):
 
     targets = LITERT | {"luci", "onert"}
     kinds = (Concatenation,)
-
-
-def _has_type(value: Value, other: Value) -> bool:
-    return value.type == other.type and value.quantization == other.quantization
 
 
 def _activation(op: Op) -> Activation:
