@@ -477,6 +477,20 @@ def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) 
     check(FIVE + body, runtime(forms={code: dict.fromkeys(forms, RANK_4)}), f"Reshape {ops}")
 
 
+@pytest.mark.parametrize(
+    ("data", "result", "ops"),
+    [
+        ("f32[1,8,6,2,2]", "f32[1,2,2]", 3),
+        ("f32[?,8,6,2,2]", "f32[?,2,2]", 1),
+        ("i8[1,8,6,2,2] quant(scale: 0.5)", "i8[1,2,2] quant(scale: 0.5)", 1),
+    ],
+)
+def test_only_axes_of_known_sizes_and_floats_are_merged(data: str, result: str, ops: int) -> None:
+    model = parse_model(f"graph main(%x: {data}) -> %y {{ %y = ReduceMax(%x, [1, 2]) : {result} }}")
+    target = runtime(forms={"REDUCE_MAX": {"f32,i32:f32": RANK_4, "i8q,i32:i8q": RANK_4}})
+    assert len(legalize(model, "circle", targets=[target]).main) == ops
+
+
 def test_reduced_axes_are_kept_until_a_reshape() -> None:
     kept = {"f32,i32:f32": {"values": {"keep_dims": [True]}}}
     check("%y = Mean(%x, [-1, 1])", runtime(forms={"MEAN": kept}), "Mean Reshape")

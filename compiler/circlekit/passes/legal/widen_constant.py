@@ -32,7 +32,7 @@ class WidenConstant(Replacement):
     kinds = (Binary,)
 
     def wants(self, op: Op) -> bool:
-        return bool(self.run_bytes) and self.delegate_obstacle(op) is None
+        return self.delegate_obstacle(op) is None
 
     @property
     def run_bytes(self) -> int:

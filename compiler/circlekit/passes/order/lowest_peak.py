@@ -131,10 +131,9 @@ class OrderSearch:
 
     def _exact(self) -> tuple[list[int] | None, bool]:
         """Return the best order below the limit, or None; and whether the search came to its end."""
-        first = self._first()
-        queue = [(first.peak, -first.count, 0, first)]
+        first, numbers = self._first(), count()
+        queue = [(first.peak, -first.count, next(numbers), first)]
         lowest, reached = {first.done: first.peak}, dict[int, int]()
-        numbers = count(1)
         while queue:
             *_, step = heappop(queue)
             if step.count == len(self.predecessors):
