@@ -57,6 +57,14 @@ def test_reshape_to_a_shape_of_the_run() -> None:
     np.testing.assert_array_equal(got, wanted)
 
 
+def test_reshape_of_no_elements() -> None:
+    """Any number in the place of -1 would fit beside another 0: it is 0, too."""
+    x = np.zeros((0, 3), np.float32)
+    for requested, shape in (([0, -1], (0, 0)), ([-1, 6], (0, 6)), ([2, -1], (2, 0))):
+        op = Reshape(var(x), const(requested, np.int32))
+        assert op.output.shape == kernel_results(op, [x])[0].shape == shape
+
+
 def test_reshape_of_an_unknown_batch() -> None:
     x = Value("x", f32, (None, 4, 4, 8))
     assert Reshape(x, ints([-1, 128])).output.shape == (None, 128)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def format_nested(texts: list[str], shape: tuple[int, ...]) -> str:
         return texts[0]
     if len(shape) == 1:
         return format_flat(texts)
-    step = len(texts) // shape[0] if shape[0] else 0
+    step = prod(shape[1:])
     return format_flat(format_nested(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))
 
 

@@ -51,14 +51,13 @@ def suppress(
     limit = min(len(candidates), count)
     selected: list[int] = []
     selected_scores: list[float] = []
-    scale = np.float32(-0.5 / sigma) if sigma > 0 else np.float32(0)
     while len(selected) < limit and len(candidates):
         best = int(np.argmax(current))
         selected.append(int(candidates[best]))
         selected_scores.append(float(current[best]))
         iou = intersection_over_union(boxes, best).astype(np.float32)
         if sigma > 0:
-            current = current * np.exp(scale * iou * iou)
+            current = current * np.exp(np.float32(-0.5 / sigma) * iou * iou)
         remaining = (iou < np.float32(iou_threshold)) & (current > score_threshold)
         candidates, current, boxes = candidates[remaining], current[remaining], boxes[remaining]
     return np.array(selected, np.int32), np.array(selected_scores, np.float32)
