@@ -277,3 +277,14 @@ def test_another_width_of_a_declared_dtype_is_kept() -> None:
     gather = "graph main(%x: f32[2], %i: f32[1]) -> %y { %y = Gather(%x, %i) : f32[1] }"
     with pytest.raises(ModelError, match="is f32, expected"):
         check(parse_model(gather))
+
+
+def test_graphs_of_opaque_operators_are_in_the_model() -> None:
+    text = graph_text(
+        '%y = Opaque(%x) {code: "CUSTOM", options: {body: @other, all: [@other, 1]}} : f32[1,4]'
+    )
+    opaque = parse_model(text + "graph other(%x: f32[1]) -> %x {\n}\n")
+    assert verify(opaque) == []
+    del opaque.graphs[1]
+    message = "graph main > op 0 CUSTOM: its options name other, which is not a graph of the model"
+    assert [str(f) for f in verify(opaque)] == [message] * 2

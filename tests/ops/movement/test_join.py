@@ -93,6 +93,12 @@ def test_split_v(dtype: str, axis: int, sizes: list[int]) -> None:
         check(op, x)
 
 
+def test_one_operand_of_unknown_rank() -> None:
+    x = Value("x", f32, None)
+    for op in (Pack(x, values_count=1), Concatenation(x)):
+        assert (op.output.dtype, op.output.shape) == (f32, None)
+
+
 def test_unknown_dimensions() -> None:
     x, y = Value("x", f32, (None, 3)), Value("y", f32, (2, 3))
     assert Concatenation(x, y, axis=1).output.shape == (2, 6)
