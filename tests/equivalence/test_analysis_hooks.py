@@ -11,7 +11,8 @@ import pytest
 import circlekit
 from circlekit.api.one_tools import analyze
 from circlekit.cli.quant.dalgona import dalgona
-from circlekit.equivalence.analysis_hooks import AnalysisError
+from circlekit.equivalence.analysis_hooks import AnalysisError, load_analysis
+from circlekit.errors import FileError
 
 ANALYSIS = """
 class Watch:
@@ -109,3 +110,30 @@ def test_a_hook_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     words = ["--input_model", str(tmp_path / "net.circle"), "--analysis", str(tmp_path / "Other.py")]
     assert dalgona(words) == 255
     assert "expected a class Other" in capsys.readouterr().err
+
+
+def test_an_absent_bias_and_an_empty_tensor(tmp_path: Path) -> None:
+    given: dict[str, Any] = {}
+
+    class Watch:
+        def TransposeConvPre(self, name: str, *arguments: Any) -> None:  # noqa: N802  # ONE's name
+            given[name] = arguments
+
+        def DefaultOpPre(self, name: str, opcode: str, inputs: list[dict[str, Any]]) -> None:  # noqa: N802  # as above
+            given[name] = inputs
+
+    text = """
+    graph main(%x: f32[1,2,2,1], %e: f32[0]) -> %y, %n {
+      %w = const f32[3,3,3,1] gaussian(0, 1)
+      %y = TransposeConv([1,4,4,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,4,4,3]
+      %n = Neg(%e)
+    }
+    """
+    analyze(circlekit.parse(text), Watch())
+    source, filter_, shape, bias, padding, stride = given["y"]
+    assert (source["name"], filter_["name"], shape["data"].tolist()) == ("x", "w", [1, 4, 4, 3])
+    assert (bias, padding, stride) == (None, "SAME", {"w": 2, "h": 2})
+    assert given["n"][0]["data"] is None
+    (tmp_path / "Watch.txt").write_text("class Watch: pass")
+    with pytest.raises(FileError, match="expected a Python file"):
+        load_analysis(tmp_path / "Watch.txt")

@@ -11,8 +11,9 @@ import pytest
 
 import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
+from circlekit.equivalence import bisect
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.errors import EquivalenceError
+from circlekit.errors import EquivalenceError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
@@ -246,3 +247,40 @@ def test_a_fault_that_only_given_inputs_show(tmp_path: Path) -> None:
     model = circlekit.load(small)
     assert len(model.main) < 5
     assert "MINIMUM" in [op.code for op in model.main]
+
+
+def test_a_wrong_legalization_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(model: Model, *arguments: object, **keywords: object) -> Model:
+        if any(op.code == "TANH" for op in model.main):
+            raise IndexError("no such form")
+        return model
+
+    monkeypatch.setattr(bisect, "legalize", fails)
+    culprit = find_culprit(parse_model(NET), [], "tflite")
+    assert culprit is not None
+    assert str(culprit) == "writing as tflite is wrong: it raises IndexError: no such form"
+    assert [op.code for op in culprit.model.main] == ["TANH"]
+
+
+def test_the_fault_is_that_of_the_first_wrong_rewrite() -> None:
+    """The second makes a larger one."""
+    model = parse_model("""
+        graph main(%x: f32[2], %v: f32[2]) -> %y, %z {
+          %a = Mul(%x, [5.0, 5.0]) %y = Mul(%a, [1.0, 2.0])
+          %b = Mul(%v, [5.0, 5.0]) %z = Mul(%b, [100.0, 200.0])
+        }
+    """)
+    culprit = find_culprit(model, ["wrong_adds"], "circle")
+    assert culprit is not None
+    assert (culprit.number, culprit.total) == (1, 2)
+    assert "changed output %y" in culprit.fault
+
+
+def test_an_error_is_given_with_its_first_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: Pass, model: Model, context: Context) -> int:
+        raise ShapeError("expected rank 2", "at the filter", "in the graph")
+
+    monkeypatch.setattr(Raises, "run", run)
+    culprit = find_culprit(parse_model(NET), ["wrong_raises"], "circle")
+    assert culprit is not None
+    assert culprit.fault == "expected rank 2 at the filter"

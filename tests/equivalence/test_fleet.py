@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from circlekit.equivalence.fleet import LOCAL, connected, run_jobs
+from circlekit.equivalence import fleet
+from circlekit.equivalence.fleet import LOCAL, connected, run_jobs, usable_processors
 from circlekit.errors import UnsupportedError
 
 
@@ -90,3 +91,21 @@ def test_what_is_no_scheduler() -> None:
 def test_local_processes_need_no_cluster(address: str | None) -> None:
     with connected(address) as client:
         assert client is None
+
+
+def test_without_forks_jobs_run_in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fleet, "get_all_start_methods", lambda: ["spawn"])
+    assert usable_processors() == 1
+    assert list(run_jobs(work, [Job(7, tmp_path)], lost)) == [(0, "result 7")]
+    assert (tmp_path / "7.0").read_text() == str(os.getpid())
+
+
+def test_the_number_of_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    list(run_jobs(work, [Job(7, tmp_path)], lost))
+    assert (tmp_path / "7.0").read_text() != str(os.getpid())
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5} if pid == 0 else set(), raising=False)
+    assert usable_processors() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, usable in ((7, 7), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert usable_processors() == usable

@@ -143,3 +143,27 @@ def test_byte_order_and_missing_names_do_not_matter(tmp_path: Path) -> None:
     assert entry.equal
     (entry,) = compare_files(tmp_path / "one.h5", ours, 0.0001)
     assert not entry.equal
+
+
+@pytest.mark.parametrize(
+    ("places", "count"),
+    [
+        (["value/0", "value/1"], 1),
+        (["value/0/0", "value/1/0", "value/2/0"], 3),
+        (["value/0/0", "value/x"], 1),
+    ],
+)
+def test_the_number_of_records(tmp_path: Path, places: list[str], count: int) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for place in places:
+            file[place] = np.ones(2, np.float32)
+    assert hdf5.count_records(tmp_path / "a.h5") == count
+
+
+@pytest.mark.parametrize("group", ["value", "other"])
+def test_a_file_without_records(tmp_path: Path, group: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group(group)
+    assert hdf5.count_records(tmp_path / "a.h5") == 0
+    with pytest.raises(FormatError, match="expected records in a group /value"):
+        list(hdf5.iterate_named_records(tmp_path / "a.h5", lazily=True))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from circlekit.equivalence.data_files.input_files import iterate_records, read_records
-from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
+from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npy, read_npz
 from circlekit.equivalence.data_files.tensor_files import INPUT
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
 from circlekit.ir.resources.progress import Progress, watched
@@ -153,6 +153,11 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
         lambda path: np.savez(path, a=X, b=X),
         ShapeError,
         "names.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got a, b",
+    ),
+    "none.npy": (
+        lambda path: np.save(path, SEVERAL[:0]),
+        ShapeError,
+        "none.npy: input %x: expected at least one record, got none",
     ),
     "raw.bin": (lambda path: path.write_bytes(bytes(12)), ShapeError, "raw.bin holds 3 elements"),
     "empty": (lambda path: path.mkdir(), FileError, "got an empty folder"),
@@ -305,3 +310,67 @@ def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
     for name in ("x", "n"):
         numpy_files(tmp_path / "folders" / name, x=X, n=N)
     assert [*read_records(tmp_path / "folders", TWO)] == ["n", "x"]
+
+
+@pytest.mark.parametrize(
+    ("array", "end"),
+    [
+        (X.astype(float), "expected f32[1,2], got f64[1,2]"),
+        (X[0], "expected f32[1,2], got f32[2]"),
+        (SEVERAL[:0, 0, :1], "got f32[0,1]; several records have the shape [N,1,2]"),
+        (SEVERAL[..., 0], "got f32[3,1]; several records have the shape [N,1,2]"),
+    ],
+)
+def test_the_shape_of_several_records_is_given_if_that_may_help(
+    array: np.ndarray, end: str, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(ShapeError) as caught:
+        read_records(tmp_path / "x.npy", ONE)
+    assert str(caught.value).endswith(end)
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 4), np.uint8), np.zeros(8, np.int32), np.zeros(7, np.uint8)])
+def test_only_a_vector_of_all_bytes_is_raw(array: np.ndarray, tmp_path: Path) -> None:
+    hdf5(tmp_path / "x.h5", {"0/0": array})
+    with pytest.raises(ShapeError, match="record 0: input %x: expected f32"):
+        read_records(tmp_path / "x.h5", ONE)
+
+
+def test_arrays_of_several_lengths_are_no_records(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.stack([X, X]), n=np.stack([N, N, N]))
+    with pytest.raises(ShapeError, match=r"x.npz: input %x: expected f32\[1,2\], got f32\[2,1,2\]"):
+        read_records(tmp_path / "x.npz", STATIC)
+    np.savez(tmp_path / "x.npz", x=np.stack([X, X]), n=N)
+    with pytest.raises(ShapeError, match=r"x.npz: input %x"):
+        read_records(tmp_path / "x.npz", STATIC)
+
+
+def test_strings(tmp_path: Path) -> None:
+    model = parse_model("graph g(%s: str[2], %x: f32[1]) -> %s, %x {}")
+    for texts in (np.array([b"a\0", b"bc"]), np.array(["a", "bc"])):
+        np.savez(tmp_path / "x.npz", s=texts, x=np.ones(1, np.float32))
+        (record,) = read_records(tmp_path / "x.npz", model).values()
+        assert record[0].tolist() == [b"a", b"bc"]
+    for wrong in ({"s": np.zeros(2), "x": np.ones(1, np.float32)}, {"s": texts, "x": np.array(["1"])}):
+        np.savez(tmp_path / "x.npz", **wrong)
+        with pytest.raises(ShapeError, match=r"x.npz: input %"):
+            read_records(tmp_path / "x.npz", model)
+
+
+def test_headers_of_both_versions_and_empty_arrays(tmp_path: Path) -> None:
+    for version in ((1, 0), (2, 0)):
+        for array in (X, X[:0], X.T):
+            with (tmp_path / "x.npy").open("wb") as file:
+                np.lib.format.write_array(file, array, version)
+            assert read_npy(tmp_path / "x.npy").tolist() == array.tolist()
+            assert read_npy(tmp_path / "x.npy").shape == array.shape
+
+
+def test_a_wrong_checksum_of_plain_data_is_damage(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X)
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    content[content.find(X.tobytes())] ^= 1
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(FormatError, match=r"arr_0.npy is damaged"):
+        read_records(tmp_path / "x.npz", ONE)

@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 
 from circlekit import parse
-from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.equivalence.judgement.judge import CSV_COLUMNS, Judge, is_quantized_form, judge
+from circlekit.equivalence.judgement.error_metrics import MIN_CLASSES, ErrorMetrics
+from circlekit.equivalence.judgement.judge import (
+    CSV_COLUMNS,
+    Judge,
+    _layer_findings,
+    is_quantized_form,
+    judge,
+)
+from circlekit.equivalence.judgement.layer_errors import LayerError
 from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import ModelError, ShapeError
@@ -110,7 +117,7 @@ def test_a_comparison_runs_each_model_once_on_each_record(monkeypatch: pytest.Mo
     comparison = compare_models(Verifier(before, records, pair=judging), after)
     assert [ran.count(before), ran.count(after)] == [2, 2]
     assert len(comparison.outputs) == 2
-    assert [outcome.name for outcome in judging.layer_outcomes] == ["y", "z"]
+    assert [(o.name, o.inputs) for o in judging.layer_outcomes] == [("y", "first"), ("z", "first")]
     assert judging.judgement.outputs["z"].count == 4
 
 
@@ -120,7 +127,13 @@ def test_layers_as_csv() -> None:
     assert [row["tensor_name"] for row in rows] == ["y", "z"]
     assert set(rows[0]) == set(CSV_COLUMNS)
     assert float(rows[0]["scale"]) == pytest.approx(0.02)
-    assert float(rows[0]["max_abs_error"]) == judgement.layers[0].error.worst
+    error = judgement.layers[0].error
+    assert float(rows[0]["max_abs_error"]) == error.worst
+    assert float(rows[0]["rmse/scale"]) == pytest.approx(math.sqrt(error.mse) / 0.02)
+    assert float(rows[0]["added_share"]) == pytest.approx(error.mse / (error.signal / error.count), rel=1e-4)
+    assert rows[0]["zero_point"] == "0"
+    (row, _) = csv.DictReader(io.StringIO(judge(parse(FLOAT), parse(FLOAT), {"": [X]}).to_csv()))
+    assert (row["scale"], row["zero_point"], row["rmse/scale"]) == ("", "", "")
 
 
 def test_findings_name_place_and_remedy() -> None:
@@ -153,6 +166,7 @@ def test_what_counts_as_a_quantized_form() -> None:
     weights = "%w = const i8[2,4] quant(scale: 0.01) [[100, 50, 25, 10], [30, -70, 20, 90]]\n  %y = FullyConn"
     only_weights = FLOAT.replace("%y = FullyConn", weights).replace(ROWS, "%w").replace(", [0.1, -0.2])", ")")
     assert is_quantized_form(model, parse(only_weights))
+    assert not is_quantized_form(parse(FLOAT.replace(", [0.1, -0.2])", ", none)")), model)
 
 
 def test_channels_that_were_rescaled_are_no_error() -> None:
@@ -213,3 +227,39 @@ def test_only_a_bias_of_int32_overflows(bias: str) -> None:
     """Not one of int64, an end of a slice, or an operand that is absent."""
     findings = judge(parse(FLOAT), parse(INT16.replace("$bias", bias)), {"given": [X]}).findings
     assert not [f for f in findings if "overflow int32" in f.reason]
+
+
+def test_without_records_only_the_normal_run_is_judged() -> None:
+    model, form = parse(FLOAT), parse(quantized())
+    judging = Judge(model, form, None)
+    compare_models(Verifier(model, pair=judging), form)
+    assert list(judging.outputs) == ["normal"]
+    assert judging.layer_outcomes == []
+
+
+@pytest.mark.parametrize(("names", "other"), [(("y", "z"), "z"), (("y", "w"), "w")])
+def test_outputs_are_paired_by_name_if_all_names_agree(names: tuple[str, str], other: str) -> None:
+    text = "graph main(%x: f32[2]) -> %y, %z { %y = Neg(%x) %z = Abs(%x) }"
+    swapped = "graph main(%x: f32[2]) -> %a, %b { %a = Abs(%x) %b = Neg(%x) }"
+    first, second = names
+    after = swapped.replace("%a", f"%{second}").replace("%b", f"%{first}")
+    outputs = judge(parse(text), parse(after), {"given": [np.array([1, -2], np.float32)]}).outputs
+    assert list(outputs) == ["y", "z"]
+    assert (outputs["y"].worst == outputs["z"].worst == 0) is (other == "z")
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, 1), (0, 0)])
+def test_a_thousandth_of_the_elements_is_reported_as_clipped(count: int, found: int) -> None:
+    (op,) = parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }").main.ops
+    layer = LayerError(op.output, op, ErrorMetrics(count=1000), clipped_count=count)
+    assert len(list(_layer_findings([layer]))) == found
+
+
+def test_the_largest_elements_are_compared_from_ten_classes_on() -> None:
+    for shape, compared in (((MIN_CLASSES,), True), ((2, MIN_CLASSES - 1), False), ((), False)):
+        metrics = ErrorMetrics()
+        metrics.add(np.ones(shape), np.ones(shape))
+        assert (metrics.top(1) is not None) is compared
+    empty = ErrorMetrics()
+    empty.add(np.ones((0, MIN_CLASSES)), np.ones((0, MIN_CLASSES)))
+    assert (empty.top(1), empty.count) == (None, 0)

@@ -10,9 +10,11 @@ import pytest
 
 import circlekit
 from circlekit.equivalence.judgement.judge import Judge
-from circlekit.equivalence.layer_comparison import compare_layers, compare_models
+from circlekit.equivalence.layer_comparison import compare_layers, compare_models, compare_results
 from circlekit.equivalence.model_comparison import Outcome, Similarity, worst_difference
+from circlekit.equivalence.named_results import run_keeping
 from circlekit.equivalence.verify import Verifier
+from circlekit.ir.resources.progress import Progress, watched
 
 CALLER = """
 graph main(%c: bool[], %x: f32[2]) -> %y {
@@ -30,6 +32,7 @@ def test_values_of_called_graphs_are_not_those_of_the_main_graph() -> None:
     (outcome,) = compare_layers(before, after, Verifier(before).runs[0])
     assert outcome.name == "y"
     assert outcome.equal
+    assert list(run_keeping(before, Verifier(before).runs[0].inputs, None, {"y"})[1]) == ["y"]
 
 
 FLOAT = "graph main(%x: f32[4]) -> %y { %y = Neg(%x) }"
@@ -104,3 +107,62 @@ def test_a_difference_in_relation_to_the_largest_number(
     assert Outcome("y", similarity=Similarity(None, None, 1.0)).relative_to_largest is None
     assert Outcome("y").excess == 0
     assert Outcome("y", worst, reason="shapes differ").excess == math.inf
+
+
+class Work(Progress):
+    """Counts the runs that are announced, and those that are left."""
+
+    left = total = 0
+
+    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+        self.left += total
+
+    def expect(self, amount: int) -> None:
+        self.left += amount
+        self.total += amount
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        self.left -= amount
+
+
+LAYERS = """
+graph main(%x: f32[4], %e: f32[0]) -> %y, %f {
+  %n = Neg(%x)
+  %m = Mul(%n, 1.5)
+  %y = Exp(%m)
+  %f = Neg(%e)
+}
+"""
+
+
+def test_rounding_is_measured_only_if_results_differ() -> None:
+    """Also then an empty result is equal, and all announced runs are done."""
+    before = circlekit.parse(LAYERS)
+    run = Verifier(before).runs[0]
+    works = []
+    for factor in ("1.5", "1.501"):
+        with watched(Work()) as work:
+            outcomes = compare_layers(before, circlekit.parse(LAYERS.replace("1.5", factor)), run)
+        works.append(work)
+        assert [outcome.name for outcome in outcomes] == ["n", "m", "y", "f"]
+        assert outcomes[-1].equal
+        assert outcomes[-1].worst is None
+        assert work.left == 0
+    assert works[0].total < works[1].total
+
+
+def test_the_announced_runs_of_a_verification_are_done() -> None:
+    model = circlekit.parse(LAYERS)
+    with watched(Work()) as work:
+        verifier = Verifier(model)
+        verifier.check(circlekit.parse(LAYERS.replace("1.5", "1.5000002")), "a pass")
+    assert work.total > 2 * len(verifier.runs)
+    assert work.left == 0
+
+
+def test_results_that_only_one_run_has_are_not_compared() -> None:
+    model, results = circlekit.parse(FLOAT), {"y": np.zeros(4, np.float32)}
+    run = Verifier(model).runs[0]
+    assert compare_results(model, model, run, results, {}) == []
+    assert compare_results(model, model, run, {}, results) == []
+    assert len(compare_results(model, model, run, results, results)) == 1

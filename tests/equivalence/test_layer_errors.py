@@ -67,19 +67,47 @@ def test_ranges_of_channels_extend_over_the_records() -> None:
     first, second = array([1, 5], [2, 5]), array([-3, 5], [0, 6])
     layer = error_of("quant(scale: 1)", (first, first), (second, second))
     for low, high in ((layer.low, layer.high), (layer.quantized_low, layer.quantized_high)):
-        assert low is not None
-        assert high is not None
         assert (low.tolist(), high.tolist()) == ([-3, 5], [2, 6])
     assert layer.dead_channels == 0
     vector = error_of("quant(scale: 1)", (first[0], first[0]), shape="2")
-    assert (vector.low, vector.dead_channels) == (None, 0)
+    assert (vector.low.size, vector.dead_channels) == (0, 0)
     assert error_of("quant(scale: 1)").dead_channels == 0
+    nothing = error_of("quant(scale: 1)", (first[:0], first[:0]), (first, first))
+    assert nothing.low.tolist() == [1, 5]
+
+
+def test_the_share_of_a_single_clipped_element() -> None:
+    given = np.array([200], np.float32)
+    assert error_of("quant(scale: 1)", (given, given), shape="1").clipped == 1.0
 
 
 def test_records_of_other_shapes_or_names_are_left_out() -> None:
     given = array([1, 2], [3, 4])
     layer = error_of("quant(scale: 1)", (given, given[:1]))
     assert layer.error.count == 0
+    before, after = (parse("graph main(%x: f32[2,2]) -> %y { %y = Relu(%x) }") for _ in range(2))
+    errors = LayerErrors(before, after)
+    for left, right in (({"y": given}, {}), ({}, {"y": given})):
+        errors.add(left, right)
+    assert errors.layers[0].error.count == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("Concatenation(%x, %x, %x) {axis: 1}", 18),
+        ("Concatenation(%x, %w) {axis: 1}", 0),
+        ("Pad(%x, [[0, 0], [0, 6]])", 0),
+    ],
+)
+def test_only_the_same_operator_with_as_many_operands_adds_an_error(line: str, count: int) -> None:
+    text = "graph main(%x: f32[2,3], %w: f32[2,6]) -> %y {{ %y = {} }}"
+    errors = LayerErrors(parse(text.format("Concatenation(%x, %x, %x) {axis: 1}")), parse(text.format(line)))
+    arrays = {"x": np.ones((2, 3), np.float32), "w": np.ones((2, 6), np.float32)}
+    arrays["y"] = np.ones((2, 9), np.float32)
+    errors.add(arrays, arrays)
+    (layer,) = errors.layers
+    assert (layer.error.count, layer.added.count) == (18, count)
 
 
 REFERENCE = np.random.default_rng(3).normal(size=(50, 3)).astype(np.float32)
@@ -118,3 +146,11 @@ def test_vectors_and_empty_arrays_have_no_channels() -> None:
         assert unscaled(np.asarray(reference), result) is result
     zeros = np.zeros((4, 3), np.float32)
     assert unscaled(zeros, zeros + 1) is not None
+
+
+def test_a_channel_of_zeros_has_no_factor() -> None:
+    """The others have; two channels of ones become zeros and eights."""
+    reference = np.ones((4, 2), np.float32)
+    found = unscaled(reference, reference * np.array([0, 8], np.float32))
+    assert found.tolist() == [[0, 1]] * 4
+    assert unscaled(reference, reference * MIN_RESCALING).tolist() == reference.tolist()

@@ -55,6 +55,23 @@ def test_differences_of_integers_and_texts() -> None:
     assert differences(["y"], texts[:1], [np.array([b"a"])]) == []
     (found[0],) = differences(["y"], [X.astype("i4")], [X])
     assert found == ["%y, LiteRT's and ours: dtypes float32 and int32 differ"]
+    for ours, theirs in ((texts[:1], [X[0, :1]]), ([X[0, :1]], texts[:1])):
+        (sentence,) = differences(["y"], ours, theirs)
+        assert sentence.endswith("differ")
+        assert "dtypes" in sentence
+
+
+def test_it_is_available_if_it_is_installed() -> None:
+    pytest.importorskip("ai_edge_litert")
+    assert litert.is_available()
+
+
+@needs_litert
+def test_only_models_with_defined_results_are_run() -> None:
+    assert litert.run_model(RELU, [X])[0].tolist() == [[0.0, 2.0]]
+    scalar = parse_model("graph main(%x: f32[], %p: i32[0]) -> %y { %y = Transpose(%x, %p) }")
+    with pytest.raises(UnsupportedError, match=r"undefined results for the model: .* got a scalar"):
+        litert.run_model(scalar, [np.zeros((), np.float32), np.zeros(0, np.int32)])
 
 
 @needs_litert

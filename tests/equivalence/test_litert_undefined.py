@@ -36,6 +36,11 @@ PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
             ["%x: f32[1,5,5,4]"],
             "a scale for each channel of a hybrid filter, got 1",
         ),
+        (
+            "%w = const i8[1,3,3,1] constant(1) %y = DepthwiseConv2D(%x, %w, none) : f32[1,5,5,1]",
+            ["%x: f32[1,5,5,1]"],
+            "a scale for each channel of a hybrid filter, got 0",
+        ),
     ],
 )
 def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
@@ -63,6 +68,8 @@ def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
         ("%b, [2], [1]", "new_axis_mask: 2", "expected bits for 1 entries"),
         ("%b, [2], [1]", "offset: true", "these are not known"),
         ("%b, [2], [1]", "", None),
+        ("%b, %b, %b", "new_axis_mask: 1", "expected bits for 0 entries"),
+        ("[1], [2], [1]", "offset: true, ellipsis_mask: 1", "got an axis without an entry"),
     ],
 )
 def test_strided_slices(operands: str, attributes: str, expected: str | None) -> None:

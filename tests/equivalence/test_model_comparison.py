@@ -16,6 +16,7 @@ from circlekit.equivalence.model_comparison import (
     compare_outputs,
     interface_differences,
     interface_of,
+    similarity,
     weak_outputs,
 )
 from circlekit.ir.text import parse_model
@@ -128,3 +129,34 @@ def test_an_output_of_zeros_nan_and_infinities_is_weak(value: float, is_weak: bo
         assert bool(weak_outputs(graph, [[np.array([0, value, np.nan], dtype)]])) is is_weak
     assert not weak_outputs(graph, [[np.array([False, True])]])
     assert weak_outputs(graph, [[np.array([0, 0], np.int8)]])
+
+
+def test_only_arrays_of_numbers_of_one_shape_are_similar() -> None:
+    real, complex_ = np.ones(2, np.float32), np.ones(2, np.complex64)
+    assert similarity(real, real) is not None
+    for left, right in ((real, complex_), (complex_, real), (real, real[:1]), (real[:0], real[:0])):
+        assert similarity(left, right) is None
+
+
+def test_similarity_leaves_out_elements_that_are_not_finite() -> None:
+    exact = similarity(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+    for bad in (np.nan, np.inf, -np.inf):
+        holed = np.array([1.0, bad, 3.0]), np.array([1.0, 7.0, 2.0])
+        assert similarity(*holed) == exact
+        assert similarity(np.array([1.0, 7.0, 3.0]), np.array([1.0, bad, 2.0])) == exact
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "cosine"), [(0.5, 0.25, 1), (0.5, -0.25, -1), (0.0, 1.0, None), (1e200, 1e200, None)]
+)
+def test_the_cosine_of_short_and_long_vectors(left: float, right: float, cosine: float | None) -> None:
+    found = similarity(np.array([left]), np.array([right]))
+    assert found is not None
+    assert found.cosine == cosine
+
+
+def test_the_verdict_gives_the_largest_difference() -> None:
+    assert Comparison(outputs=[output("a", 0.25, 1.0), output("b", 0.5, 8.0)]).verdict == (
+        "equal within 0.25, allowed 1"
+    )
+    assert Comparison().verdict == "equal"

@@ -47,8 +47,10 @@ def test_folders_hold_raw_files(tmp_path: Path) -> None:
 
 
 def test_arrays_of_several_shapes_do_not_fit_one_file(tmp_path: Path) -> None:
-    records = {"x": [A, B], "y": [A, B[:1]]}
-    with pytest.raises(ShapeError, match=r"output %b has the shapes \[1\] and \[2\].*write .h5 or a folder"):
+    records = {"x": [A, B], "y": [A, B[:1]], "z": [A, B[:0]]}
+    with pytest.raises(
+        ShapeError, match=r"output %b has the shapes \[0\] and \[1\] in .*write .h5 or a folder"
+    ):
         write_outputs(tmp_path / "out.npz", ["a", "b"], records)
     write_outputs(tmp_path / "out.h5", ["a", "b"], records)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.equivalence.real_numbers import inputs_for, real_numbers, stored_numbers
+from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers, stored_numbers
 from circlekit.ir.value import Value
 
 
@@ -71,3 +71,18 @@ def test_inputs_that_do_not_correspond() -> None:
     assert inputs_for(plain, model("f32[1,2]"), [x]) is None
     assert inputs_for(plain, model("f32[3]"), [x]) == [x]  # one type: the user's inputs are taken as they are
     assert inputs_for(plain, model("i8[3] quant(scale: 0.5)"), [x]) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ("f32[2]", "f32[2] quant(scale: 0.5)", True),  # floats are not quantized
+        ("i8[2]", "i8[2] quant(scale: 0.5)", False),
+        ("i8[2] quant(scale: 0.5)", "i8[3] quant(scale: 0.5)", True),
+        ("i8[2] quant(scale: 0.5)", "i8[2] quant(scale: 0.25)", False),
+        ("i8[2] quant(scale: 0.5)", "i8[2] quant(scale: 0.5, zero_point: 1)", False),
+        ("i8[2]", "u8[2]", False),
+    ],
+)
+def test_equal_types(first: str, second: str, equal: bool) -> None:
+    assert have_equal_types([value(first)], [value(second)]) is equal

@@ -8,11 +8,13 @@ import pytest
 
 from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.rounding import MAX_ROUNDING_ERROR, _moved, excused
+from circlekit.equivalence.rounding import MAX_ROUNDING_ERROR, _factors, _moved, excused, is_cancelled
 from circlekit.equivalence.verify import reference_runs, rounding_error
 from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
 
 F32 = TOLERANCE["float32"]
 
@@ -139,3 +141,26 @@ def test_zeros_that_no_rounding_moves_are_exact() -> None:
         moved = zeros.replace("%y", "%o") + "\n%y = Add(%o, 1e-8)"
         before, after = (parse_model(f"graph main(%x: f32[64]) -> %y {{\n{t}\n}}") for t in (zeros, moved))
         assert not compare(before, after).equal
+
+
+def test_only_elements_that_stay_finite_limit_what_is_excused() -> None:
+    reference, moved = np.array([1, 100], np.float32), np.array([2, np.inf], np.float32)
+    assert excused(reference, moved, limit=0.5) == 0.5
+    assert excused(moved[::-1], reference[::-1], limit=0.5) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [([0.5], True), ([0.25, -0.5], True), ([0.25, 0.51], False), ([], False)],
+)
+def test_a_small_float32_output_may_be_cancelled(output: list[float], expected: bool) -> None:
+    assert is_cancelled(np.array(output, np.float32), 0.5) is expected
+    assert not is_cancelled(np.array(output, np.float64), 0.5)
+
+
+def test_factors_next_to_one() -> None:
+    unit = np.finfo(np.float32).eps
+    assert set(_factors(Value("x", f32, (2, 64))).tolist()) == {1 - unit, 1 + unit}
+    assert _factors(Value("x", f32, (64, 2))).shape == (2,)
+    for shape in ((4, None), (), None):
+        assert abs(_factors(Value("x", f32, shape)) - np.float32(1)) == unit

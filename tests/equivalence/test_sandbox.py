@@ -180,3 +180,35 @@ def test_a_record_of_nothing(tmp_path: Path) -> None:
         file.create_group("value/1")
     with pytest.raises(FormatError, match="/value/1 has no arrays"):
         hdf5.read_records(tmp_path / "a.h5")
+
+
+def test_errors_of_libraries_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert list(sandbox.run_forked(lambda: [os.write(2, b"noise")], 5.0)) == [5]
+    assert capfd.readouterr().err == ""
+
+
+def test_limits_grow_with_the_file() -> None:
+    resource = pytest.importorskip("resource")
+    megabyte = 1 << 20
+
+    def limits_for(*sizes: int) -> tuple[int, int]:
+        def get() -> Iterator[tuple[int, int]]:
+            for size in sizes:
+                sandbox._limit_memory(size)
+            yield resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0]
+
+        (found,) = sandbox.run_forked(get, 5.0)
+        return found
+
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    empty, seconds = limits_for(0)
+    assert abs(empty - used - sandbox.SPARE_BYTES) < 64 * megabyte
+    assert sandbox.CPU_SECONDS <= seconds <= sandbox.CPU_SECONDS + 2
+    memory, more_seconds = limits_for(megabyte)
+    assert abs(memory - empty - megabyte * sandbox.LARGEST_COMPRESSION) < 64 * megabyte
+    assert more_seconds - seconds <= 1
+    assert abs(limits_for(5 * sandbox.BYTES_PER_SECOND)[1] - seconds - 5) <= 1
+    assert abs(limits_for(0, megabyte)[0] - empty) < 64 * megabyte, "a limit is never raised"
+    with limited("100M"):
+        capped, _ = limits_for(10 * megabyte)
+    assert abs(capped - empty - 100 * megabyte) < 64 * megabyte

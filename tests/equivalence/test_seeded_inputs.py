@@ -14,9 +14,10 @@ from circlekit.equivalence.seeded_inputs import (
     make_input,
     make_inputs,
 )
-from circlekit.errors import UnsupportedError
+from circlekit.errors import LimitError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 
@@ -150,6 +151,7 @@ def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
     ("call", "bound"),
     [
         ("GatherNd(%t, %i)", 3),
+        ("GatherNd(%t, %free)", 3),
         ("EmbeddingLookup(%i, %t)", 7),
         ("Gather(%t, %i)", 7),
         ("Gather(%t, %i) {axis: -1}", 4),
@@ -159,10 +161,11 @@ def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
     ],
 )
 def test_which_size_an_operator_indexes(call: str, bound: int | None) -> None:
-    text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2]) -> %y { %y = CALL }"
+    text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2], %free: i32[*]) -> %y { %y = CALL }"
     result = "" if " : " in call else " : f32[*]"
     graph = main_graph(text.replace("CALL", call + result))
-    assert index_bounds(graph) == ({} if bound is None else {id(graph.inputs[2]): bound})
+    index = graph.inputs[3 if "%free" in call else 2]
+    assert index_bounds(graph) == ({} if bound is None else {id(index): bound})
 
 
 def test_an_absent_table_has_no_size() -> None:
@@ -196,3 +199,34 @@ def test_complex_numbers_have_two_independent_parts() -> None:
 def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
+
+
+def test_bools_are_true_and_false() -> None:
+    assert 0.3 < make_input(Value("c", DType.BOOL, (200,)), NORMAL).mean() < 0.7
+
+
+def test_an_input_beyond_the_memory_limit_is_refused() -> None:
+    with limited("3M"), pytest.raises(LimitError, match="input %x"):
+        make_input(Value("x", DType.FLOAT32, (1 << 20,)), NORMAL)
+    with limited("5M"):
+        assert make_input(Value("x", DType.FLOAT32, (1 << 20,)), ZERO).size == 1 << 20
+
+
+def test_indices_of_one_element_are_zero() -> None:
+    assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, bound=1).any()
+
+
+def test_integers_without_a_scale_are_not_quantized() -> None:
+    form = Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))
+    assert make_input(Value("i", DType.INT32, (100,), None, form), NORMAL).max() == 3
+
+
+def test_indices_are_not_followed_through_floats() -> None:
+    graph = main_graph("""
+        graph main(%t: f32[3], %i: i32[2]) -> %y {
+          %f = Cast(%i) : f32[2]
+          %j = Cast(%f) : i32[2]
+          %y = Gather(%t, %j) : f32[2]
+        }
+    """)
+    assert index_bounds(graph) == {}

@@ -189,3 +189,22 @@ def test_with_constant() -> None:
     weights = model.main.ops[0].inputs[1]
     assert weights is not None
     assert weights.array().min() == 1
+
+
+def test_integers_of_rank_two_are_cut_and_vectors_keep_their_length() -> None:
+    model = parse_model("""
+        graph main(%x: i32[3,3], %d: f32[3,2]) -> %y, %r {
+          %m = const i32[3,3] constant(3)
+          %y = Add(%x, %m)
+          %r = Reshape(%d, [2,3]) {new_shape: [2,3]}
+        }
+    """)
+    (add, reshape) = submodel.with_size(model, 3, 1, numbers=True).main.ops
+    matrix, shape = add.inputs[1], reshape.inputs[1]
+    assert matrix is not None
+    assert matrix.array().tolist() == [[3]]
+    assert shape is not None
+    assert shape.array().tolist() == [2, 1]
+    assert reshape.attribute_values["new_shape"] == [2, 1]
+    (_, reshape) = submodel.with_size(model, 2, 1, numbers=True).main.ops
+    assert reshape.attribute_values["new_shape"] == [1, 3]

@@ -281,3 +281,28 @@ def test_outputs_of_equal_shape_have_a_similarity() -> None:
     assert cosines["y"] == pytest.approx(1)
     assert cosines["z"] is not None
     assert cosines["z"] < 0.1
+
+
+def test_differences_of_outputs_with_elements() -> None:
+    text = "graph main(%x: f32[2], %e: f32[0]) -> %y, %f { %y = Mul(%x, 1.5) %f = Neg(%e) }"
+    verifier = Verifier(parse_model(text))
+    verifier.check(parse_model(text.replace("1.5", "1.5000002")), "a pass")
+    (difference,) = verifier.differences()
+    assert difference.output == "y"
+    assert 0 < difference.difference <= difference.tolerance
+
+
+def test_given_inputs_are_those_of_the_main_graph() -> None:
+    model = parse_model("""
+        signature "a" @main (x: %x) -> (y: %y)
+        signature "b" @other (x: %u) -> (y: %v)
+        graph main(%x: f32[2]) -> %y { %y = Neg(%x) }
+        graph other(%u: f32[2]) -> %v { %v = Abs(%u) }
+    """)
+    notes = Verifier(model, {"given": [np.ones(2, np.float32)]}).notes
+    assert notes == [
+        "the graph other is a signature's: it is not compared: the given inputs are those of the main graph"
+    ]
+    assert Verifier(model).notes == []
+    plain = parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    assert Verifier(plain, {"given": [np.ones(2, np.float32)]}).notes == []

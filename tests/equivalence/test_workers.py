@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from circlekit.equivalence.workers import Loss, Tell, Workers
+from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 
 
 def square(job: int, tell: Tell) -> str:
@@ -72,3 +72,14 @@ def test_process_initializer_is_run() -> None:
     crew = Workers(work, lost, prepare)
     assert list(crew.results(range(2), 1)) == ["yes", "yes"]
     assert "PREPARED" not in os.environ
+
+
+def test_standard_error_can_be_silenced(capfd: pytest.CaptureFixture[str]) -> None:
+    def work(job: int, tell: Tell) -> int:
+        os.write(2, b"noise")
+        return job
+
+    assert list(Workers(work, lambda loss: -1, silence_stderr).results(range(2), 1)) == [0, 1]
+    assert capfd.readouterr().err == ""
+    assert list(Workers(work, lambda loss: -1).results(range(1), 1)) == [0]
+    assert capfd.readouterr().err == "noise"

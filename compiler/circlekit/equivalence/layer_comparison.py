@@ -99,7 +99,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
     if suspects:
         moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
-        noise = {name: excused(left[name], moved[name]) for name in suspects if name in moved}
+        noise = {name: excused(left[name], moved[name]) for name in suspects}
         outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.kind) for outcome in outcomes]
 

@@ -139,7 +139,7 @@ def _stored_zero(value: Value) -> int:
     if value.quantization is None or value.quantization.zero_point.size == 0:
         return 0
     zero_point = int(value.quantization.zero_point[0])
-    if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
+    if not value.dtype.is_integer:
         return zero_point
     low, high = value.dtype.limits
     return min(max(zero_point, low), high)

@@ -78,7 +78,7 @@ class ErrorMetrics:
         self.intervals.append(largest / extent if extent else 1.0)
 
     def _add_overlaps(self, reference: Array, result: Array) -> None:
-        if reference.ndim == 0 or reference.shape[-1] < MIN_CLASSES or reference.size == 0:
+        if reference.ndim == 0 or reference.shape[-1] < MIN_CLASSES:
             return
         rows = [x.reshape(-1, x.shape[-1]) for x in (reference, result)]
         first, second = (np.argsort(-x, axis=1, kind="stable")[:, : max(TOP)] for x in rows)

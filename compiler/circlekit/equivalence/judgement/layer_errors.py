@@ -36,7 +36,8 @@ class LayerError:
     ``clipped_count``: the number of elements that lie, in the float model, more than one step outside of the
     quantized range.
     ``low``, ``high``: the smallest and the largest element of each channel (index of the last axis) in the
-    float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.
+    float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.  All are empty
+    without channels.
     """
 
     value: Value
@@ -44,17 +45,17 @@ class LayerError:
     error: ErrorMetrics = field(default_factory=ErrorMetrics)
     added: ErrorMetrics = field(default_factory=ErrorMetrics)
     clipped_count: int = 0
-    low: Array | None = None
-    high: Array | None = None
-    quantized_low: Array | None = None
-    quantized_high: Array | None = None
+    low: Array = field(default_factory=lambda: np.zeros(0))
+    high: Array = field(default_factory=lambda: np.zeros(0))
+    quantized_low: Array = field(default_factory=lambda: np.zeros(0))
+    quantized_high: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def quantized(self) -> Value | None:
         """The quantized value that holds the result: ``value``, or the operand of its DEQUANTIZE."""
         producer = self.value.producer
-        value = producer.inputs[0] if isinstance(producer, Dequantize) else self.value
-        return value if value is not None and is_quantized(value) else None
+        value = producer.input if isinstance(producer, Dequantize) else self.value
+        return value if is_quantized(value) else None
 
     @property
     def quantization(self) -> Quantization | None:
@@ -82,8 +83,6 @@ class LayerError:
 
         A channel varies if its range is more than 1 % of the largest range of a channel.
         """
-        if self.low is None or self.high is None or self.quantized_low is None or self.quantized_high is None:
-            return 0
         extent = self.high - self.low
         lively = extent > 0.01 * extent.max(initial=0.0)
         return int(np.count_nonzero(lively & (self.quantized_low == self.quantized_high)))
@@ -183,7 +182,7 @@ def _computing_op(value: Value) -> Op | None:
     """Return the operator that computes ``value``, before any QUANTIZE and DEQUANTIZE."""
     op = value.producer
     while isinstance(op, Quantize | Dequantize):
-        op = op.inputs[0].producer if op.inputs[0] is not None else None
+        op = op.input.producer
     return op
 
 
@@ -195,16 +194,14 @@ def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
         low, high = (float(real_numbers(held, np.array(limit))) for limit in held.dtype.limits)
         outside = (reference < low - step) | (reference > high + step)
         layer.clipped_count += int(np.count_nonzero(outside))
-    if reference.ndim == 0 or reference.size == 0:
+    if reference.ndim < 2 or not reference.size:
         return
     axes = tuple(range(reference.ndim - 1))
-    if not axes:
-        return
     layer.low = _extended(np.minimum, layer.low, reference.min(axis=axes))
     layer.high = _extended(np.maximum, layer.high, reference.max(axis=axes))
     layer.quantized_low = _extended(np.minimum, layer.quantized_low, result.min(axis=axes))
     layer.quantized_high = _extended(np.maximum, layer.quantized_high, result.max(axis=axes))
 
 
-def _extended(extreme: np.ufunc, known: Array | None, new: Array) -> Array:
-    return new if known is None or known.shape != new.shape else np.asarray(extreme(known, new))
+def _extended(extreme: np.ufunc, known: Array, new: Array) -> Array:
+    return new if known.shape != new.shape else np.asarray(extreme(known, new))
