@@ -9,7 +9,7 @@ from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
-from circlekit.rewrite.base import PASSES, Budget, Context, GraphPass, Option, Refusal
+from circlekit.rewrite.base import DEFAULT_PROGRESS, PASSES, Budget, Context, GraphPass, Option, Refusal
 
 
 @pytest.fixture
@@ -45,6 +45,28 @@ def test_rewrites_without_a_budget(op: Op) -> None:
     assert context.may_rewrite
     assert context.accepts("some_pass", op, None)
     assert not context.accepts("some_pass", op, "no")
+
+
+def test_refusals_state_no_progress_by_default(op: Op) -> None:
+    context = Context(refusals=[])
+    assert not context.accepts("p", op, "no")
+    context.refuse("p", op, "no")
+    assert context.refusals == [Refusal("p", "g", op, "%y: no", 0, False, 0, ())] * 2
+
+
+def test_the_nearest_refusal_comes_first(op: Op) -> None:
+    """What is missing counts against the progress; of equal ones, the one with more progress is nearer."""
+
+    def made(progress: int, missing: int, is_partial: bool = False) -> Refusal:
+        return Refusal("p", "g", op, "no", progress, is_partial, missing)
+
+    ordered = [
+        made(9, 1), made(9, 3), made(7, 1), made(7, 2), made(5, 0), made(5, 1), made(4, 0),
+        made(0, 0), made(2, 0), made(9, 1, is_partial=True), made(2, 0, is_partial=True),
+    ]  # fmt: skip
+    for order in (ordered[::-1], ordered[::2] + ordered[1::2]):
+        assert sorted(order, key=lambda refusal: refusal.distance) == ordered
+    assert made(0, 2).distance == made(DEFAULT_PROGRESS, 2).distance
 
 
 def test_start_of_the_latest_rewrite(op: Op) -> None:

@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
+from circlekit.errors import CirclekitError
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ops.arithmetic.activation import Relu, Relu6
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.passes.engine.describe import rules_of
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.definition import may_match, operator_names
-from circlekit.rewrite.picture import Picture
+from circlekit.rewrite.picture import Picture, parse_picture
 from circlekit.rewrite.rewrite import Rewrite
 
 RULES = [rule for item in all_passes().values() for rule in rules_of(item)]
@@ -79,3 +80,25 @@ def test_pictures_are_parsed_only_if_the_model_may_match() -> None:
     """In a separate process: in this one all pictures are parsed already."""
     done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
     assert done.stdout == "{'fuse_neg'}\n"
+
+
+def test_own_pictures_are_parsed_when_first_needed() -> None:
+    """Those of other packages at once, so that a mistake is an error where it was made."""
+
+    def define_in(module: str) -> type[Rewrite]:
+        body = {"before": "y = Nothing(x)", "after": "y = x", "__module__": module}
+        return type("Wrong", (Rewrite,), body)
+
+    own = define_in("circlekit.passes.wrong")
+    with pytest.raises(CirclekitError, match="Nothing"):
+        own.definition()
+    with pytest.raises(CirclekitError, match="Nothing"):
+        define_in("mine.passes")
+
+
+@pytest.mark.parametrize(
+    "text", ["x: f32[*,C]", "x: f32[_,2,C|1]", "x: i8", "x: const f32[N]", "x: const i32", "x: const"]
+)
+def test_types_of_operands_as_text(text: str) -> None:
+    (operand,) = parse_picture(f"y = Neg({text})", "test").nodes[0].operands
+    assert operand.type_text() == text.removeprefix("x: ")

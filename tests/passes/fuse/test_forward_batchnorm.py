@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from circlekit.errors import ShapeError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.text import parse_model
+from circlekit.passes.normalization.forward_batchnorm import ForwardBatchNorm
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 ROW = "[1.5, -0.5, 2.0, 0.25]"
@@ -134,3 +140,59 @@ def test_images_are_normalized_in_the_convolution(kind: str, padding: str) -> No
     """
     left = ["Sub"] if padding == "SAME" else []
     check_pass(text, ["fuse_mul_to_conv_weights", "fuse_add_to_conv_bias"], [*left, call])
+
+
+VIEWS = [
+    *(
+        "Reshape(%a, " + shape + ")"
+        for shape in ("[1,24]", "[6,4]", "[4,6]", "[1,3,8]", "[2,3,1,4]", "[24,1]", "[12,2]")
+    ),
+    *(f"Transpose(%a, {perm})" for perm in ("[0,3,1,2]", "[3,0,2,1]", "[0,1,2,3]", "[1,2,3,0]")),
+    "Squeeze(%a)",
+    "ExpandDims(%a, 0)",
+]
+SHAPES = [
+    *([], [1], [1, 1], [4], [1, 4], [4, 1], [4, 1, 1], [1, 4, 1, 1], [4, 1, 1, 1], [2], [8], [24], [12, 2]),
+    *([24, 1], [6, 4], [6, 1], [4, 6], [3, 8], [3, 1], [2, 1, 1], [3, 1, 4], [2, 3, 1, 4], [1, 1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("call", VIEWS)
+def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> None:
+    """Factors in all shapes that broadcast; whether each channel gets one number only is counted here."""
+    moved = 0
+    for shape in SHAPES:
+        for kind in ("one", "period 4", "period 2", "different"):
+            size = int(np.prod(shape))
+            period = {"one": 1, "period 4": 4, "period 2": 2, "different": max(size, 1)}[kind]
+            numbers = (1.0 + np.arange(size) % period).astype(np.float32).reshape(shape)
+            literal = f"const f32{shape} {numbers.tolist()}"
+            text = f"""graph main(%x: f32[1,2,3,2]) -> %y {{
+              %w = const f32[4,1,1,2] gaussian(0, 1)
+              %c = {literal}
+              %a = Conv2D(%x, %w, none)
+              %v = {call}
+              %y = Mul(%v, %c)
+            }}"""
+            try:
+                model = parse_model(text)
+            except ShapeError:  # the factors do not broadcast
+                continue
+            view = model.main.ops[1]
+            if model.main.outputs[0].shape != view.output.shape:
+                continue
+            places = np.broadcast_to(np.arange(4, dtype=np.float32), (1, 2, 3, 4))
+            operands = [places, *(v.array() for v in view.inputs[1:] if v is not None)]
+            channels = np.asarray(evaluate(view, operands)[0])
+            factors = np.broadcast_to(numbers, channels.shape)
+            expected = [np.unique(factors[channels == channel]) for channel in range(4)]
+            is_one_each = all(each.size == 1 for each in expected)
+            if not ForwardBatchNorm().run(model, Context()):
+                assert not is_one_each or kind == "one" or size < 4, (shape, kind)
+                continue
+            moved += 1
+            assert is_one_each, (shape, kind)
+            (factor,) = (v for v in model.main.ops[1].inputs if v is not None and v.is_const)
+            found = np.broadcast_to(factor.array().reshape(-1), (4,))
+            np.testing.assert_array_equal(found, np.concatenate(expected))
+    assert moved >= 4

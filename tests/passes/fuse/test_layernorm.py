@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.pipelines import pipeline_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 CENTERED = ["Mean", "Sub", "Square", "Mean", "Add", "Rsqrt", "Mul"]
@@ -68,3 +71,32 @@ def test_variance_over_another_axis_stays() -> None:
     check_refusal(
         text, "fuse_layernorm", "%x: expected a mean and a variance over the same axes, got [3] and [1]"
     )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "gamma", "is_rewritten"),
+    [
+        ("%x: f32[2,4], %a: f32[2,1]", "4", True),
+        ("%x: f32[2,4], %a: f32[2,1]", "1,4", True),
+        ("%x: f32[2,4], %a: f32[2,4]", "4", False),  # the root is as large as x
+        ("%x: f32[2,1], %a: f32[2,1]", "4", False),  # x is smaller than the factor
+        ("%x: f32[3,2,4], %a: f32[2,1]", "4", False),  # x is larger
+        ("%x: f32[1,2,4], %a: f32[2,1]", "4", False),  # x has another rank
+        ("%x: f32[2,4], %a: f32[2,1]", "1", False),  # the factor is as small as the root
+        ("%x: f32[?,4], %a: f32[?,1]", "4", True),
+        ("%x: f32[*], %a: f32[2,1]", "4", False),
+    ],
+)
+def test_gamma_comes_last_if_the_root_alone_is_smaller_than_x(
+    inputs: str, gamma: str, is_rewritten: bool
+) -> None:
+    text = f"""graph main({inputs}) -> %z {{
+      %g = const f32[{gamma}] uniform(0.5, 2)
+      %r = Rsqrt(%a)
+      %f = Mul(%r, %g)
+      %z = Mul(%x, %f)
+    }}"""
+    model = parse_model(text)
+    assert bool(all_passes()["fuse_layernorm"]().run(model, Context())) is is_rewritten
+    reads = [[v.name for v in op.inputs if v is not None] for op in model.main]
+    assert (reads[-1][1] == "g") is is_rewritten

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from circlekit.ir.text import parse_model
+from circlekit.passes.slices import backward_slice
+from circlekit.passes.slices.backward_slice import BackwardSlice
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 MOVED = {
@@ -91,6 +97,45 @@ MOVED = {
            %y = Slice(%e, [0, 1, 0], [2, 1, 5])""",
         ["Slice", "Neg", "ReduceMax", "Mul"],
     ),
+    "indices in reverse": ("%a = Relu(%x) %y = Gather(%a, [2, 1]) {axis: 1}", ["StridedSlice", "Relu"]),
+    "two readers that are sliced together": (
+        "%a = Relu(%x) %n = Neg(%a) %e = Exp(%a) %s = Add(%n, %e) %y = Slice(%s, [0, 1, 0], [2, 2, 5])",
+        ["Slice", "Relu", "Neg", "Exp", "Add"],
+    ),
+    "an operand of one row": (
+        """%m = Mean(%z, [2]) %r = Reshape(%m, [2, 1, 5]) %s = Mul(%x, %r)
+           %y = Slice(%s, [0, 1, 0], [2, 2, 5])""",
+        ["Mean", "Reshape", "Slice", "Mul"],
+    ),
+    "sums without their axis": (
+        """%a = Abs(%x) %s = Sum(%a, [2]) {keep_dims: true} %m = Mul(%s, %a)
+           %y = StridedSlice(%m, [0, 1, 0], [2, 2, 5], [1, 1, 1]) {shrink_axis_mask: 2}""",
+        ["StridedSlice", "Abs", "Sum", "Mul"],
+    ),
+    "means behind the axis that the slice drops": (
+        """%a = Abs(%x) %s = Mean(%a, [1, -1]) {keep_dims: true} %m = Mul(%s, %a)
+           %y = StridedSlice(%m, [1, 0, 0], [2, 4, 5], [1, 1, 1]) {shrink_axis_mask: 1}""",
+        ["StridedSlice", "Abs", "Mean", "Mul"],
+    ),
+    "parts of joined parts, but not before them": (
+        """%a = Abs(%x) %c = Concatenation(%a, %o, %a) {axis: 1} %n = Neg(%c)
+           %y = Slice(%n, [0, 3, 0], [2, 6, 5])""",
+        ["Abs", "Concatenation", "Slice", "Neg"],
+    ),
+    "every second index of joined parts": (
+        """%a = Abs(%x) %c = Concatenation(%a, %o) {axis: 1} %n = Neg(%c)
+           %y = StridedSlice(%n, [0, 0, 0], [2, 8, 5], [1, 2, 1])""",
+        ["Abs", "Concatenation", "StridedSlice", "Neg"],
+    ),
+    "behind a sum, whose operand has more bytes": (
+        "%t = Sum(%x, [0]) %n = Abs(%t) %y = Slice(%n, [1, 0], [2, 5])",
+        ["Sum", "Slice", "Abs"],
+    ),
+    "an axis beside padded ones": (
+        "%t = Pad(%x, [[0, 1], [0, 0], [2, 0]]) %y = Slice(%t, [0, 1, 0], [3, 2, 7])",
+        ["Slice", "Pad"],
+    ),
+    "nothing left out": ("%a = Relu(%x) %y = Slice(%a, [0, 0, 0], [2, 4, 5])", ["Relu", "Slice"]),
 }
 
 
@@ -163,6 +208,33 @@ STAY = {
 }
 
 
+STAY |= {
+    "two parts of one value": (
+        """%a = Relu(%x) %n = Neg(%a) %t = Transpose(%a, [0, 2, 1]) %v = Reshape(%t, [2, 4, 5])
+           %s = Add(%n, %v) %y = Slice(%s, [0, 1, 0], [2, 2, 5])""",
+        "%s: slices of the operands would move",
+    ),
+    "several results": (
+        "%a, %i = TopKV2(%x, 5) %y = Slice(%a, [1, 0, 0], [1, 4, 5])",
+        "%a: TopKV2 has other results",
+    ),
+    "weights of one row per batch": (
+        "%f2 = FullyConnected(%x, %w, none) %y = Slice(%f2, [1, 0], [2, 6])",
+        "FullyConnected does not compute each index of axis 0 alone",
+    ),
+    "a bias with another reader": (
+        """%l = FullyConnected(%x, %w, %b) {keep_num_dims: true} %v = Add(%b, 1.0)
+           %y = Slice(%l, [0, 0, 1], [2, 4, 3])""",
+        "FullyConnected does not compute each index of axis 2 alone",
+    ),
+    "rows of a matrix, without their axis": (
+        """%r = Reshape(%x, [8, 5]) %l = FullyConnected(%r, %w, none) {keep_num_dims: true}
+           %y = StridedSlice(%l, [1, 0], [2, 6], [1, 1]) {shrink_axis_mask: 1}""",
+        "FullyConnected needs axis 0, which the slice drops",
+    ),
+}
+
+
 @pytest.mark.parametrize(("body", "sentence"), STAY.values(), ids=STAY)
 def test_slices_stay(body: str, sentence: str) -> None:
     outputs = "%y, %v" if "%v =" in body else "%y"
@@ -181,3 +253,40 @@ def test_slices_stay_behind_an_operand_that_may_be_broadcast(inputs: str, call: 
     text = f"graph main({inputs}) -> %y {{ %a = {call} %y = Slice(%a, {cut}) }}"
     axis = "1" if call.startswith("Mul") else "0"
     check_refusal(text, "backward_slice", f"does not compute each index of axis {axis} alone")
+
+
+QUANTIZED = "quant(scale: 0.5, zero_point: 0)"
+PER_CHANNEL = "quant(scale: [0.5, 0.25, 0.5, 0.5], zero_point: [0, 0, 0, 0], axis: 1)"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%a = RandomUniform([2, 4, 5]) %y = Slice(%a, CUT)", "%a: RandomUniform is not needed in one part"),
+        ("%a = Transpose(%x, %i) : f32[2,4,5] %y = Slice(%a, CUT)", "%a: Transpose does not compute"),
+        ("%a = Abs(%u) : f32[2,4,5] %y = Slice(%a, CUT)", "%a: Abs does not compute each index of axis 1"),
+        (
+            f"%a = Relu(%q) : i8[2,4,5] {PER_CHANNEL} %y = Slice(%a, CUT) : i8[2,2,5] {QUANTIZED}",
+            None,
+        ),
+    ],
+)
+def test_slices_stay_behind_operators_that_need_more(body: str, sentence: str | None) -> None:
+    inputs = f"%x: f32[2,4,5], %i: i32[3], %u: f32[*], %q: i8[2,4,5] {QUANTIZED}"
+    text = f"graph main({inputs}) -> %y {{ {body.replace('CUT', '[0, 1, 0], [2, 2, 5]')} }}"
+    if sentence is not None:
+        check_refusal(text, "backward_slice", sentence)
+    else:
+        assert BackwardSlice().run(parse_model(text), Context()) == 0
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_slice_moves_before_a_limited_number_of_operators(
+    extra: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backward_slice, "MAX_OPS", 3)
+    names = ["x", *(f"n{k}" for k in range(3 + extra))]
+    lines = [f"%{b} = Neg(%{a})" for a, b in pairwise(names)]
+    graph = parse_model(model(" ".join([*lines, f"%y = Slice(%{names[-1]}, [0, 1, 0], [2, 2, 5])"])))
+    assert BackwardSlice().run(graph, Context()) == 1
+    assert [type(op).__name__ for op in graph.main].index("Slice") == max(extra, 0)

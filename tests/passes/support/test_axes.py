@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 
@@ -12,10 +15,17 @@ from circlekit.ir.value import Quantization, Shape, Value
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.axes import (
     constant_perm,
+    inverse,
     is_movable,
     is_movable_constant,
+    keeps_order,
+    keeps_shape,
     last_axis_stride,
+    perm_of,
     permuted_array,
+    permuted_constant,
+    permuted_quantization,
+    permuted_shape,
     size_in_bytes,
 )
 
@@ -90,3 +100,70 @@ def test_stride_of_the_last_axis(shape: str, operands: str, attributes: str, str
     op = parse_model(f"graph main(%x: f32[{shape}], %b: i32[2]) -> %y {{ {body} }}").main.ops[0]
     assert isinstance(op, StridedSlice)
     assert last_axis_stride(op) == stride
+
+
+@pytest.mark.parametrize("shape", list(product((1, 2, 3), repeat=3)))
+def test_permutations_that_change_nothing(shape: tuple[int, ...]) -> None:
+    """By the elements that numpy moves; an unknown dimension may have any size."""
+    array = np.arange(math.prod(shape)).reshape(shape)
+    for perm in permutations(range(3)):
+        moved = array.transpose(perm)
+        assert permuted_shape(shape, perm) == moved.shape
+        assert np.array_equal(moved.transpose(inverse(perm)), array)
+        is_same_order = np.array_equal(moved.reshape(-1), array.reshape(-1))
+        assert keeps_order(shape, perm) == is_same_order
+        assert keeps_shape(shape, perm) == (
+            moved.shape == shape and is_same_order and _moves_ones(shape, perm)
+        )
+        call = f"%y = Reshape(%x, {list(moved.shape)})"
+        found = perm_of(
+            parse_model(f"graph main(%x: f32{list(shape)}) -> %y {{ {call} }}").main.ops[0], [perm]
+        )
+        assert found == (perm if is_same_order else None)
+        for axis in range(3):
+            unknown = tuple(None if a == axis else dim for a, dim in enumerate(shape))
+            larger = tuple(5 if dim is None else dim for dim in unknown)
+            assert keeps_order(unknown, perm) == keeps_order(larger, perm)
+            assert keeps_shape(unknown, perm) == keeps_shape(larger, perm)
+    assert keeps_order((None, 1, None), (0, 1, 2)) is False
+
+
+def _moves_ones(shape: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+    return all(shape[old] == 1 for new, old in enumerate(perm) if new != old)
+
+
+def test_shapes_of_another_rank_are_kept_if_only_ones_move() -> None:
+    assert keeps_shape((3,), (1, 0, 2))
+    assert keeps_shape((), (1, 2, 0))
+    assert not keeps_shape((3,), (0, 2, 1))
+    assert not keeps_shape((1, 1, 1, 3), (1, 0, 2))
+    assert not keeps_shape((None,), (2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["%x: f32[2,1,?]", "%x: f32[*]", "%x: f32[2,1,3], Neg", "%x: f32[2,1,3,1]", "%x: f32[2,1,3], [6]"],
+)
+def test_other_reshapes_are_no_permutations(change: str) -> None:
+    inputs, _, other = change.partition("], ")
+    call = "Neg(%x)" if other == "Neg" else f"Reshape(%x, {other or '[2,3,1]'})"
+    text = f"graph main({inputs.rstrip(']')}]) -> %y {{ %y = {call} }}"
+    assert perm_of(parse_model(text).main.ops[0], [(0, 2, 1)]) is None
+
+
+@pytest.mark.parametrize("perm", list(permutations(range(4))))
+def test_scales_follow_their_axis(perm: tuple[int, ...]) -> None:
+    scales = Quantization(np.array([1.0, 2.0, 4.0], np.float32), np.array([0, 1, 2]), 1)
+    value = Value.constant("k", np.arange(6, dtype=np.int8).reshape(2, 3), scales)
+    made = permuted_constant(value, perm)
+    assert made.quantization is not None
+    axis = made.quantization.quantized_dimension
+    assert made.static_shape[axis] == 3
+    assert perm[axis] == 3
+    real = (value.array() - np.arange(3)) * scales.scale
+    shape = [3 if a == axis else 1 for a in range(4)]
+    found = (made.array() - np.arange(3).reshape(shape)) * scales.scale.reshape(shape)
+    np.testing.assert_array_equal(found, real.reshape(1, 1, 2, 3).transpose(perm))
+    whole = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 1)
+    assert permuted_quantization(whole, perm) is whole
+    assert permuted_quantization(None, perm) is None

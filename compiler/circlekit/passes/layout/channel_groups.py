@@ -155,7 +155,6 @@ class GroupFinder:
 
     def __init__(self, graph: Graph, moved: Collection[Value], movers: Collection[Op]) -> None:
         self.graph, self.moved, self.movers = graph, moved, movers
-        self.inputs = frozenset(graph.inputs)
         self.groups: dict[Value, ChannelGroup] = {}
         self.added: dict[Op, ChannelGroup] = {}
 
@@ -177,7 +176,7 @@ class GroupFinder:
         quantization, producer = value.quantization, value.producer
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
-        if value in self.inputs or producer is None:
+        if producer is None:
             return f"%{value.name}: is an input of the graph or a constant"
         is_per_channel = quantization is not None and quantization.is_per_channel
         if is_per_channel or not is_movable(value) or not has_known_channels(value):

@@ -54,7 +54,7 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     weights, shape = weights_of(layer), dims_of(source)
     if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
         return
-    if not has_weights_alone(layer) or not shape or weights.static_shape[0] != shape[-1]:
+    if not has_weights_alone(layer) or weights.static_shape[0] != shape[-1]:
         return
     found = index_map.on_axes(shape) if index_map.is_permutation else None
     if found is None:
@@ -84,7 +84,7 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
     uses, shape = result.uses, dims_of(result)
     layer = uses[0][0] if len(uses) == 1 else None
     weights = weights_of(layer)
-    if weights is None or layer is None or graph.is_output(result) or not shape:
+    if weights is None or layer is None or graph.is_output(result):
         return
     if getattr(layer, "input", None) is not result or weights.static_shape[-1] != shape[-1]:
         return
