@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import ParseError
-from circlekit.quant.mixed.visq import COLORS, TensorErrors, read_errors
+from circlekit.errors import ModelError, ParseError
+from circlekit.quant.mixed.visq import COLORS, TensorErrors, read_errors, tensor_errors
 
 ERRORS = TensorErrors("MSE", {"a": 0.0, "b": 0.5, "c": 1.0, "d": 9.0}, 0.0, 1.0)
 
@@ -69,3 +70,48 @@ graph main(%x: f32[2]) -> %d {
 def test_equal_ends_of_the_scale_have_the_first_color() -> None:
     graph = circlekit.parse("graph main(%x: f32[2]) -> %a { %a = Abs(%x) }").main
     assert f'fillcolor="{COLORS[0]}"' in TensorErrors("MSE", {"a": 3.0}, 3.0, 3.0).dot(graph, "net")
+
+
+NET = """
+graph main(%x: f32[2], %e: f32[0]) -> %a, %b, %c, %d {{
+  %a = Add(%x, %x)     : {dtype}[2] {form}
+  %b = Neg(%x)         : {dtype}[2] {form}
+  %c = Abs(%e)         : {dtype}[0] {form}
+  %r = Reshape(%x, {shape})
+  %d = Abs(%r)         : {dtype}{shape} {form}
+}}"""
+METRIC_NAMES = ("MPEIR", "MSE", "TAE", "SRMSE")
+
+
+def errors_of(*samples: list[float]) -> dict[str, TensorErrors]:
+    """Return the errors by metric if numbers are rounded to multiples of 2."""
+    exact = circlekit.parse(NET.format(shape=[2], dtype="f32", form=""))
+    rounded = circlekit.parse(NET.format(shape=[1, 2], dtype="i8", form="quant(scale: 2.0)"))
+    arrays = [[np.array(x, np.float32), np.zeros(0, np.float32)] for x in samples]
+    return {found.metric: found for found in tensor_errors(exact, rounded, arrays, METRIC_NAMES)}
+
+
+def test_errors_are_means_over_the_samples_of_what_rounding_changes() -> None:
+    """Tensors without elements, or with different shapes in both models, have no error."""
+    # a: (2.5, 8) -> (2, 8), (3.25, -7.5) -> (4, -8); b: (-1.25, -4) -> (-2, -4), (-1.625, 3.75) -> (-2, 4)
+    found = errors_of([1.25, 4], [1.625, -3.75])
+    assert found["TAE"].errors == pytest.approx({"a": (0.5 + 1.25) / 2, "b": (0.75 + 0.625) / 2})
+    assert (found["TAE"].low, found["TAE"].high) == pytest.approx((0.5, 1.25))
+    squares = {"a": (0.5**2 + 0.75**2 + 0.5**2) / 4, "b": (0.75**2 + 0.375**2 + 0.25**2) / 4}
+    assert found["MSE"].errors == pytest.approx(squares)
+    assert found["SRMSE"].errors == pytest.approx({name: mean**0.5 / 2 for name, mean in squares.items()})
+    assert (found["SRMSE"].low, found["SRMSE"].high) == (0.0, max(found["SRMSE"].errors.values()))
+    peaks = {"a": (0.5 / 5.5 + 0.75 / 10.75) / 2, "b": (0.75 / 2.75 + 0.375 / 5.375) / 2}
+    assert found["MPEIR"].errors == pytest.approx(peaks, rel=1e-5)
+    assert (found["MPEIR"].low, found["MPEIR"].high) == (0.0, 1.0)
+
+
+def test_the_peak_of_equal_elements_is_relative_to_a_positive_number() -> None:
+    assert errors_of([1.5, 1.5])["MPEIR"].errors["a"] > 0
+
+
+def test_errors_need_a_sample_and_finite_numbers() -> None:
+    with pytest.raises(ModelError, match="at least one sample"):
+        errors_of()
+    with pytest.raises(ModelError, match=r"the error nan at %a"):
+        errors_of([np.nan, 1])
