@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.ir.op import Op
+from circlekit.quant.mixed import mixed_precision
+from circlekit.quant.mixed.mixed_precision import Raised
 from circlekit.quant.mixed.raising import COSTS, Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import measure
+from circlekit.quant.plan import key_of
 from tests.quant.test_mixed_precision import SAMPLES, chain, planned, spectrogram
 
 
@@ -54,3 +59,17 @@ def test_the_notes_count_the_operators_of_a_pattern(target: float) -> None:
     assert found is not None
     assert 1 <= int(found[1]) <= len(raised)
     assert 50 < int(found[2]) <= 100, "of nearly all noise, for which the pattern is there"
+
+
+def test_the_notes_say_how_much_of_the_noise_a_pattern_makes() -> None:
+    class Known:
+        """Without the first two operators, a quarter of the noise remains."""
+
+        def remaining(self, ops: Sequence[Op]) -> float:
+            return 2.0 if ops else 8.0
+
+    ops = spectrogram().main.ops
+    result = Raised({key_of(op): "float" for op in ops[:1]})
+    clusters = [("front", ops[:2]), ("rear", ops[2:])]
+    _, note = mixed_precision._notes(Known(), clusters, result, 4)  # type: ignore[arg-type]
+    assert note == "front: 1 of 2 operators raised, they make 75% of the noise"

@@ -11,7 +11,15 @@ import pytest
 import circlekit
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.ir.clone import clone
-from circlekit.quant.mixed.mixed_precision import measured_sqnr, raise_patterns
+from circlekit.quant.mixed import mixed_precision
+from circlekit.quant.mixed.mixed_precision import (
+    EXTRA_SQNR,
+    MIN_PATTERN_GAIN,
+    MIN_SQNR,
+    measured_sqnr,
+    raise_operators,
+    raise_patterns,
+)
 from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raised_outputs import last_operators
 from circlekit.quant.mixed.raised_weights import RAISED_SHARE, raise_weights
@@ -239,6 +247,71 @@ def test_patterns_that_lose_much_are_raised_without_being_asked() -> None:
     assert raised.sqnr is not None
     assert raised.sqnr > 25
     assert "kept" in raised.notes[-1]
+
+
+TWO_PATTERNS = """
+graph main(%x: f32[2,8]) -> %m, %s {
+  %r = Rsqrt(%x)
+  %m = Mul(%r, %x)
+  %s = Softmax(%x)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept", "last"),
+    [
+        ([MIN_SQNR[8]], "", 0),
+        ([None], "", 0),
+        ([2.0, 2.0 + MIN_PATTERN_GAIN, 2.0 + 2 * MIN_PATTERN_GAIN], "rs", 2),
+        ([2.0, 2.0 + MIN_PATTERN_GAIN, 1.9 + 2 * MIN_PATTERN_GAIN], "r", 1),
+        ([2.0, 1.9 + MIN_PATTERN_GAIN, 2.0 + MIN_PATTERN_GAIN], "s", 2),
+        ([2.0, None, 1.9 + MIN_PATTERN_GAIN], "", 0),
+    ],
+)
+def test_a_pattern_is_raised_if_it_gains_enough(
+    measured: list[float | None], kept: str, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pattern must gain as much over what was kept before it; no pattern without quantized operators
+    is tried."""
+    model = circlekit.parse(TWO_PATTERNS)
+    samples = [[np.full((2, 8), 2.0, np.float32)]]
+    ranges = ranges_of(model, circlekit.calibrate(model, samples))
+    results = iter(measured)
+    monkeypatch.setattr(mixed_precision, "measured_sqnr", lambda *_: next(results))
+    raised = raise_patterns(model, lambda o: plan_model(model, "int8", ranges, operators=o), samples)
+    assert "".join(sorted(raised.schemes)) == kept
+    assert raised.sqnr == measured[last]
+    assert next(results, "none is left") == "none is left"
+    assert len([note for note in raised.notes if note.endswith("kept")]) == len(kept)
+
+
+def test_patterns_without_quantized_operators_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixed_precision, "measured_sqnr", None)
+    model = circlekit.parse(TWO_PATTERNS)
+    raised = raise_patterns(model, lambda o: plan_model(model, "float16", [], operators=o), [])
+    assert (raised.schemes, raised.sqnr, raised.notes) == ({}, None, [])
+
+
+def test_the_goal_rises_by_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next choice aims above the target by as much as the last one missed it, and a little more."""
+    model, goals = chain(100.0), []
+    names = [op.output.name for op in model.main]
+    ranges = ranges_of(model, circlekit.calibrate(model, SAMPLES))
+
+    def chosen(_sensitivity: Any, pool: list[Any], goal: float, *_: Any) -> list[Any]:
+        goals.append(goal)
+        return pool[: len(goals)]
+
+    measured = iter([17.0, 19.0, 20.0])
+    monkeypatch.setattr(mixed_precision, "measured_sqnr", lambda *_: next(measured))
+    monkeypatch.setattr(mixed_precision, "choose_raised", chosen)
+    raised = raise_operators(
+        model, lambda o: plan_model(model, "int8", ranges, operators=o), SAMPLES, target_sqnr=20.0
+    )
+    assert goals == [20.0, 23.0 + EXTRA_SQNR, 24.0 + 2 * EXTRA_SQNR]
+    assert list(raised.schemes) == names[:3]
+    assert raised.sqnr == 20.0
+    assert not any("missed" in note for note in raised.notes)
 
 
 @pytest.mark.parametrize("text", ["20", "-1%", "120%", "20% watts", "x%"])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array
 from circlekit.ops.program.state import Stateful
 from circlekit.quant.calibration import collect
@@ -211,18 +211,18 @@ class Auto:
 
 def _obstacle(model: Model) -> str | None:
     """Return why the results of a run depend on earlier runs; None if they do not."""
-    for op in model.ops():
-        if isinstance(op, Stateful) and not op.is_one_step and _owns_its_states(op):
-            continue  # each sample is a sequence that begins with the initial state
-        if op.stateful:
-            return f"{op.code} keeps state between runs"
-        if any(v is not None and v.is_variable for v in op.inputs):
-            return f"{op.code} reads a variable"
+    for graph in model.graphs:
+        for op in graph:
+            if isinstance(op, Stateful) and not op.is_one_step and _owns_its_states(graph, op):
+                continue  # each sample is a sequence that begins with the initial state
+            if op.stateful:
+                return f"{op.code} keeps state between runs"
+            if any(v is not None and v.is_variable for v in op.inputs):
+                return f"{op.code} reads a variable"
     return None
 
 
-def _owns_its_states(op: Stateful) -> bool:
+def _owns_its_states(graph: Graph, op: Stateful) -> bool:
     """Return whether the states of ``op`` are variables that no other operator uses."""
     values = [value for name, value in op.operand_items() if name in op.states]
-    inputs = () if op.graph is None else op.graph.inputs
-    return all(v.is_variable and v.use_count == 1 and v not in inputs for v in values)
+    return all(v.is_variable and v.use_count == 1 and v not in graph.inputs for v in values)

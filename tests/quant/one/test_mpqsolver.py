@@ -13,8 +13,10 @@ import circlekit
 from circlekit.cli.quant.mpqsolver import main as mpqsolver
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, depths_of
+from circlekit.quant.mixed import mpqsolver as solving
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver, depths_of
 from circlekit.quant.mixed.visq import COLORS, TensorErrors
+from circlekit.quant.one.settings import Settings, layer_setting
 
 CHAIN = """graph main(%x: f32[1,16]) -> %y {
   %v = const f32[16,16] gaussian(0, 0.3)
@@ -109,6 +111,47 @@ def test_auto_raises_the_side_with_larger_errors(
     Path("e.json").write_text(json.dumps(TensorErrors("TAE", errors).document("net")))
     assert solve("--bisection", "auto", "--data", "data.npy", "--visq_file", "e.json") == 0
     assert f"Front part will be {part}," in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("errors", "raised"),
+    [
+        ([1.0, 3.0, 2.0, 2.0, 2.0, 2.0], "aby"),  # an error that equals the target misses it
+        ([1.0, 3.0, 1.9, 2.0, 2.0], "ab"),
+        ([1.0, 3.0, 1.9, 1.9, 1.9], ""),
+        ([1.0, 1.0], ""),
+        ([3.0, 1.0], ""),
+    ],
+)
+def test_as_few_depths_are_raised_as_the_target_needs(
+    errors: list[float], raised: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The errors are those of int16, of uint8, and of one cut after the other; the target is 2."""
+    found = iter(errors)
+    monkeypatch.setattr(solving, "_mean_absolute_error", lambda *_: next(found))
+    monkeypatch.setattr(Solver, "quantized", lambda self, _: self.model)
+    solver = Solver(circlekit.parse(CHAIN), Settings(layer_setting("uint8", "layer")), say=lambda _: None)
+    samples = [[np.zeros((1, 16), np.float32)]]
+    chosen = solver.bisect(samples, 0.5, is_int16_front=True, errors=None, observer=None)
+    assert "".join(chosen.raised) == raised
+
+
+@pytest.mark.parametrize(
+    ("errors", "front"),
+    [({"a": 2, "y": 1}, True), ({"a": 1, "y": 1}, False), ({"b": 1}, False), ({"x": 1, "z": 9}, True)],
+)
+def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, float], front: bool) -> None:
+    """The depth in the middle, that of %b, belongs to the rear."""
+    model = circlekit.parse(CHAIN)
+    solver = Solver(model, Settings(layer_setting("uint8", "layer")), say=lambda _: None)
+    assert solver._front(depths_of(model.main), errors) == front
+
+
+def test_axes_that_are_not_known_are_no_pattern() -> None:
+    unknown_rank = "graph main(%x: f32[*]) -> %z" + SOFTMAX.format(axis=1).partition("%z")[2]
+    computed = SOFTMAX.format(axis=1).replace("(%x: f32[2,8])", "(%x: f32[2,8], %i: i32[1])")
+    for text in (unknown_rank, computed.replace("Sum(%e, [-1])", "Sum(%e, %i)")):
+        assert not [op for pattern in ONE_PATTERNS.values() for op in pattern(circlekit.parse(text).main)]
 
 
 def test_patterns_are_those_of_one() -> None:

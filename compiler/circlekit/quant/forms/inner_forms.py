@@ -145,7 +145,7 @@ class InnerForms(TensorForms):
         form, units = self.read_form(op, index), op.results[0].static_shape[-1]
         weights = present_operand(op, index).array().astype(np.float64)
         sums = np.abs(weights).reshape(units, -1).sum(axis=1)
-        least = float(np.float32(sums.max(initial=0) / LARGEST_SUM))
+        least = float(np.float32(sums.max() / LARGEST_SUM))
         if least > form.scale[0]:
             reason = "sums of products with int16 numbers fit into 32 bits"
             self.operand_forms[op][index] = replace(form, scale=(least,), reason=reason)

@@ -138,25 +138,27 @@ def raise_patterns(
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
     patterns: dict[str, list[Op]] = {}
     for name, ops in find_patterns(model.main):
-        patterns.setdefault(name, []).extend(op for op in ops if is_quantized(op, plan))
+        if quantized := [op for op in ops if is_quantized(op, plan)]:
+            patterns.setdefault(name, []).extend(quantized)
     result = Raised()
-    if not any(patterns.values()):
+    if not patterns:
         return result
-    result.sqnr = measured_sqnr(model, plan, samples)
+    best = result.sqnr = measured_sqnr(model, plan, samples)
     activations = SCHEMES[plan.scheme].activations
-    if result.sqnr is None or activations is None or result.sqnr >= MIN_SQNR[activations.bits]:
+    if best is None or activations is None or best >= MIN_SQNR[activations.bits]:
         return result
-    result.notes.append(f"{result.sqnr:.1f} dB is too little: patterns that often lose much are tried")
+    result.notes.append(f"{best:.1f} dB is too little: patterns that often lose much are tried")
     for name, ops in patterns.items():
         schemes = {**result.schemes, **{key_of(op): raise_to for op in ops}}
-        sqnr = measured_sqnr(model, make_plan(schemes), samples) if ops else None
-        if sqnr is None or result.sqnr is None:
+        sqnr = measured_sqnr(model, make_plan(schemes), samples)
+        if sqnr is None:
             continue
-        is_kept = sqnr >= result.sqnr + MIN_PATTERN_GAIN
+        is_kept = sqnr >= best + MIN_PATTERN_GAIN
         verdict = "kept" if is_kept else "rejected"
         result.notes.append(f"{name}, {len(ops)} operators raised to {raise_to}: {sqnr:.1f} dB, {verdict}")
         if is_kept:
-            result.schemes, result.sqnr = schemes, sqnr
+            result.schemes, best = schemes, sqnr
+    result.sqnr = best
     return result
 
 

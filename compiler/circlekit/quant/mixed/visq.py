@@ -152,9 +152,9 @@ def tensor_errors(
     scales = _scales(rounding)
     runs = Interpreter(model), Interpreter(rounding)
     sums: dict[str, dict[str, list[float]]] = {metric: {} for metric in metrics}
-    count = 0
+    has_sample = False
     for sample in samples:
-        count += 1
+        has_sample = True
         references = _results(runs[0], sample, lambda name: name if name in scales else None)
         results = _results(runs[1], sample, _original)
         for name, reference in references.items():
@@ -164,7 +164,7 @@ def tensor_errors(
                 difference = reference - results[name]
                 for metric in metrics:
                     sums[metric].setdefault(name, []).append(METRICS[metric](reference, difference))
-    if not count:
+    if not has_sample:
         raise ModelError("expected at least one sample to measure errors of tensors, got none")
     return [_finished(metric, errors, scales) for metric, errors in sums.items()]
 

@@ -42,8 +42,7 @@ def fake_quantize(model: Model) -> None:
         for op in ops:
             if isinstance(op, Dequantize) and op.input.dtype is f32:
                 editor.redirect(op.output, op.input)
-                if not op.output.use_count and not graph.is_output(op.output):
-                    graph.remove(op)
+                graph.remove(op)
         editor.finish()
         _name_constants(editor)
         touch_ops(graph)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlekit.errors import ModelError, did_you_mean
-from circlekit.ir.dtypes import i8, u8
+from circlekit.ir.dtypes import i8, i64, u8
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Quantization, Value
@@ -57,7 +57,7 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
         if not (np.isfinite(np.float32(scale)) and scale > 0):
             raise ModelError(f"{name}: expected a positive scale, got {scale}")
         for value in _named(model, name):
-            low, high = value.dtype.limits if value.dtype.is_integer else (-(1 << 63), (1 << 63) - 1)
+            low, high = (value.dtype if value.dtype.is_integer else i64).limits
             if not low <= zero_point <= high:
                 expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
                 raise ModelError(f"{name}: {expected}, got {zero_point}")
