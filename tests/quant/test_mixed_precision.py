@@ -271,8 +271,7 @@ graph main(%x: f32[2,8]) -> %m, %s {
 def test_a_pattern_is_raised_if_it_gains_enough(
     measured: list[float | None], kept: str, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each pattern must gain as much over what was kept before it; no pattern without quantized operators
-    is tried."""
+    """Each pattern must gain as much over what was kept before it."""
     model = circlekit.parse(TWO_PATTERNS)
     samples = [[np.full((2, 8), 2.0, np.float32)]]
     ranges = ranges_of(model, circlekit.calibrate(model, samples))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with each kind of weights, in a sweep and alone: against numpy, and means that stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import circlekit as ck
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.apply import apply
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import plan_model
+from circlekit.quant.techniques import layer_rounding
+from circlekit.quant.techniques.gptq import factored, gptq, inverse_factor
+from circlekit.quant.techniques.layer_rounding import LayerData, correct_bias, round_nearest
+from circlekit.quant.techniques.layer_sweep import Sweep
+
+NET = """
+graph main(%x: f32[5,64]) -> %y {
+  %w = const f32[8,64] gaussian(0, 1)
+  %b = const f32[8] gaussian(0, 1)
+  %y = FullyConnected(%x, %w, %b)
+}
+"""
+BLOCK = 32
+FORMS = {"channel": "weight_int4", "tensor": "weight_int4", "block": "weight_int4_block32"}
+
+
+def planned(kind: str) -> tuple[Model, Plan]:
+    """Return the net and a plan in which its weights have a scale for each ``kind``."""
+    model = ck.parse(NET)
+    plan = plan_model(model, FORMS[kind], [])
+    if kind == "tensor":
+        forms = plan.main.operators["y"].operands
+        forms[1] = replace(forms[1], scale=(max(forms[1].scale),), zero_point=(0,))
+    return model, plan
+
+
+def samples(count: int) -> list[list[Array]]:
+    return [[np.random.default_rng(i).normal(0.5, 1, (5, 64)).astype(np.float32)] for i in range(count)]
+
+
+def constant(model: Model, index: int) -> Array:
+    value = model.main.ops[0].inputs[index]
+    assert value is not None
+    return value.array()
+
+
+def scales_of(plan: Plan) -> Array:
+    """Return the planned scale of each weight."""
+    form = plan.main.operators["y"].operands[1]
+    scales = np.repeat(form.scales, BLOCK) if form.block else form.scales
+    return np.broadcast_to(scales.reshape(-1, 64 if form.block else 1), (8, 64))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_sweep_rounds_weights_with_the_scale_of_their_channel_tensor_or_block(kind: str) -> None:
+    model, plan = planned(kind)
+    before = plan.main.operators["y"].operands[1]
+    Sweep(model, plan, samples(2), 0, {"rounding": round_nearest}).run()
+    after = plan.main.operators["y"].operands[1]
+    assert (after.scale, after.block, after.dtype) == (before.scale, before.block, before.dtype)
+    assert len(after.scale) == {"channel": 8, "tensor": 1, "block": 16}[kind]
+    expected = np.clip(np.rint(constant(model, 1) / scales_of(plan)), -7, 7)
+    np.testing.assert_array_equal(plan.main.constants["w"], expected)
+    np.testing.assert_array_equal(plan.main.constants["b"], constant(model, 2))
+
+
+@pytest.mark.parametrize("kind", ["channel", "tensor"])
+def test_corrected_biases_keep_the_means_of_outputs(kind: str) -> None:
+    model, plan = planned(kind)
+    data = samples(4)
+    Sweep(model, plan, data, 0, {"bias correction": correct_bias}).run()
+    quantized = ck.parse(NET)
+    apply(quantized, plan)
+    before, after = ([ck.run(net, sample)[0] for sample in data] for net in (model, quantized))
+    np.testing.assert_allclose(np.mean(after, axis=(0, 1)), np.mean(before, axis=(0, 1)), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str) -> None:
+    """The last samples are held back."""
+    model, plan = planned(kind)
+    data = samples(4)
+    techniques = {"rounding": round_nearest, "bias correction": correct_bias}
+    sweep = Sweep(model, plan, data, 1, techniques)
+    sweep.run()
+    (choice,) = sweep.choices
+    weights, scales = constant(model, 1), scales_of(planned(kind)[1])
+    rounded = np.clip(np.rint(weights / scales), -7, 7) * scales
+    wrong = data[3][0] @ (rounded - weights).T
+    signal = np.square(data[3][0] @ weights.T + constant(model, 2)).sum()
+    expected = 10 * np.log10(np.square(wrong).sum() / signal)
+    assert choice.errors["rounding"] == pytest.approx(expected, abs=1e-3)
+    assert choice.errors[choice.chosen] == min(choice.errors.values())
+
+
+def layer(depth: int) -> LayerData:
+    random = np.random.default_rng(depth)
+    rows = random.normal(0, 1, (1, 50, depth))
+    weights, scale = random.normal(0, 1, (1, 3, depth)), np.full((1, 3, depth), 0.3)
+    mean = rows.mean(axis=1)
+    return LayerData(weights, np.zeros((1, 3)), mean, mean, rows, rows, scale, (-7, 7))
+
+
+@pytest.mark.parametrize("depth", range(1, 25))
+def test_deep_layers_are_divided_into_the_fewest_equal_parts(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer_rounding, "MOST_COLUMNS", 6)
+    data = layer(depth)
+    assert data.parts == min(depth // columns for columns in range(1, 7) if depth % columns == 0)
+    np.testing.assert_array_equal(data.joined(data.split(data.weights)), data.weights)
+
+
+def test_the_parts_of_a_layer_are_rounded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_rounding, "MOST_COLUMNS", 6)
+    monkeypatch.setattr(layer_rounding, "refine", lambda integers, *_: integers)
+    data = layer(12)
+    fit = layer_rounding.round_by_gptq(data)
+    rows = data.rows - data.rows.mean(axis=1, keepdims=True)
+    for part in (slice(0, 6), slice(6, 12)):
+        hessian = factored(rows[:, :, part].swapaxes(1, 2) @ rows[:, :, part])
+        alone = gptq(data.weights[:, :, part], hessian, data.clipped_scale[:, :, part], data.limits)
+        np.testing.assert_array_equal(fit.integers[:, :, part], alone)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.01])
+def test_the_damping_grows_tenfold_until_the_factor_exists(damping: float) -> None:
+    """The matrix has the eigenvalues 2.05 and -0.05; the first damping of 10^-n above 0.05 is 0.1."""
+    hessian = np.array([[[1, 1.05], [1.05, 1]]])
+    factor = inverse_factor(hessian, damping)[0]
+    np.testing.assert_allclose(factor.T @ factor @ (hessian[0] + 0.1 * np.eye(2)), np.eye(2), atol=1e-9)
+    assert factor[1, 0] == 0
