@@ -13,6 +13,7 @@ import pytest
 import circlekit as ck
 from circlekit.errors import FileError, FormatError, ModelError, ShapeError
 from circlekit.ir.graph import Signature
+from circlekit.quant.calibration import collect
 from circlekit.quant.calibration.statistics import ChannelStatistics, observed
 
 TEXT = """graph main(%x: f32[1,4,3], %i: i32[2]) -> %y {
@@ -296,3 +297,13 @@ def test_the_limits_of_a_file(fields: dict[str, Any], message: str | None, tmp_p
         return
     with pytest.raises(FormatError, match=f"tensor a: .*{message}"):
         ck.Calibration.load(path)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "data.npz"), ("my samples", "my samples")])
+def test_the_source_of_a_calibration_is_the_path_unless_it_is_given(
+    given: str | None, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", x=np.ones((2, 1, 3), np.float32))
+    net = ck.parse("graph main(%x: f32[1,3]) -> %y { %y = Neg(%x) }")
+    assert collect(net, "data.npz", source=given).source == kept

@@ -182,3 +182,14 @@ def test_only_the_owner_removes_the_temporary_model(tmp_path: Path) -> None:
     assert folder.exists()
     litert_engine._remove(str(folder), os.getpid())
     assert not folder.exists()
+
+
+def test_litert_computes_samples_of_several_shapes() -> None:
+    pytest.importorskip("ai_edge_litert")
+    net = ck.parse("graph main(%x: f32[?,2], %z: f32[?,2]) -> %y { %y = Add(%x, %z) }")
+    shapes = [(1, 2), (3, 2), (3, 2), (2, 2), (1, 2)]
+    given = [
+        [np.full(shape, index, np.float32), np.ones(shape, np.float32)] for index, shape in enumerate(shapes)
+    ]
+    seen = ck.calibrate(net, given, engine="litert")["y"]
+    assert (seen.minima, seen.maxima, seen.count) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], 20)

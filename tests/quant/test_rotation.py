@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import circlekit
+from circlekit.errors import ModelError
 from circlekit.quant.techniques.rotation import find_rotations, hadamard, rotate
 from circlekit.testing import tflite_of
 
@@ -58,6 +60,14 @@ def test_heads_are_rotated_alone_and_the_outputs_stay() -> None:
     assert (rotation.first, rotation.second, rotation.start, rotation.block) == ("v", "y", 0, 8)
     rotate(model, [rotation])
     np.testing.assert_allclose(circlekit.run(model, data[1])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("change", [{"first": "other"}, {"second": "other"}])
+def test_layers_to_rotate_must_exist(change: dict[str, str]) -> None:
+    model = net()
+    (rotation,) = find_rotations(model, samples()[0])
+    with pytest.raises(ModelError, match=r"no layers to rotate are named %.*other"):
+        rotate(model, [rotation._replace(**change)])
 
 
 def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:

@@ -276,7 +276,7 @@ class GraphChooser(KernelForms):
         Raise ModelError if a constant holds NaN or infinite numbers, or if no form would save bytes.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        if bias is not None and is_weight(bias):
+        if is_weight(bias):
             finite_numbers(bias)  # raises ModelError for other numbers
         for index, axis in stored_constants(op, scheme).items():
             value = present_operand(op, index)

@@ -12,6 +12,7 @@ import circlekit
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import f32, i16, u8
 from circlekit.ir.graph import Model
+from circlekit.quant.one.quantize_as_one import kernel_notes
 from circlekit.quant.quantization_report import QuantizationReport
 
 TEXT = """graph main(%x: f32[1,2]) -> %y {
@@ -54,3 +55,36 @@ def test_operators_with_other_schemes() -> None:
     assert report.plan.main.operators["y"].is_float
     with pytest.raises(UnsupportedError, match="int8 cannot be mixed with one_uint8"):
         quantized("one_uint8", operators={"y": "int8"})
+
+
+@pytest.mark.parametrize(
+    ("divisor", "is_reported"),
+    [
+        ("i8[2] quant(scale: 0.5, zero_point: 3) [3, 1]", True),
+        ("i8[2] quant(scale: 0.5, zero_point: 3) [1, 3]", True),
+        ("i8[2] quant(scale: 0.5, zero_point: 3) [0, 1]", False),
+        ("i8[2] quant(scale: 0.5) [1, 2]", False),
+        ("i8[2] quant(scale: 0.5) [1, 0]", True),
+        ("i8[2] [1, 0]", False),
+        ("f32[2] quant(scale: 0.5) [1, 0]", False),
+    ],
+)
+def test_a_divisor_that_may_be_0_is_reported(divisor: str, is_reported: bool) -> None:
+    form = "i8[2] quant(scale: 0.5, zero_point: 3)"
+    kind = divisor.partition("[")[0]
+    line = f"%y = Div(%x, %c) : {kind}[2]"
+    model = circlekit.parse(f"graph main(%x: {kind}[2]) -> %y {{\n  %c = const {divisor}\n  {line}\n}}")
+    note = "%y: DIV fails where its divisor rounds to 0"
+    assert (note in kernel_notes(model)) == is_reported
+    computed = circlekit.parse(f"graph main(%x: {form}, %z: {form}) -> %y {{ %y = Div(%x, %z) : {form} }}")
+    assert note in kernel_notes(computed)
+
+
+def test_equal_notes_about_kernels_count_their_operators() -> None:
+    form = "i8[2] quant(scale: 0.5)"
+    for count, more in ((1, ""), (2, " and 1 more"), (3, " and 2 more")):
+        names = [f"y{index}" for index in range(count)]
+        lines = "\n".join(f"%{name} = Div(%x, %x) : {form}" for name in names)
+        outputs = ", ".join(f"%{name}" for name in names)
+        model = circlekit.parse(f"graph main(%x: {form}) -> {outputs} {{ {lines} }}")
+        assert f"%y0{more}: DIV fails where its divisor rounds to 0" in kernel_notes(model)

@@ -181,3 +181,27 @@ def test_onnx_models_need_the_operators_of_onnx() -> None:
     with pytest.raises(ModelError, match="got f32 and i32") as error:
         quantize_onnx_model(model)
     assert "tensors without ONNXQuantizeLinear and ONNXDequantizeLinear stay float" in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["i16", "u8"])
+@pytest.mark.parametrize(
+    "line",
+    ["Reshape(%a, [2,1])", "Transpose(%a, [1,0])", "Squeeze(%a)", "StridedSlice(%a, [0,0], [1,2], [1,1])"],
+)
+def test_what_moves_elements_in_onnx_models_keeps_their_scale(line: str, dtype: str) -> None:
+    pair = onnx_pair("x", "a", dtype, "0.5", 3 if dtype == "u8" else 0, shape="1,2")
+    model = parse(f"graph main(%x: f32[1,2]) -> %r {{{pair}\n  %r = {line}\n}}")
+    quantize_onnx_model(model)
+    result = model.main.outputs[0]
+    assert result.dtype is DTYPES[dtype]
+    assert result.quantization == model.main.inputs[0].quantization
+
+
+def test_negated_elements_in_onnx_models_keep_their_scale_only_if_they_are_symmetric() -> None:
+    model = parse(f"graph main(%x: f32[2]) -> %r {{{onnx_pair('x', 'a', 'i16', '0.5')}\n  %r = Neg(%a)\n}}")
+    quantize_onnx_model(model)
+    result = model.main.outputs[0]
+    assert (result.dtype, result.quantization) == (i16, model.main.inputs[0].quantization)
+    model = parse(f"graph main(%x: f32[2]) -> %r {{{onnx_pair('x', 'a', 'u8', '0.5')}\n  %r = Neg(%a)\n}}")
+    with pytest.raises(CirclekitError, match="%r is f32"):
+        quantize_onnx_model(model)
