@@ -46,6 +46,14 @@ graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
 """
 
 
+INT8_CONSTANT = """
+graph main(%x: i8[1,4] quant(scale: 0.5)) -> %y {
+  %w = const i8[1,4] quant(scale: 0.25) [[1, 2, 3, 4]]
+  %y = PRelu(%x, %w) : i8[1,4] quant(scale: 0.5)
+}
+"""
+
+
 BLOCKS = """
 graph main(%x: f32[?,4,4,2]) -> %y {
   %y = SpaceToDepth(%x) {block_size: 2} : f32[?,2,2,8]
@@ -64,6 +72,11 @@ graph main(%x: f32[?,4,4,2]) -> %y {
         (LRN, toy(), "luci runs it (--target luci); or export operators that Toy has instead"),
         (LRN, toy(), "litert runs it in a .tflite file (--target litert)"),
         (INT8, "luci", "circlekit quantize --scheme uint8 --target luci on the float model gives it"),
+        (
+            INT8_CONSTANT,
+            "luci",
+            "circlekit quantize --scheme uint8 --target luci on the float model gives it",
+        ),
         (INT8, "luci", "export TRANSPOSE for f32,i32:f32 or i64,i32:i64 or u8,i32:u8 or u8q,i32:u8q instead"),
         (LRN, toy(LOCAL_RESPONSE_NORMALIZATION={"f32:f32": {"rank": 3}}), "NORMALIZATION with ranks up to 3"),
     ],

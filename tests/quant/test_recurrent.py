@@ -21,6 +21,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.rnn import Rnn, Svdf
+from circlekit.quant.auto import _obstacle
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.plan import OperatorPlan
 from tests.ops.litert import const, graph_of
@@ -253,3 +254,18 @@ def test_a_float_state_that_an_integer_operator_reads_stays_a_variable() -> None
     assert hidden.dtype is f32
     assert "QUANTIZE" in {op.code for op in hidden.users}
     runs(model, records(model, 1, 2))
+
+
+@pytest.mark.parametrize("change", ["nothing", "input", "constant", "other reader"])
+def test_a_sequence_with_states_of_its_own_is_no_obstacle_for_a_search(change: str) -> None:
+    """Its states begin with 0 in each run, unless something else can write or read them."""
+    model = lstm()
+    cell = dict(next(iter(model.main)).operand_items())["cell_state"]
+    assert cell is not None
+    if change == "input":
+        model.main.inputs = (*model.main.inputs, cell)
+    elif change == "constant":
+        cell.is_variable = False
+    elif change == "other reader":
+        model.main.append(Transpose(cell, const([1, 0], np.int32)))
+    assert (_obstacle(model) is None) == (change == "nothing")

@@ -277,3 +277,28 @@ def test_an_operator_that_reads_an_input_begins_a_part_of_another_backend(backen
     table = table_of(dict.fromkeys(("RELU", "ADD", "NEG"), backend))
     divided = circlekit.partition(circlekit.parse(text), table)
     assert [len(part.model.main) for part in divided.parts] == ([1, 2] if count == 2 else [3])
+
+
+def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those beside it come first, and are named if there are none at all."""
+    for place, line in (("parts", "Neg"), ("work", "Abs")):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        Path("net.ck").write_text(f"graph main(%x: f32[2]) -> %y {{ %y = {line}(%x) }}")
+        circlekit.convert("net.ck", "net.circle")
+        Path("net.part").write_text("[partition]\nbackends=cpu\ndefault=cpu\n[OPCODE]\n")
+        assert circle_partitioner(["--part_file", "net.part", "--input_file", "net.circle"]) == 0
+    connection = tmp_path / "parts" / "net.conn.json"
+
+    def code() -> str:
+        (op,) = load_parts(connection).source.main
+        return op.code
+
+    assert code() == "NEG"
+    (tmp_path / "parts" / "net.circle").unlink()
+    assert code() == "ABS"
+    (tmp_path / "work" / "net.circle").unlink()
+    with pytest.raises(CirclekitError, match=r"parts/net\.circle"):
+        load_parts(connection)

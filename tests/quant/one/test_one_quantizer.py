@@ -16,6 +16,8 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
+from circlekit.ops.movement.slice import PadV2
+from circlekit.quant.one.activations import LOWEST, _pads_with_lowest
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
@@ -385,3 +387,18 @@ def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
     assert {v.dtype for v in (*fake.main.inputs, *fake.main.outputs)} == {f32}
     x = np.array([[1.0, 0.5]], np.float32)
     assert run(fake, [x])[0] == pytest.approx(on_floats(model, x)[0], abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_lowest"),
+    [(LOWEST, True), (-np.inf, True), (np.nextafter(np.float32(LOWEST), np.float32(0)), False), (0, False)],
+)
+def test_only_the_lowest_float_or_less_is_padding_that_must_not_widen_a_range(
+    number: float, is_lowest: bool
+) -> None:
+    op = parse("graph main(%x: f32[2]) -> %y { %y = PadV2(%x, [[1, 1]], 0.0) }").main.ops[0]
+    assert isinstance(op, PadV2)
+    op.constant_values.data = np.array(number, np.float32)
+    assert _pads_with_lowest(op) == is_lowest
+    op.constant_values.data = np.zeros(0, np.float32)
+    assert not _pads_with_lowest(op)
