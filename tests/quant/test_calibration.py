@@ -299,9 +299,9 @@ def test_the_limits_of_a_file(fields: dict[str, Any], message: str | None, tmp_p
         ck.Calibration.load(path)
 
 
-@pytest.mark.parametrize(("given", "kept"), [(None, "data.npz"), ("my samples", "my samples")])
+@pytest.mark.parametrize(("given", "kept"), [("", "data.npz"), ("my samples", "my samples")])
 def test_the_source_of_a_calibration_is_the_path_unless_it_is_given(
-    given: str | None, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez("data.npz", x=np.ones((2, 1, 3), np.float32))
