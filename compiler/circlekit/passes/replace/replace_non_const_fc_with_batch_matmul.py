@@ -119,9 +119,10 @@ def swapped_source(value: Value) -> Value | None:
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Return whether the input is a batch of matrices that fit the weights, so that it needs no Reshape."""
+    """Return whether the input is surely a batch of matrices that fit the weights, so it needs no Reshape."""
     columns = op.weights.known_shape[1]
-    return op.input.known_rank >= 2 and op.input.known_shape[-1] == columns
+    is_equal = op.input.known_shape[-1:] == (columns,)
+    return op.input.known_rank >= 2 and is_equal and (columns is not None or op.keep_num_dims)
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
