@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, RewriteError
+from circlekit.errors import ModelError, RewriteError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -116,6 +117,44 @@ def type_refusal(old: Value, new: Value) -> str | None:
         given = format_shape(new.shape)
         return f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {given}"
     return None
+
+
+def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Value) -> str | None:
+    """Return why ``new`` may have another rank than ``old`` if operands have an unknown rank, None if not.
+
+    A constant raises the rank of a value that has a lower one.  So the shapes are inferred for each rank up
+    to that of the constants.  ``before``, ``after``: the operators that give ``old`` and ``new``, in order.
+    """
+    results = [value for op in (*before, *after) for value in op.results]
+    operands = {value for op in (*before, *after) for value in op.inputs if value is not None}
+    unknown = [value for value in operands.difference(results) if value.shape is None]
+    if not unknown:
+        return None
+    stated = [(value, value.shape) for value in (*unknown, *results)]
+    try:
+        for rank in range(1 + max((v.known_rank for v in operands if v.is_const), default=0)):
+            for value in unknown:
+                value.shape = (None,) * rank
+            with suppress(ModelError):  # the operators do not take operands of this rank
+                for op in (*before, *after):
+                    _infer_ranks(op, rank)
+                if old.rank != new.rank:
+                    shapes = f"{format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
+                    return f"%{old.name}: if operands have rank {rank}, has shape {shapes}"
+    finally:
+        for value, shape in stated:
+            value.shape = shape
+    return None
+
+
+def _infer_ranks(op: Op, rank: int) -> None:
+    """Set the shapes of the results by the shape rule; without one, unknown ranks become ``rank``."""
+    try:
+        shapes = [type.shape for type in op.inferred()]
+    except UnsupportedError:
+        shapes = [(None,) * rank if value.shape is None else value.shape for value in op.results]
+    for value, shape in zip(op.results, shapes, strict=False):
+        value.shape = shape
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:

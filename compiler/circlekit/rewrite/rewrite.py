@@ -23,6 +23,7 @@ from circlekit.rewrite.build import (
     Builder,
     quantized_refusal,
     range_refusal,
+    rank_refusal,
     type_refusal,
     variable_refusal,
 )
@@ -293,9 +294,10 @@ class Rewrite(GraphPass):
 
     def _result_refusal(self, match: Match, built: Builder, target: TargetRules | None) -> str | None:
         """Return why the new operators cannot replace the matched ones; None if they can."""
+        before = list(dict.fromkeys(match.ops[node.results[0]] for node in self.old.nodes))
         for name in self.old.root.results:
             old, new = match.value(name), built.values[name]
-            sentence = type_refusal(old, new)
+            sentence = type_refusal(old, new) or rank_refusal(before, built.ops, old, new)
             if sentence is not None:
                 return sentence
             if new.producer in built.ops:

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %y: if operands have rank 0, has shape [1], the rewrite gives []
+
+graph main(%x: f32[*]) -> %y {
+  %m = Minimum(%x, [6.0])
+  %y = Maximum(%m, 0.0)
+}
+
+rules {
+  passes(transform_min_max_to_relu6)
+  unchanged()
+  refused("%y: if operands have rank 0, has shape [1], the rewrite gives []")
+}
