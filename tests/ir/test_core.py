@@ -311,3 +311,7 @@ def test_parameters_of_permuted_data() -> None:
     assert permuted("%y = Concatenation(%x, %x) {axis: 2}") == {"axis": 3}
     assert permuted("%y = Relu(%x)") == {}
     assert permuted("%y = Reshape(%x, [24])") is None
+
+
+def test_a_new_model_has_the_version_in_the_identifier_of_tflite_files() -> None:
+    assert f"TFL{Model([]).version}" == "TFL3"
