@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, f32, i8, i16, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
     centered_weights,
@@ -62,6 +63,21 @@ def test_sums_of_a_dynamically_quantized_convolution_are_exact(
     (got,) = kernel_results(op, [x])
     middle = got[0, (taps[0] - 1) // 2, (taps[1] - 1) // 2, 0]
     assert middle == np.float32(np.sum(x.astype(np.int64) * numbers))
+
+
+@pytest.mark.parametrize("length", [3, 1041, 3001])
+@pytest.mark.parametrize("is_float", [False, True])
+def test_products_of_matrices_are_exact(length: int, is_float: bool) -> None:
+    """int8 by int8 to int32, and floats that are quantized with the scale 1."""
+    rng = generator(length)
+    x, y = rng.integers(100, 128, (2, length)), rng.integers(100, 128, (length, 3)).astype(np.int8)
+    x[:, 0] = 127
+    x = x.astype(np.float32 if is_float else np.int8)
+    right = Value.constant("y", y, per_tensor(1.0) if is_float else None)
+    result = Value("z", f32 if is_float else i32, (2, 3))
+    (got,) = kernel_results(BatchMatMul(var(x), right, results=[result]), [x])
+    exact = x.astype(np.int64) @ y.astype(np.int64)
+    np.testing.assert_array_equal(got, exact.astype(np.float32) if is_float else exact)
 
 
 def test_rows_of_one_sign_keep_their_end_and_zero() -> None:
