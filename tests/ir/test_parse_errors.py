@@ -51,6 +51,7 @@ CASES = [
         "%aa is not defined before this place",
     ),
     ("later", line("%b = Relu(%y)"), "3:13", "%y is not defined before this place"),
+    ("constant of two names", line("%b, %c = const f32[1] zeros"), "3:7", "a constant has one name"),
     ("twice", line("%a = Relu(%x)"), "3:3", "%a is defined twice"),
     ("bare", line("%b = Relu(a)"), "3:13", "a value of a graph is written %a"),
     ("bare result", line("b = Relu(%a)"), "3:3", "a value of a graph is written %b"),

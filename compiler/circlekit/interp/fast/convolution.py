@@ -174,8 +174,8 @@ class FastTransposeConv(FastConvolution):
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        # infinity times the zeros that pad the filter would be NaN
-        if self.is_extended and not np.isfinite(input).all():
+        # infinity times the zeros that may pad the filter would be NaN
+        if self.is_float and not np.isfinite(input).all():
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
@@ -198,12 +198,6 @@ class FastTransposeConv(FastConvolution):
                     target += products[:, :, i, j].swapaxes(1, 2)
         whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
         return self.finished(cropped(whole, geometry.before, shape))
-
-    @property
-    def is_extended(self) -> bool:
-        """Whether the filter is float and ``arranged`` pads it with zeros."""
-        _, high, wide, _ = self.op.filter.static_shape
-        return self.stage is None and bool(high % self.op.stride_h or wide % self.op.stride_w)
 
     def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
         """Return the numbers of groups of taps along height and width; ``filter``: the filter's shape."""
