@@ -65,6 +65,15 @@ def test_contradictions_have_a_place(statement: str, message: str) -> None:
     assert "\n  >  1  %y = " in text
 
 
+def test_scales_fit_what_is_inferred() -> None:
+    """Scales that do not fit the stated shape either are a fault of the value, which the verifier finds."""
+    line = "%y = Relu(%x) : f32[{},4] quant(scale: [0.5, 0.25])"
+    with pytest.raises(ShapeError, match="%y does not fit its operator: its quantization has 2 scales"):
+        infer_shapes(parse_model(graph_text(line.format("?"), inputs="%x: f32[3,4]")))
+    assert infer_shapes(parse_model(graph_text(line.format("3"), inputs="%x: f32[3,4]"))) == 0
+    assert infer_shapes(parse_model(graph_text(line.format("?"), inputs="%x: f32[2,4]"))) == 1
+
+
 def test_operators_without_a_rule_are_passed_over() -> None:
     model = parse_model(graph_text('%1 = Opaque(%x) {code: "CUSTOM"} : f32[?,2]', "%y = Relu(%1) : f32[*]"))
     assert infer_shapes(model) == 1

@@ -52,6 +52,19 @@ def test_next_to_every_step(index: int) -> None:
     compare(stage, next_to_steps(stage, bound), float(bound))
 
 
+def test_a_bias_that_float32_does_not_hold() -> None:
+    """The sums are float32, with the bias they are float64."""
+    stage = OutputStage(
+        np.array([(1 << 28) + 4321]),
+        np.array(2.0**-14),
+        0,
+        (-(1 << 15), (1 << 15) - 1),
+        np.dtype(np.int16),
+        WIDE,
+    )
+    assert compare(stage, np.arange(-(1 << 15), 1 << 15)[:, None], 2.0**15).is_exact
+
+
 @pytest.mark.parametrize("columns", [1, 7, 24])
 @pytest.mark.parametrize("channels", [1, 3, 40])
 def test_channels(columns: int, channels: int) -> None:
