@@ -195,6 +195,11 @@ def test_chain_near_misses(calls: list[str], sentence: str) -> None:
     check_pass(chain("[2,3,4]", *calls), SAME, refused=sentence)
 
 
+def test_a_constant_of_two_elements_is_reshaped() -> None:
+    calls = ["Reshape(%a, [2, 1, 3])", "Mul(%b, [[[1.0]], [[2.0]]])", "Reshape(%c, [2, 3])"]
+    check_pass(chain("[2,3]", *calls), SAME, ["Neg", "Mul", "Neg"])
+
+
 @pytest.mark.parametrize(
     ("calls", "outputs", "sentence"),
     [

@@ -240,6 +240,23 @@ def test_a_branch_of_another_type_stays() -> None:
     check_pass(text, "remove_constant_if", refused="%y: is f32[?], %z of g is f32[4]")
 
 
+@pytest.mark.parametrize(("outputs", "ops"), [("%a", 1), ("%a, %b", 1), ("%n, %b", 2)])
+def test_a_value_that_a_branch_returns_twice(outputs: str, ops: int) -> None:
+    """One value cannot be two outputs of the graph."""
+    text = f"""
+        graph main(%x: f32[4]) -> {outputs} {{
+          %a, %b = If(true, %x) {{then_graph: @g, else_graph: @g}}
+          %n = Neg(%a)
+        }}
+        graph g(%x: f32[4]) -> %z, %z {{ %z = Exp(%x) }}
+    """
+    refused = "%a: is an output of the graph, and %z of g cannot take its name"
+    if ops == 1:
+        check_pass(text, "remove_constant_if", refused=refused)
+    else:
+        check_pass(text, "remove_constant_if", refused=refused.replace("%a", "%b"))
+
+
 def test_number_of_inlined_copies_is_limited() -> None:
     """A graph that is run 32 times runs another one 32 times: 1024 copies."""
     text = f"""

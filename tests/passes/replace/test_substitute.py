@@ -76,6 +76,11 @@ def test_reversing_a_single_element_is_a_reshape() -> None:
     check_pass(text, "substitute_strided_slice_to_reshape", expect_ops=["Reshape"])
 
 
+def test_reversing_two_elements_stays() -> None:
+    text = graph("%z = StridedSlice(%x, [0,1], [1,-3], [1,-1])", type="f32[1,2]")
+    check_pass(text, "substitute_strided_slice_to_reshape", refused="%z: reverses an axis")
+
+
 def test_pack_of_two_stays() -> None:
     text = graph("%z = Pack(%x, %o) {values_count: 2, axis: 1}")
     check_pass(text, "substitute_pack_to_reshape", expect_ops=["Pack"])

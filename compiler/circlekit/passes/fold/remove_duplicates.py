@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import count
 
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.graph import Graph
@@ -77,7 +78,7 @@ class ValueNumbers:
         groups = equal_constants(graph_constants(graph))
         for number, group in enumerate(groups):
             self.known.update(dict.fromkeys(group, number))
-        self._next = len(groups)
+        self._numbers = count(len(groups))
 
     def of(self, value: Value | None) -> int:
         """Return the number of ``value``, a new number if it has none; -1 for an absent operand."""
@@ -85,8 +86,7 @@ class ValueNumbers:
             return -1
         number = self.known.get(value)
         if number is None:
-            number = self.known[value] = self._next
-            self._next += 1
+            number = self.known[value] = next(self._numbers)
         return number
 
     def key(self, op: Op) -> Hashable | None:

@@ -157,9 +157,8 @@ class OrderSearch:
             reached: dict[int, int] = {}
             for step in steps:
                 for following in self._following(step, reached):
-                    known = found.get(following.done)
-                    if following.peak < (self.limit if known is None else known.peak):
-                        found[following.done] = following
+                    known = found.get(following.done, following)
+                    found[following.done] = min(known, following, key=lambda step: step.peak)
             ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
             complete = [step for step in ranked if step.count == len(self.predecessors)]
             best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)
