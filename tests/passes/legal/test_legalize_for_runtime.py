@@ -371,6 +371,10 @@ def test_grouped_convolution() -> None:
     check(GROUPED, runtime(), "Conv2D")
     check(GROUPED, runtime(name="onert"), "Split Conv2D Conv2D Concatenation")
     check(GROUPED.replace("f32[6,3,3,2]", "f32[6,3,3,4]"), runtime(name="onert"), "Conv2D")
+    unbiased = GROUPED.replace(", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]", "")
+    check(unbiased, runtime(name="onert"), "Split Conv2D Conv2D Concatenation")
+    computed = GROUPED.replace("%w, [", "%v, [").replace("%y =", "%v = Neg(%w)\n%y =")
+    check(computed, runtime(name="onert"), "Neg Conv2D")
 
 
 def transposed(size: int, stride: int, padding: str, out: tuple[int, int], act: str, bias: str = "") -> str:

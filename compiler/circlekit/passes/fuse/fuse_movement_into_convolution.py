@@ -152,7 +152,7 @@ class FusePixelShuffle(Rewrite):
         return f"%{r.name}: expected square blocks of each channel, got shape {format_shape(r.shape)}"
 
     def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:
-        _, block, *_ = known_dims(r.known_shape[1:])
+        block, *_ = known_dims(r.known_shape[-3:])
         order = np.arange(O).reshape(-1, block * block).T.reshape(-1)
         bias = None if b is None else np.ascontiguousarray(b.reshape(-1)[order])
         return {"w2": np.ascontiguousarray(w[order]), "b2": bias, "block": block}

@@ -127,7 +127,7 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
         return []
     grid = value
     if value.quantization is None or not value.quantization.scale.size:
-        grid = Value("", value.dtype, (), None, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64)))
+        grid = Value("", value.dtype, (), None, Quantization(np.array([1.0], np.float32)))
     low, high = quantized_activation_range(act, grid)
     lowest, highest = dtype_limits(value.dtype)
     return [*([(Maximum, low)] if low > lowest else []), *([(Minimum, high)] if high < highest else [])]
