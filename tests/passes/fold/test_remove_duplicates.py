@@ -161,6 +161,10 @@ def test_operators_with_side_effects_stay() -> None:
               graph c(%p: f32[2]) -> %q { %q = Less(1.0, 0.0) : bool[] }
               graph b(%r: f32[2]) -> %s { %s = Neg(%r) }"""
     check_pass(text, CSE, ["While", "While", "Add"])
+    model = parse_model(
+        "graph main() -> %y { %a = RandomUniform([2]) %b = RandomUniform([2]) %y = Add(%a, %b) }"
+    )
+    assert CommonSubexpressionElimination().run(model, Context()) == 0
 
 
 def test_reads_of_a_variable_do_not_merge() -> None:

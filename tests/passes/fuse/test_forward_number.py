@@ -28,6 +28,12 @@ def test_what_is_no_product_with_a_number_is_no_near_miss(body: str) -> None:
     assert refusals(graph(body), NAME) == []
 
 
+@pytest.mark.parametrize("kind", ["f32[1,5,6] quant(scale: 0.5)", "f32[*]"])
+def test_values_with_scales_or_of_unknown_rank_stay(kind: str) -> None:
+    body = f"%n = Neg(%f) : {kind}\n%r = Neg(%n) : f32[1,5,6]\n%y = Mul(%r, 0.5)"
+    assert refusals(graph(LAYER + body), NAME) == ["%n: expected f32 without quantization, and a known rank"]
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

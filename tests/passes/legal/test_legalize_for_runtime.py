@@ -6,6 +6,7 @@ The runtimes here are made up: they have all operators but those that a test tak
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -232,6 +233,27 @@ def test_batches_of_matrix_products_are_merged(x: str, y: str, merged: str | Non
         assert op.output.shape == tuple(None if size == "?" else int(size) for size in merged.split(","))
         inputs = [make_input(value, "normal") for value in model.main.inputs]
         assert_close(run(legal, inputs), run(model, inputs), "normal inputs")
+
+
+@pytest.mark.parametrize(
+    ("form", "x", "y", "is_merged"),
+    [
+        ("i8q,i8q:i8q", "i8 quant(scale: 0.5)", "i8 quant(scale: 0.25)", True),
+        ("i8q,i8qc:i8q", "i8 quant(scale: 0.5)", "i8 quant(scale: [0.25, 0.5], axis: 5)", False),
+        ("f32,i8q:f32", "f32", "i8 quant(scale: 0.25)", False),
+    ],
+)
+def test_batches_whose_scales_depend_on_them_are_not_merged(
+    form: str, x: str, y: str, is_merged: bool
+) -> None:
+    left, right, result = (
+        re.sub(r"^\w+", rf"\g<0>[2,2,2,2,{sizes}]", kind)
+        for kind, sizes in ((x, "3,4"), (y, "4,2"), (x, "3,2"))
+    )
+    product = f"%y = const {right} constant(1)\n%z = BatchMatMul(%x, %y) : {result}"
+    model = parse_model(f"graph main(%x: {left}) -> %z {{\n{product}\n}}")
+    target = runtime(forms={"BATCH_MATMUL": {form: {"rank": 5}}})
+    assert (len(legalize(model, "circle", targets=[target]).main) > 1) == is_merged
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -18,14 +18,14 @@ class LowerVersion(Legalization):
     kinds = (Op,)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(op.version is not None and self._lower(op) for op in graph.ops)
+        return sum(map(self._lower, graph.ops))
 
     def _lower(self, op: Op) -> bool:
         """Lower the stated version of ``op`` if the targets then run it; return whether it did."""
-        stated, required = op.version, op.required_version()
-        if stated is None or stated <= required or self.obstacle(op) is None:
+        stated = op.version
+        if stated is None or self.obstacle(op) is None:
             return False
-        op.version = required
+        op.version = op.required_version()
         is_taken = self.obstacle(op) is None
         op.version = stated
         if is_taken:
