@@ -106,7 +106,8 @@ def convert(
 
     ``source``: see ``load``.  ``target``: a path, or a stream opened in binary mode.
     ``options``: None: no pass runs, only the format changes.
-    ``format``: the format to write; None: for a path that of its extension, for a stream that of the input.
+    ``format``: the format to write.  None means the format of the extension of a path; for a stream, the
+    format of the input.
     ``is_strict``: raise FileError if the extension is not that of ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked

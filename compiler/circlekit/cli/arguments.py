@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         """
         self.add_argument("output", nargs="?", help=help)
         self.add_argument(
-            "-o", "--output", dest="output_path", metavar="OUTPUT", help="output, if it is no argument"
+            "-o", "--output", dest="output_path", metavar="OUTPUT", help="the same as the argument output"
         )
 
     def add_switch(self, *flags: str, help: str) -> None:

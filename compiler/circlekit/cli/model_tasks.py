@@ -24,7 +24,7 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""The result of a command keeps at most so many lines of what the command printed: the last ones."""
+"""The most lines of its output that the result of a command keeps: the last ones."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from circlekit.passes.engine.optimization_report import Port, Report
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12
-"""At most so many inputs are listed, and at most so many outputs."""
+"""The most inputs that are listed, and the most outputs."""
 
 PIPE = "-"
 """The path that stands for the standard input or output."""

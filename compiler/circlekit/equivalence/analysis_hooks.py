@@ -106,8 +106,8 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 class _Observer:
     """Calls the hooks of operators.
 
-    ``running``: the operands of each operator that runs now.  The operands of an operator that runs inside of
-    another operator, such as WHILE, come after those of the other.
+    ``running``: the operands of each operator that runs now.  If an operator runs inside of another one, such
+    as WHILE, its operands come last.
     """
 
     def __init__(self, analysis: object) -> None:

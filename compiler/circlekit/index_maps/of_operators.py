@@ -58,10 +58,10 @@ class Movement(NamedTuple):
 def movement_of(op: Op | None) -> Movement | None:
     """Return how ``op`` moves data, or None.
 
-    None means that ``op`` is None or does not move data, that an operand which must be constant is not, or
-    that its sources and results do not all satisfy these conditions: they have no dimension 0 and at most one
-    unknown dimension (``has_dims``); they are no variables; they have the same dtype and the same
-    quantization, which is not per channel.
+    None means one of these: ``op`` is None; it does not move data; an operand that must be constant is not
+    constant; a source or result does not satisfy the conditions.  The conditions are: no dimension is 0, and
+    at most one is unknown (``has_dims``); no variables; all have the same dtype and the same quantization,
+    which is not per channel.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None

@@ -414,7 +414,7 @@ class Graph:
     def replace(self, old: Value, new: Value) -> None:
         """Replace every use of ``old`` by ``new``.
 
-        If ``old`` is an output of the graph, ``old`` stays that output, with its name: it becomes the result
+        If ``old`` is an output of the graph, it remains the output and keeps its name.  It becomes the result
         of the producer of ``new``, and replaces every use of ``new``.  Raise ModelError if ``can_stand_for``
         is false.
         """

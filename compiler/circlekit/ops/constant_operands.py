@@ -184,7 +184,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     levels = sparsity["dim_metadata"]
     rank = len(shape)
     position = np.zeros(1, np.int64)  # the position of the root
-    # for each axis up to this level, one index per node of the level: its own, or that of its ancestor
+    # for each axis up to this level, one index per node of the level: that of the node or of its ancestor
     coordinates: dict[int, Array] = {}
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)

@@ -162,7 +162,7 @@ class _GraphChecker:
         return None if index is None else self._read_form(op, plan, index)
 
     def _fit_biases(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Compute the scales of biases: those of the data times those of the weights.
+        """Compute the scales of biases: the scale of the data times the scales of the weights.
 
         If the plan has integers of a bias (``GraphPlan.constants``), convert these to the new scales.  Raise
         ModelError if the integers of a bias do not fit into its dtype.

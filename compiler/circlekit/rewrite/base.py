@@ -25,8 +25,8 @@ class Refusal:
     """Why a pass did not rewrite an operator.
 
     ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
-    ``progress``: how much of the picture matched: 2 for each operator, 1 for an operator of which only the
-    class matched, 0 if the pass does not say.  ``missing``: how much did not match, counted in the same way.
+    ``progress``: how much of the picture matched: 2 for each operator that matched, 1 for each operator with
+    only the right class; 0 if the pass does not say.  ``missing``: how much did not match, counted likewise.
     ``is_partial``: whether only a part of the picture is in the graph, so that this is no near miss.
     ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, as it was when it
     was refused; "" for a partial match.
@@ -108,8 +108,8 @@ class TargetRules:
     ``run_bytes``: the cost of copying one run of contiguous elements, see ``Target``.
     ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
     operators that the target cannot run.
-    ``written``: a function that returns the operators that the file will have in place of an operator: those
-    by which legalization replaces it if the runtime lacks it, else the operator itself.
+    ``written``: a function from an operator to the operators in the written file.  These are the operator
+    itself or, if the runtime lacks it, those by which legalization replaces it.
     """
 
     checks: Sequence[Callable[[Op], str | None]]

@@ -32,7 +32,7 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""At most so many bytes, and so many chunks, of a dataset may be absent in the file.
+"""The most bytes, and the most chunks, of a dataset that may be absent in the file.
 
 HDF5 does not store a chunk in which all elements have the fill value.
 """

@@ -67,9 +67,9 @@ class Layout(NamedTuple):
     ``unpack``: reads all numbers in the table itself.  ``names``: the fields of these numbers, in order.
     ``enums``: for each field that holds an enum value, its name and the names of the members by number.
     ``references``: each field whose value is stored outside of the table, with its offset.
-    ``unions``: for each union, a field and the offset of the value.  The field is the one that holds the type
-    of the union; if the table has a value without a type, it is the union itself.  The offset is None if the
-    table has no value.
+    ``unions``: for each union, a field and the offset of the value.  The field holds the type of the union;
+    if the table has a value but no type, the field is the union.  The offset is None if the table has no
+    value.
     ``wide``: the offsets of the fields of 8 bytes.
     ``unknown``: the numbers of the fields that the schema does not have.
     """

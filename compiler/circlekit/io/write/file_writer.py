@@ -175,9 +175,9 @@ def write_file(
     """Write ``pieces`` to a file that appears whole or not at all; return its size in bytes.
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
-    written directly.  ``durable``: if the new file replaces another one, flush the new file to the disk
-    before that, so that a loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to
-    report no progress.  Raise FileError if the file cannot be written.
+    written directly.  ``durable``: flush the new file to the disk before it replaces another file, so that a
+    loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to report no progress.
+    Raise FileError if the file cannot be written.
     """
     if size is not None:
         progress().begin(f"writing {Path(path).name}", size, "bytes")

@@ -72,7 +72,7 @@ class ChannelMoves:
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels of which data movement makes ``result``; None if it does more than that."""
+        """Return the channels that ``result`` is a copy of; None if it is not made by copying channels."""
         op = result.producer
         if not has_known_channels(result):
             return None

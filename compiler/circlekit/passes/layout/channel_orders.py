@@ -74,8 +74,8 @@ def _by_position(
 ) -> dict[ChannelGroup, bool]:
     """Return whether the order of each group is free; a group comes before those that get its channels.
 
-    The order of a group is not free if it gets channels after it has first given some: it might get back
-    the channels that it gave.
+    The order of a group is not free if one of its sinks comes after one of its suppliers: the sink might get
+    channels that come from the supplier.
     """
     last_sink: dict[ChannelGroup, float] = {}
     first_supplier: dict[ChannelGroup, float] = {}

@@ -36,9 +36,9 @@ MAX_OPS = 64
 class BackwardSlice(GraphPass):
     """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
 
-    The slice must be the only user of f's result.  Constants are sliced.  Neither the bytes moved nor the
-    number of operators increases: if several operands need a slice, f begins at a value from which all of
-    them are computed, so that one slice is enough.
+    The slice must be the only user of f's result.  Constants are sliced.  The number of operators and the
+    bytes moved must not increase.  If several operands need a slice, f therefore begins at a value from
+    which all of them are computed; one slice of this value is enough.
     """
 
     name = "backward_slice"
@@ -94,8 +94,8 @@ class BackwardSlice(GraphPass):
 def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _Cone:
     """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
 
-    If the slice drops axes, either the operators then work without these axes, or a Reshape drops them
-    afterwards; the latter only if nothing but constants has to be sliced.
+    If the slice drops axes, the operators then work without these axes.  Or they keep them, and a Reshape
+    after the operators drops them, if only constants have to be sliced.
     """
     pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)

@@ -108,8 +108,8 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
     """Return ``given`` and the forms that follow from them, by name of the tensor.
 
-    Passes may have moved the MINIMUM that limits a tensor to its grid before an operator that only moves
-    elements; the result of the MINIMUM then has a new name, without a given form.  These forms follow:
+    A MINIMUM limits a tensor to its grid.  If a pass moves it before an operator that only moves elements,
+    its result gets a new name, which has no given form.  These forms follow:
 
     - The result of a MINIMUM gets the given form of its constant.
     - The operand of an operator that only moves elements gets the form of the result.

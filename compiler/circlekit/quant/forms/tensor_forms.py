@@ -156,7 +156,7 @@ class TensorForms:
         ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
         and if the producer adds or selects such numbers.  They are elements of a constant, or the lowest
         numbers of an operand whose range is INFINITE_FACTOR times as large as that of the other operand.
-        Numbers below the returned end are masks; they may all be stored as the lowest integer.
+        All numbers below the returned end may be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)

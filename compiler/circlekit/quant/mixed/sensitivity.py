@@ -67,8 +67,8 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
 
     ``model``: the float model.  ``samples``: at least one.
     If there are several outputs, the noise of a source is the mean of its shares in the noises of the
-    outputs, times the noise of the worst output.  So a tenth of the noise of an output counts the same for
-    every output, whether this noise is small or large: without it, the output gains the same number of dB.
+    outputs, times the noise of the worst output.  So a source with a tenth of the noise of an output counts
+    the same for each output, however large this noise is: each output would gain the same number of dB.
     ``goal``: outputs with no more noise than this, relative to the signal, do not count.
     The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
     Raise the errors of ``Interpreter.run``.
