@@ -51,6 +51,16 @@ CASES = [
         "%aa is not defined before this place",
     ),
     ("later", line("%b = Relu(%y)"), "3:13", "%y is not defined before this place"),
+    *(
+        (f"picture of {text}", line(f"%b = {text}"), place, "are allowed in pictures only")
+        for text, place in (
+            ("Add|Sub(%a, %a)", "3:12"),
+            ("Add(%a, %a) {like y}", "3:8"),
+            ("Add(%a?, %a)", "3:12"),
+            ("Add(%a: f32, %a)", "3:12"),
+            ("Add(%a: const f32[1,4], %a)", "3:12"),
+        )
+    ),
     ("constant of two names", line("%b, %c = const f32[1] zeros"), "3:7", "a constant has one name"),
     ("twice", line("%a = Relu(%x)"), "3:3", "%a is defined twice"),
     ("bare", line("%b = Relu(a)"), "3:13", "a value of a graph is written %a"),

@@ -194,7 +194,7 @@ class BcqFullyConnected(
     def kernel(
         self, input: Array, weights_scales: Array, weights_binary: Array, bias: Array | None, clusters: Array
     ) -> Array:
-        hidden = hidden_size(self.weights_hidden_size, self.weights_binary) or 0
+        hidden = self.weights_hidden_size or weights_binary.shape[-1] * CODES_PER_WORD
         weights = decoded(weights_scales, weights_binary, clusters, hidden)
         out = np.matmul(weights, input)
         if bias is not None:
@@ -227,7 +227,7 @@ class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=froze
     def kernel(
         self, input_scales: Array, input_binary: Array, indices: Array, input_clusters: Array
     ) -> Array:
-        hidden = hidden_size(self.input_hidden_size, self.input_binary) or 0
+        hidden = self.input_hidden_size or input_binary.shape[-1] * CODES_PER_WORD
         rows = sum(bits_and_rows(input_clusters.reshape(-1).tolist())[1])
         axis = normalized_axis(self.axis, 2)
         require_in_range(self, indices, (rows, hidden)[axis])
