@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Value
 from circlekit.ops.matmul.circle_layers import BcqFullyConnected, BcqGather, decoded, hidden_size
-from tests.ops.litert import const
+from tests.ops.litert import const, var
 from tests.ops.matmul.bcq_codes import RNG, codes, read_plainly
 
 CLUSTERS = [
@@ -91,6 +91,22 @@ def test_columns_that_are_not_stated_are_those_of_the_words() -> None:
     assert hidden_size(0, Value("b", i32, (60, None))) is None
     assert hidden_size(0, Value("b", i32, (60,))) is hidden_size(0, Value("b", i32, None)) is None
     assert hidden_size(70, Value("b", i32, None)) == 70
+
+
+def test_kernels_take_the_columns_of_the_codes_if_none_are_stated() -> None:
+    """The rank of the codes need not be known before."""
+    rng = np.random.default_rng(5)
+    scales, clusters = rng.normal(size=6).astype(np.float32), np.array([[3, 2]], np.int32)
+    codes = rng.integers(-(1 << 31), 1 << 31, (6, 2)).astype(np.int32)
+    weights, x = decoded(scales, codes, clusters, 64), rng.normal(size=(64, 3)).astype(np.float32)
+    stored = const(scales), Value("b", i32, None)
+    dense = BcqFullyConnected(var(x), *stored, None, const(clusters))
+    np.testing.assert_allclose(dense.kernel(x, scales, codes, None, clusters), weights @ x, rtol=1e-6)
+    for axis in (0, 1):
+        rows = np.array([1, 0], np.int32)
+        table = BcqGather(*stored, var(rows), const(clusters), axis=axis)
+        found = table.kernel(scales, codes, rows, clusters)
+        np.testing.assert_array_equal(found, np.take(weights, rows, axis))
 
 
 def test_what_does_not_fit() -> None:
