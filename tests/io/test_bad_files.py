@@ -347,6 +347,7 @@ def test_name_that_is_not_utf8_is_kept() -> None:
         (b"graph m\x7f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
         (b"graph m\x1f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
         (b"graph m", "it ends after 7 bytes"),
+        (b"graph ma", "not a model file but a text"),
     ],
 )
 def test_a_text_is_named_by_its_first_bytes(data: bytes, what: str) -> None:

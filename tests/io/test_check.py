@@ -69,7 +69,13 @@ def test_structural_damage_ends_the_check() -> None:
 
 def test_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "RUNTIME_TABLES", 10)
+    (finding,) = findings()
+    assert finding.rule == "tables"
+    count = int(finding.message.rpartition(" ")[2])
+    monkeypatch.setattr(check, "RUNTIME_TABLES", count - 1)
     assert [f.rule for f in findings()] == ["tables"]
+    monkeypatch.setattr(check, "RUNTIME_TABLES", count)
+    assert findings() == []
 
 
 def test_unknown_union_member_is_a_warning() -> None:

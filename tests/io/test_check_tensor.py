@@ -98,3 +98,7 @@ def test_signatures_variables_and_external_data() -> None:
     assert rules(value, shape_signature=[2]) == rules(value, shape_signature=[2, 3, 4]) == ["shape-signature"]
     assert rules(value, shape_signature=[2, 4]) == rules(value, shape_signature=[0, 3]) == ["shape-signature"]
     assert rules(value, external_buffer=2) == ["external-buffer"]
+
+
+def test_a_dimension_of_zero_makes_a_small_tensor() -> None:
+    assert rules(Value("x", DType.INT8, (0, 1 << 40, 1 << 40))) == []

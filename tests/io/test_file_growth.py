@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +59,15 @@ def test_other_names_are_the_growth_of_tables(model: Model) -> None:
     assert "constants" not in parts
     assert growth(model, before + total) == (0, {})
     assert growth(model, before + total - 1)[0] == 1
+
+
+def test_an_archive_is_no_growth(tmp_path: Path) -> None:
+    stream = io.BytesIO(to_bytes(circlekit.parse(NET), "tflite"))
+    with zipfile.ZipFile(stream, "a") as archive:
+        archive.writestr("labels.txt", "a label\n" * 50)
+    (tmp_path / "net.tflite").write_bytes(stream.getvalue())
+    model = circlekit.load(tmp_path / "net.tflite")
+    model.main.ops[0].output.name = "y" * 500
+    sentence = explain_growth(model.extra["origin"], len(stream.getvalue()), encoded(model, "tflite"))
+    assert 450 <= int(sentence.split()[2]) == len(to_bytes(model, "tflite")) - len(stream.getvalue()) < 600
+    assert re.search(r"tables of operators and tensors \+(4[5-9]\d|5\d\d)\b", sentence)

@@ -14,6 +14,7 @@ import lzma
 import pickle
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from google.protobuf.message import Message
 
 import circlekit
 from circlekit.errors import CirclekitError, FileError, FormatError
-from circlekit.io.foreign_files import KINDS, _fields, foreign_file
+from circlekit.io.foreign_files import KINDS, _fields, _varint, foreign_file
 from circlekit.io.write.save import to_bytes
 from circlekit.recipes.model_file import ModelFile
 
@@ -225,3 +226,62 @@ def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None
         1: content[-7 - size : -7],
         3: b"found",
     }
+
+
+FIELDS: dict[str, tuple[set[int], Callable[[list[tuple[int, Any]]], bytes]]] = {
+    # of ModelProto and GraphProto in onnx.proto
+    "ONNX model": ({*range(1, 9), 14, 20, 25, 26}, lambda more: message((1, 8), (7, ONNX_GRAPH), *more)),
+    "ONNX graph": ({1, 2, 5, *range(10, 17)}, lambda more: message((1, 8), (7, message((1, NODE), *more)))),
+    # of MetaGraphDef in meta_graph.proto, and of GraphDef in graph.proto
+    "SavedModel": ({*range(1, 8)}, lambda more: message((1, 1), (2, message((1, b""), *more)))),
+    "frozen graph": (
+        {1, 2, 3, 4, 5},
+        lambda more: message((1, message((1, "input"), (2, "Placeholder"))), *more),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_only_fields_of_the_message_are_expected(kind: str) -> None:
+    allowed, make = FIELDS[kind]
+    present = {1, 7} if kind == "ONNX model" else {1}
+    for number in {*range(1, 41)} - present:
+        found = foreign_file(memoryview(make([(number, b"")])))
+        assert (found is not None) is (number in allowed), number
+    assert foreign_file(memoryview(make([(number, b"") for number in sorted(allowed - present)])))
+
+
+@pytest.mark.parametrize(("version", "is_onnx"), [(0, False), (1, True), (99, True), (100, False)])
+def test_versions_of_onnx(version: int, is_onnx: bool) -> None:
+    assert (foreign_file(memoryview(message((1, version), (7, ONNX_GRAPH)))) is not None) is is_onnx
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 129, 16383, 16384, (1 << 63) - 1])
+def test_varints_are_those_of_protobuf(value: int) -> None:
+    content = message((1, value))[1:] or b"\0"
+    assert _varint(memoryview(content + b"\7"), 0) == (value, len(content))
+
+
+@pytest.mark.parametrize("content", [b"\0\1", b"\x0b", b"\x0c", b"\x0e", b"\x0f", b"\x80"])
+def test_what_is_no_field(content: bytes) -> None:
+    """Field 0, groups, wire types that do not exist, and half a tag."""
+    assert _fields(memoryview(content)) == {}
+
+
+@pytest.mark.parametrize(
+    ("node", "is_graph"),
+    [
+        (message((1, "input"), (2, "Placeholder")), True),
+        (message((1, 3), (2, "Placeholder")), False),
+        (message((2, "Placeholder")), False),
+        (message((1, "input"), (2, 3)), False),
+        (
+            message(
+                (1, "input"),
+            ),
+            False,
+        ),
+    ],
+)
+def test_a_node_of_a_frozen_graph_has_a_name_and_an_operator(node: bytes, is_graph: bool) -> None:
+    assert (foreign_file(memoryview(message((1, node)))) is not None) is is_graph

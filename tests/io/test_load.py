@@ -11,6 +11,7 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import FileError, FormatError, ModelError, UnsupportedError
+from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file
 from circlekit.io.read import flatbuffer_decoder as decoder
 from circlekit.io.read.flatbuffer_decoder import decode
@@ -19,6 +20,7 @@ from circlekit.io.schema import Tree
 from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
+from circlekit.ir.value import MAX_RANK
 
 TAIL = bytes(range(100, 132))
 """Bytes after the flatbuffer."""
@@ -202,3 +204,40 @@ def test_no_warning_without_lost_fields() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_bytes(content([tensor("x", [1])]))
+
+
+def test_fields_that_a_file_lacks_have_their_defaults() -> None:
+    tree = {"subgraphs": [{"tensors": [tensor("x", [1])], "inputs": [0], "outputs": [0], "operators": []}]}
+    model = load_bytes(
+        b"".join(encode({**tree, "buffers": [{}], "metadata": [{"name": "m"}]}, "circle").pieces())
+    )
+    assert model.version == 0
+    assert model.metadata == [("m", b"")]
+    origin = model.extra["origin"]
+    assert (origin.rest, origin.unused_buffers, origin.metadata) == ({}, frozenset(), (0,))
+
+
+def test_an_empty_buffer_holds_no_constant() -> None:
+    buffers = [{}, {"data": np.zeros(0, np.uint8)}, {"data": np.ones(4, np.uint8)}]
+    tensors = [tensor("x", [1]), tensor("a", [1], buffer=1), tensor("b", [1], buffer=2)]
+    _, a, b = load_bytes(content(tensors, buffers=buffers)).main.table
+    assert (a.data, a.extra["buffer"]) == (None, 1)
+    assert b.data is not None
+
+
+@pytest.mark.parametrize("rank", [MAX_RANK, MAX_RANK + 1])
+def test_the_rank_is_limited(rank: int) -> None:
+    data = content([tensor("x", [1] * rank)])
+    if rank == MAX_RANK:
+        assert load_bytes(data).main.inputs[0].rank == rank
+    else:
+        with pytest.raises(FormatError, match=f"expected at most {MAX_RANK} dimensions, got {rank}"):
+            load_bytes(data)
+
+
+@pytest.mark.parametrize("code", [{"deprecated_builtin_code": 19}, {"builtin_code": "RELU"}])
+def test_an_operator_code_in_one_of_its_fields(code: Tree) -> None:
+    op = {"inputs": [0], "outputs": [1]}
+    data = content([tensor("x", [1]), tensor("y", [1])], operators=[op], operator_codes=[code])
+    assert load_bytes(data).main.ops[0].code == "RELU"
+    assert [f.rule for f in check_bytes(memoryview(data)) if f.rule == "code-fields"] == []

@@ -66,8 +66,9 @@ def _fields(data: memoryview | int | None) -> Fields:
             number, wire = tag >> 3, tag & 7
             if not number or wire not in (VARINT, COUNTED, *FIXED_BYTES):
                 return {}
-            size = FIXED_BYTES.get(wire, 0)
-            if wire in (VARINT, COUNTED):
+            if wire in FIXED_BYTES:
+                size = FIXED_BYTES[wire]
+            else:
                 size, at = _varint(data, at)
             if wire == VARINT:
                 fields.setdefault(number, size)
@@ -122,7 +123,7 @@ def _is_core_ml(data: memoryview) -> bool:
 
 def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
     """Return a test for bytes that begin with one of ``prefixes``."""
-    return lambda data: bytes(data[:16]).startswith(prefixes)
+    return lambda data: bytes(data[:HEAD_BYTES]).startswith(prefixes)
 
 
 def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:

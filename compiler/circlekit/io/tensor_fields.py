@@ -20,7 +20,7 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 
     A dimension that is -1 in one of the two is unknown.  Raise FormatError for a lower number in ``shape``.
     """
-    if min(stored, default=0) < -1:
+    if any(d < -1 for d in stored):
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
     if signature is None or len(signature) != len(stored):
         return tuple(None if d < 0 else d for d in stored)

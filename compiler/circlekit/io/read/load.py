@@ -282,15 +282,15 @@ class Loader:
         dtype = DType[type_name]
         index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffer")
         self.used_buffers.add(index)
-        data = self.buffers[index] if index else None  # buffer 0 means no data, whatever it contains
-        is_const = data is not None and len(data) > 0
+        buffer = self.buffers[index] if index else None  # buffer 0 means no data, whatever it contains
+        data = None if buffer is None or not len(buffer) else buffer
         name = pop("name", None)
-        value = Value(name or "", dtype, self.shape(tree, is_const, path))
+        value = Value(name or "", dtype, self.shape(tree, data is not None, path))
         value.is_variable = pop("is_variable", False)
         extra = value.extra = tree
         if not name:
             extra["name"] = name
-        if data is not None and is_const:
+        if data is not None:
             value.data = self.constant(data, value, path)
         elif index:
             extra["buffer"] = index

@@ -211,7 +211,7 @@ class Saver:
             tree["name"] = name
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
-        if not self.operators.keeps_format and min(tree.get("shape_signature", ()), default=0) >= 0:
+        if not self.operators.keeps_format and all(d >= 0 for d in tree.get("shape_signature", ())):
             tree.pop("shape_signature", None)  # such a shape signature only repeats the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)

@@ -27,7 +27,7 @@ def assume_format(model: Model, fmt: str) -> None:
         if isinstance(op, OpaqueOp):
             op.extra["stored_version"] = op.version
     for value in (v for graph in model.graphs for v in graph.values() if not saver.keeps_format):
-        if min(value.extra.get("shape_signature", ()), default=0) >= 0:  # not written: it repeats the shape
+        if all(d >= 0 for d in value.extra.get("shape_signature", ())):  # not written: it repeats the shape
             value.extra.pop("shape_signature", None)
     model.extra["origin"] = replace(
         origin,
