@@ -421,3 +421,23 @@ def test_int8_weights_stay_within_their_share(inputs: int, count: int) -> None:
     assert raise_weights(model, make_plan, []).schemes == {}
     total = sum(value.numel for op in model.main for value in op.inputs if value and value.is_const)
     assert (32 * inputs <= RAISED_SHARE * total) == bool(count)
+
+
+def test_the_note_counts_raised_layers_that_are_too_small_for_int8() -> None:
+    """70 weights save 21 bytes as int4, with scales and a DEQUANTIZE, but none as int8: they become float."""
+    model = circlekit.parse("""
+graph main(%x: f32[8,35]) -> %z {
+  %u = const f32[2,35] gaussian(0, 1)
+  %v = const f32[80,2] gaussian(0, 1)
+  %w = const f32[80,80] gaussian(0, 0.1)
+  %a = FullyConnected(%x, %u)
+  %b = FullyConnected(%a, %v)
+  %z = FullyConnected(%b, %w)
+}""")
+    samples = [[RNG.normal(size=(8, 35)).astype(np.float32)] for _ in range(4)]
+    report = circlekit.quantize(model, "weight_int4", samples=samples)
+    assert report.schemes == {"weight_int4": 1, "float": 2}
+    notes = [note for note in report.notes if note.startswith("the weights of ")]
+    assert [note.partition(":")[0] for note in notes] == [
+        "the weights of 1 of 2 operators are float, too small for int8"
+    ]

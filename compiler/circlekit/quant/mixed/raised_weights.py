@@ -40,8 +40,12 @@ def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inpu
     whole, left = sensitivity.remaining([]), sensitivity.remaining(ops)
     if not ops or not whole:
         return Raised()
-    note = (
-        f"the weights of {len(ops)} of {len(pool)} operators are int8: "
-        f"{1 - left / whole:.0%} of the noise, at most {RAISED_SHARE:.1%} of the bytes"
+    schemes = {key_of(op): RAISED_SCHEME for op in ops}
+    planned = make_plan(schemes).main.operators
+    small = sum(planned[name].is_float for name in schemes)  # int8 would save no bytes
+    counts = {"int8": len(ops) - small, "float, too small for int8": small}
+    kinds = " and ".join(
+        f"{count} of {len(pool)} operators are {kind}" for kind, count in counts.items() if count
     )
-    return Raised({key_of(op): RAISED_SCHEME for op in ops}, notes=[note])
+    shares = f"{1 - left / whole:.0%} of the noise, at most {RAISED_SHARE:.1%} of the bytes"
+    return Raised(schemes, notes=[f"the weights of {kinds}: {shares}"])
