@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.quant import calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.targets.delegation import find_delegation
 from circlekit.targets.target import find_target
@@ -192,3 +193,25 @@ def test_every_estimator_quantizes(estimator: str, options: dict[str, Any]) -> N
     expected = circlekit.run(model, samples()[0])[0]
     circlekit.quantize(model, "int8", samples(), estimator=estimator, **options)
     assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > 15
+
+
+@pytest.mark.parametrize(
+    ("scheme", "operators", "is_calibrated"),
+    [
+        ("float16", {}, False),
+        ("float16", {"LOGISTIC": "float"}, False),
+        ("float16", {"CONV_2D": "int8"}, True),
+    ],
+)
+def test_samples_are_run_only_if_a_scheme_reads_ranges(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, operators: dict[str, str], is_calibrated: bool
+) -> None:
+    runs: list[object] = []
+
+    def collect(*args: Any, **options: Any) -> Any:
+        runs.append(args)
+        return calibration.collect(*args, **options)
+
+    monkeypatch.setattr("circlekit.api.quantization_choice.collect", collect)
+    circlekit.quantize(circlekit.parse(NET), scheme, samples=samples(), operators=operators)
+    assert bool(runs) == is_calibrated

@@ -24,7 +24,7 @@ from circlekit.quant.mixed.raised_weights import raise_weights
 from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
-from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme
+from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.quant.techniques.replay import Record
 from circlekit.targets.target import Target
@@ -143,7 +143,7 @@ class QuantizationChoice:
             self.techniques = search.techniques
             apply(model, plan)
             return plan
-        if samples is not None and calibration is None:
+        if samples is not None and calibration is None and self._reads_ranges():
             calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
             hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
@@ -163,6 +163,11 @@ class QuantizationChoice:
         if has_grids:
             remove_idle_bounds(model)
         return plan
+
+    def _reads_ranges(self) -> bool:
+        """Return whether an operator may get integer activations, whose scales follow from ranges."""
+        schemes = [self.scheme, *map(find_scheme, self.operators.values())]
+        return self.find is not None or any(s is not None and s.activations is not None for s in schemes)
 
 
 def _has_int4_weights(scheme: Scheme) -> bool:
