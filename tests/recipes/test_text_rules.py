@@ -96,7 +96,7 @@ def test_rule_blocks_and_settings() -> None:
 
 
 def test_settings_are_spelled_as_on_the_command_line() -> None:
-    text = TEXT + 'rules { settings(change_outputs: "a, b", sparsify_block_size: "2,4") }'
+    text = TEXT + 'rules { settings(change_outputs: "a, %b", sparsify_block_size: "2,4") }'
     (block,) = parse_text_rules(text, "r.ck")
     assert block.settings == {"change_outputs": ["a", "b"], "sparsify_block_size": [2, 4]}
 

@@ -234,6 +234,14 @@ class Option(NamedTuple):
     records: bool = False
 
 
+def names_of(text: str) -> list[str]:
+    """Parse names separated by commas, with or without ``%``; raise ValueError if one is empty."""
+    names = [name.strip().removeprefix("%") for name in text.split(",")]
+    if not all(names):
+        raise ValueError(f"expected names separated by commas, got {text!r}")
+    return names
+
+
 PASSES: dict[str, type[Pass]] = {}
 """Every pass that has been defined, by name."""
 

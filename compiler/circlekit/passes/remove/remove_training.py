@@ -15,7 +15,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.rewrite.base import Context, Option, Pass
+from circlekit.rewrite.base import Context, Option, Pass, names_of
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -118,14 +118,6 @@ TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("A
 """TensorFlow's operators that check or print values; they return nothing or their operand."""
 
 
-def _words(text: str) -> list[str]:
-    """Parse names separated by commas, with or without ``%``; raise ValueError if one is empty."""
-    words = [word.strip().removeprefix("%") for word in text.split(",")]
-    if not all(words):
-        raise ValueError(f"expected names separated by commas, got {text!r}")
-    return words
-
-
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
@@ -141,7 +133,7 @@ class RemoveNodesOf(Pass):
             "remove_nodes_of",
             "remove the operators of these kinds (FAKE_QUANT), custom codes (FlexAssert) or results",
             "NAME,NAME",
-            _words,
+            names_of,
         ),
     )
 

@@ -8,15 +8,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.value import Value
 from circlekit.passes.fold.remove_dead import RemoveDead
-from circlekit.rewrite.base import Context, Option, Pass
-
-
-def _names(text: str) -> list[str]:
-    """Parse names separated by commas; raise ValueError if one is empty."""
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise ValueError(f"expected names separated by commas, got {text!r}")
-    return names
+from circlekit.rewrite.base import Context, Option, Pass, names_of
 
 
 class ChangeOutputs(Pass):
@@ -29,7 +21,7 @@ class ChangeOutputs(Pass):
     name = "change_outputs"
     changes_interface = True
     options = (
-        Option("change_outputs", "make these values the outputs; as many as now", "NAME,NAME", _names),
+        Option("change_outputs", "make these values the outputs; as many as now", "NAME,NAME", names_of),
     )
 
     def run(self, model: Model, context: Context) -> int:
