@@ -379,6 +379,8 @@ def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
     rows = "%r = Reshape(%x, [48, 4])\n" + body.replace("%x,", "%r,")
     check(rows, runtime(name="onert", forms=with_bias), "Reshape FullyConnected")
     check(body, runtime(name="onert", forms=with_bias), "Reshape FullyConnected Reshape", shape="4")
+    row = body.replace("keep_num_dims: true, ", "")
+    check(row, runtime(name="onert", forms=with_bias), "Reshape FullyConnected", shape="4")
 
 
 # -- grouped and transposed convolutions ---------------------------------------------------------

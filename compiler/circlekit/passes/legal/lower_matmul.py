@@ -88,7 +88,7 @@ class MergeBatches(Replacement):
             return None
         rank = len(result.shape)
         merged = _merged_batches(*((1,) * (rank - v.known_rank) + v.known_shape for v in (op.x, op.y)))
-        if merged is None or any(shape.count(None) > 1 for shape in (*merged, result.shape)):
+        if any(shape.count(None) > 1 for shape in (*merged, result.shape)):
             return None
         pairs = zip((op.x, op.y), merged, strict=True)
         operands = [_reshaped(value, shape, insert) for value, shape in pairs]
@@ -109,8 +109,8 @@ def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
     return constant
 
 
-def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
-    """Return the shapes of x and y with merged batch dimensions; None if none can be merged.
+def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
+    """Return the shapes of x and y with merged batch dimensions.
 
     ``x``, ``y``: shapes of equal rank.  Neighbouring dimensions are merged if they are equal in x and y and
     known, or all 1 in x, or all 1 in y.  Dimensions of 1 in both are dropped.
@@ -126,8 +126,6 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
 
     axes = [axis for axis in range(len(x) - 2) if not x[axis] == y[axis] == 1]
     groups = [list(group) for _, group in groupby(axes, kind)]
-    if len(groups) == len(x) - 2:
-        return None
     first, second = (
         (*(product([shape[axis] for axis in group]) for group in groups), *shape[-2:]) for shape in (x, y)
     )
