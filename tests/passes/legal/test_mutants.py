@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.resources.resource_limits import limited
-from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
 from circlekit.recipes.load import load_recipe
+from circlekit.targets.target import Target
 from tests.passes.kit import interface_of, verify
 from tests.passes.legal.test_legalize_for_runtime import runtime
 from tests.passes.mutants import mutants
@@ -30,10 +32,25 @@ def test_mutants_keep_their_values(path: Path) -> None:
         pytest.skip("mutants have one graph, and operators with results")
     target = runtime(" ".join({op.code for op in base.main}))
     for what, model in [("as it is", clone(base)), *mutants(base)]:
-        legal = legalize(model, "circle", targets=[target])
-        if difference(legal, model) is None:
-            continue
-        verify(legal)
-        assert interface_of(legal) == interface_of(model), what
-        with limited(memory=RUN_BYTES):
-            assert_same_values(legal, model, base, what)
+        check_mutant(base, model, what, target)
+        for name in always_replaced(base):
+            check_mutant(base, model, f"{what}, for {name}", runtime(name=name))
+
+
+def always_replaced(model: Model) -> list[str]:
+    """Return the runtimes for which an operator of ``model`` is replaced although they have it."""
+    items = [
+        item for item in LEGALIZATIONS if any(isinstance(op, getattr(item, "kinds", ())) for op in model.main)
+    ]
+    return sorted({name for item in items for name in item.targets})
+
+
+def check_mutant(base: Model, model: Model, what: str, target: Target) -> None:
+    """Check that ``model``, a mutant of ``base``, has the same values and interface after legalization."""
+    legal = legalize(model, "circle", targets=[target])
+    if difference(legal, model) is None:
+        return
+    verify(legal)
+    assert interface_of(legal) == interface_of(model), what
+    with limited(memory=RUN_BYTES):
+        assert_same_values(legal, model, base, what)
