@@ -9,6 +9,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.optimization_report import (
+    MAX_VERDICTS,
     OutputDifference,
     PassRecord,
     Report,
@@ -112,6 +113,21 @@ def test_of_many_outputs_the_worst_is_named() -> None:
     report.differences = [OutputDifference(f"y{i}", "zero", abs(20 - i) % 19 * 1e-6, 1e-4) for i in range(40)]
     sentence = "verified: 40 outputs; the least equal, %y2: equal within 1.8e-05, allowed 0.0001"
     assert report.verdicts() == [sentence]
+
+
+def test_the_worst_output_is_the_one_nearest_to_its_tolerance() -> None:
+    """Outputs of other sizes have other tolerances; one that must be equal, and is, has none."""
+    report = Report(BEFORE, AFTER, verified=True)
+    report.differences = [OutputDifference(f"y{i}", "zero", 0.0, 0.0) for i in range(MAX_VERDICTS - 1)]
+    report.differences += [
+        OutputDifference("a", "zero", 1e-3, 1e-1),
+        OutputDifference("b", "zero", 9e-6, 1e-5),
+    ]
+    assert report.verdicts() == [
+        f"verified: {MAX_VERDICTS + 1} outputs; the least equal, %b: equal within 9e-06, allowed 1e-05"
+    ]
+    del report.differences[0]
+    assert len(report.verdicts()) == MAX_VERDICTS
 
 
 def test_a_check_has_a_delegation_if_the_target_has_a_delegate() -> None:

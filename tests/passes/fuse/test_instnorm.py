@@ -11,6 +11,8 @@ import pytest
 import circlekit
 from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import InstanceNorm
+from circlekit.passes.normalization.fuse_instnorm import FuseInstNorm
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 SQUARES = (
@@ -210,3 +212,42 @@ def test_tiny_epsilon_outside_the_root_is_fused_in_pipelines(size: float) -> Non
     circlekit.optimize(model, "O1")
     assert [op.code for op in model.main] == ["INSTANCE_NORM"]
     np.testing.assert_allclose(circlekit.run(model, [x])[0], wanted, 0, 1e-5 * np.abs(wanted).max())
+
+
+PARAMETERS = [
+    *([], [1], [3], [1, 1], [1, 3], [3, 1], [3, 3], [1, 1, 3], [1, 3, 1], [3, 1, 1], [2, 1, 1], [2, 3, 1]),
+    *([1, 1, 1, 3], [1, 1, 3, 1], [1, 3, 1, 1], [2, 1, 1, 1], [2, 1, 1, 3]),
+]
+
+
+@pytest.mark.parametrize("shape", PARAMETERS, ids=str)
+@pytest.mark.parametrize(("image", "axes", "channels"), [("[2,3,3,3]", "[1,2]", 3), ("[2,3,3]", "[2]", 1)])
+def test_parameters_depend_on_the_channel_alone(
+    image: str, axes: str, channels: int, shape: list[int]
+) -> None:
+    """Whether they do is decided by broadcasting them; the image has as many rows as channels."""
+    numbers = np.arange(1.0, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    dims = tuple(map(int, image[1:-1].split(",")))
+    if not all(a in (1, b) for a, b in zip(shape[::-1], dims[::-1], strict=False)) or len(shape) > len(dims):
+        pytest.skip("does not broadcast")
+    rows = np.moveaxis(np.broadcast_to(numbers, dims), channels, 0).reshape(dims[channels], -1)
+    is_per_channel = bool((rows == rows[:, :1]).all())
+    for gamma, beta in (("%k", "0.5"), ("2.0", "%k")):
+        model = parse_model(f"""graph main(%x: f32{image}) -> %z {{
+          %k = const f32{shape} {numbers.tolist()}
+          %m = Mean(%x, {axes}) {{keep_dims: true}}
+          %q = SquaredDifference(%x, %m)
+          %v = Mean(%q, {axes}) {{keep_dims: true}}
+          %a = Add(%v, 0.001)
+          %r = Rsqrt(%a)
+          %f = Mul(%r, {gamma})
+          %d = Sub(%x, %m)
+          %t = Mul(%d, %f)
+          %z = Add(%t, {beta})
+        }}""")
+        assert bool(FuseInstNorm().run(model, Context())) is is_per_channel
+        if is_per_channel:
+            (norm,) = model.main
+            constant = norm.inputs[1 if gamma == "%k" else 2]
+            assert constant is not None
+            np.testing.assert_array_equal(constant.array(), rows[:, 0])
