@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from circlekit.api import check, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.command import FAILED, Command, for_each_file
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable, text_columns
 from circlekit.cli.result import source_of
 from circlekit.errors import UnsupportedError
@@ -38,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     documents = for_each_file(arguments.models, lambda path: _check(path, arguments))
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json and not arguments.quiet:
-        print(json.dumps(documents if len(documents) > 1 else documents[0], indent=2))
+        print(json_text(documents if len(documents) > 1 else documents[0]))
     elif len(documents) > 1 and not arguments.quiet:
         print(f"{len(documents)} models: {len(documents) - failed} run, {failed} do not")
     return FAILED if failed else 0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from circlekit.api import load
 from circlekit.api.models import records_of
 from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
 from circlekit.cli.command import FAILED, Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
 from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
@@ -91,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.csv is not None and result.judgement is not None:
         write_file(arguments.csv, [result.judgement.to_csv().encode()])
     if arguments.json:
-        print(json.dumps(_document(arguments, result), indent=2, allow_nan=False))
+        print(json_text(_document(arguments, result), allow_nan=False))
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
     if arguments.min_sqnr is not None and result.judgement is not None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from circlekit.api import explain_op, optimize
@@ -13,6 +12,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
 from circlekit.cli.command import Command
 from circlekit.cli.output.explanations import print_explanations
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.result import source_of
 from circlekit.passes.engine.explain import ALL_PASSES
 
@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
     if arguments.json:
         explanations = operators if arguments.op else report.explanations
-        print(json.dumps([explanation.document() for explanation in explanations], indent=2))
+        print(json_text([explanation.document() for explanation in explanations]))
     else:
         print_explanations(report.explanations, operators)
     return 0

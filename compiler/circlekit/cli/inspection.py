@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from circlekit.api.models import check_apart
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
 from circlekit.cli.command import FAILED, Command, OneCodes, for_each_file
 from circlekit.cli.output.cost_table import cost_lines, cost_of
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.model_summary import summary_of, summary_text
 from circlekit.cli.output.terminal import number_text, printable, text_columns
 from circlekit.io.check.check_file import check_bytes
@@ -181,7 +181,7 @@ tfl_inspect = Command(
 
 
 def _print_json(tree: Any) -> None:
-    print(json.dumps(tree, indent=2))
+    print(json_text(tree))
 
 
 # -- tensordump -----------------------------------------------------------------------------------

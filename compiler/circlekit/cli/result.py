@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import warnings
@@ -17,6 +16,7 @@ from circlekit.api import ModelFile, Options, convert
 from circlekit.cli.arguments import Parser
 from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError
 from circlekit.io.write.save import format_of
@@ -63,7 +63,7 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
     with output_to(target) as output:
         report = converted(arguments, source, output, options)
         if arguments.json and not arguments.quiet:
-            print(json.dumps(report.document(), indent=2))
+            print(json_text(report.document()))
         elif not arguments.quiet:
             _print_explanations(report)
             print(*result_lines(report, arguments.hint), sep="\n")
@@ -82,7 +82,7 @@ def run_conversion_as_one_does(
     with one_words(source, target, failed), output_to(target) as output:
         report = converted(arguments, source, output, options, is_strict=False)
         if arguments.json and not arguments.quiet:
-            print(json.dumps(report.document(), indent=2))
+            print(json_text(report.document()))
             return
         _print_explanations(report)
         if arguments.verbose or os.environ.get("LUCI_LOG", "0") not in ("", "0"):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from circlekit.cli.arguments import count as natural
 from circlekit.cli.command import FAILED as EXIT_FAILED
 from circlekit.cli.command import Command
 from circlekit.cli.model_tasks import DONE, Task, TaskResult, lost_task, run_task
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.progress_line import results_in_order
 from circlekit.equivalence.fleet import RETRIES, connected, run_jobs
 from circlekit.errors import FileError
@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
             "pipeline": arguments.pipeline,
             "results": list(map(asdict, results)),
         }
-        write_file(arguments.json, [json.dumps(document, indent=2).encode()])
+        write_file(arguments.json, [json_text(document).encode()])
     _print(results)
     return EXIT_FAILED if any(result.status != DONE for result in results) else 0
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from circlekit.cli.arguments import (
     positive_count,
 )
 from circlekit.cli.command import Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.data_files.input_files import read_records
@@ -125,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
         write_outputs(arguments.output, entry.outputs, outputs)
     finished = Finished(arguments, entry, records, outputs, timing)
     if arguments.json:
-        print(json.dumps(_document(finished), indent=2, allow_nan=False))
+        print(json_text(_document(finished), allow_nan=False))
     elif not arguments.quiet:
         print(*_lines(finished), sep="\n")
     return 0

@@ -13,6 +13,7 @@ from typing import Any
 from circlekit.api.models import check_apart, check_target, load, save
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
@@ -89,7 +90,7 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
     check_apart(arguments.model, arguments.output)
     measure = arguments.measure or ("macs" if arguments.against is None else "error")
     data = _data(load(arguments.model), measure, arguments.against)
-    write_file(arguments.output, [json.dumps(data, indent=1).encode()])
+    write_file(arguments.output, [json_text(data).encode()])
     print(f"wrote {arguments.output}")
     return 0
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.output.json_text import json_text
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.engine.legalize import legalize
@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
     model.metadata = [*others, (METADATA, plan_table(nodes, plan, positions))]
     if arguments.save_allocations is not None:
         check_apart(arguments.input, arguments.save_allocations)
-        text = json.dumps(allocations(plan), indent=2) + "\n"
+        text = json_text(allocations(plan)) + "\n"
         write_file(arguments.save_allocations, [text.encode()])
     save(model, arguments.output, "circle")
     print(f"{len(nodes)} nodes, {plan.size:,} bytes: {arguments.output}")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from circlekit.api import fake_quantize, load, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path
 from circlekit.cli.command import Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, quietly, source_name, source_of
 from circlekit.ir.text.columns import format_columns
@@ -89,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     save(model, output)
     source = source_name(arguments.model)
     if arguments.json and not arguments.quiet:
-        print(json.dumps(_document(inserted, source, output), indent=2))
+        print(json_text(_document(inserted, source, output)))
     elif not arguments.quiet:
         print(*map(printable, _lines(inserted, source, output)), sep="\n")
     return 0

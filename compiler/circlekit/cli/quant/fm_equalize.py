@@ -12,6 +12,7 @@ from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
+from circlekit.cli.output.json_text import json_text
 from circlekit.errors import CirclekitError, FormatError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file
@@ -24,7 +25,7 @@ from circlekit.quant.techniques.feature_map_equalization import (
 
 
 def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
-    write_file(path, [json.dumps([p.document() for p in patterns], indent=2).encode()])
+    write_file(path, [json_text([p.document() for p in patterns]).encode()])
 
 
 def _read_patterns(path: str) -> list[Pattern]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +21,7 @@ from circlekit.cli.arguments import (
     positive_number,
 )
 from circlekit.cli.command import Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
 from circlekit.ir.graph import Model
@@ -180,7 +180,7 @@ def _print(report: QuantizationReport, arguments: argparse.Namespace) -> None:
     if arguments.quiet:
         return
     if arguments.json:
-        print(json.dumps(report.document(), indent=2))
+        print(json_text(report.document()))
         return
     for line in report.lines():
         print(printable(line))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, add_scheduler, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
+from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.progress_line import results_in_order
 from circlekit.cli.output.terminal import text_columns
 from circlekit.equivalence.data_files.tensor_files import check_folder
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         results_as_json = [{"status": result.status, **asdict(result)} for result in results]
         document = {"schema": JSON_SCHEMA, "results": results_as_json}
-        write_file(arguments.json, [json.dumps(document, indent=2).encode()])
+        write_file(arguments.json, [json_text(document).encode()])
     return _report(cases, results, arguments.all, litert.why_not_compared(not arguments.no_litert))
 
 
