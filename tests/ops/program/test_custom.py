@@ -125,12 +125,13 @@ def test_known_custom_operators_are_pure() -> None:
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("batched", [False, True])
-def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
+@pytest.mark.parametrize("strides", [(2, 1), (1, 3), (2, 2)])
+def test_max_pool_with_argmax(padding: str, batched: bool, strides: tuple[int, int]) -> None:
     x = numbers(2, 7, 6, 3)
-    pool = MaxPool2D(var(x), filter_height=3, filter_width=2, stride_h=2, stride_w=1)
+    pool = MaxPool2D(var(x), filter_height=3, filter_width=2, stride_h=strides[0], stride_w=strides[1])
     pool.padding = type(pool.padding)[padding]
     (wanted,) = run_litert(graph_of(MaxPool2D(var(x), **pool.attribute_values)), [x])
-    options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "padding": padding}
+    options = {"ksize": [1, 3, 2, 1], "strides": [1, *strides, 1], "padding": padding}
     shapes = [(kind, *wanted.shape) for kind in ("f4", "i8")]
     out, where = custom("MaxPoolWithArgmax", [x], shapes, include_batch_in_index=batched, **options)
     np.testing.assert_array_equal(out, wanted)
