@@ -152,6 +152,8 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
 class ComplexToReal(Unary, kinds="c"):
     """Base class of functions of complex numbers with real results: complex64 to f32, complex128 to f64."""
 
+    quantization_rule = None  # results of complex operands stay float
+
     input = operand(*COMPLEX)
 
     def infer(self) -> TensorType:
