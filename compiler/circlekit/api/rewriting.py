@@ -54,9 +54,9 @@ def optimize(
     ``settings``: {name of an option of a pass: value}.
     ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
     ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
-    if one of them runs the operators that the rewrite would replace, but not the new operators.  By default
-    litert for tflite and luci, ONE's interpreter, for circle; ``none``: no restriction.  If targets are named
-    here, operators that one of them lacks are replaced at the end where that is possible.
+    if one of them runs the operators that the rewrite would replace, but not the new operators.  The default
+    is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If targets are
+    named here, operators that one of them lacks are replaced at the end where that is possible.
 
     Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
     for an unknown target, FileError if ``record`` is unusable.  Raise, later, ModelError if an operator reads

@@ -84,7 +84,7 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
-    """Return what the delegate of ``target`` runs of ``model`` as it is, and after O1.
+    """Return the part of ``model`` that the delegate of ``target`` runs: now, and after O1.
 
     Return None if the target has no delegate.
     """

@@ -35,10 +35,10 @@ from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
-"""An output with at most so many elements is printed as a whole."""
+"""The most elements of an output that is printed as a whole."""
 
 FIRST_ELEMENTS = 5
-"""Of a larger output, so many elements are printed."""
+"""The number of elements that are printed of a larger output."""
 
 JSON_SCHEMA = 1
 """The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""

@@ -63,8 +63,8 @@ def find_culprit(
 ) -> Culprit | None:
     """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
 
-    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how
-    many models are tested at most to find a smaller one.  ``settings``, ``exact``: see Context.
+    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: the most
+    models that are tested to find a smaller one.  ``settings``, ``exact``: see Context.
     ``records``: the inputs on which models are compared; a smaller model that does not take these inputs is
     compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the errors of
     ``reference_runs`` if ``model`` cannot be run.

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""Patterns, and names in archives, are searched in this many bytes at the beginning of a file."""
+"""The number of bytes at the beginning of a file in which patterns and names in archives are searched for."""
 
 ZIP_TAIL_BYTES = 1 << 16
-"""The number of bytes at the end of a zip archive in which names are searched too."""
+"""The number of bytes at the end of a zip archive in which names are searched for, too."""
 
 MAX_FIELDS = 64
 """The largest number of fields that are read of a protobuf message."""
@@ -191,5 +191,5 @@ def foreign_file(data: memoryview) -> str | None:
 
 
 def foreign_folder(path: Path) -> str | None:
-    """Return which model of another framework the folder is, and what to do; None if it is none."""
+    """Return what kind of model the folder is, and what to do; None if the kind is not known."""
     return next((text for file, text in FOLDERS if (path / file).is_file()), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search the best techniques for the quantization of one model.
+"""Search for the best techniques for the quantization of one model.
 
 A technique is kept if it lowers the error of the outputs.  The search has these steps:
 
@@ -56,7 +56,7 @@ LEAST_SAMPLES = 4
 """A trial uses at least this many samples (or all, if there are fewer), even if that exceeds its budget."""
 
 LARGEST_STREAM_BYTES = 1 << 30
-"""The largest memory that the tensors of a trial may take, about; it limits the number of samples."""
+"""The approximate limit for the memory of the tensors of a trial; it limits the number of samples."""
 
 TECHNIQUES: Mapping[str, str] = {
     "rotation": "rotation",
@@ -134,7 +134,7 @@ class Auto:
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held or "rotation" in self.without:
-            return False  # the budget or the samples are too few to hold any sample back
+            return False  # the samples, or those that the budget pays for, are too few to hold one back
         most = int(min(runs, 96))
         found = find_rotations(self.model, samples[0], most)
         self._budget.spend(most / 2)

@@ -94,7 +94,7 @@ def require_fit(model: Model, calibration: Calibration) -> None:
 
 
 def _add_moved_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add to ``ranges`` the tensors whose elements data movement copies from or to a tensor in ``ranges``."""
+    """Copy ranges along data movement: from operands to results, and from results to operands."""
     moves = [
         (value, op.results[0])
         for op in graph

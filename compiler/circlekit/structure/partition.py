@@ -44,7 +44,7 @@ class Partition:
 def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
     """Divide ``model`` into parts for the backends in ``table``; ``model`` stays as it is.
 
-    Only the main graph is divided.  Graphs that an operator calls go with the operator.
+    Only the main graph is divided.  A part also has the graphs that its operators call.
     By default ONE's rule forms the parts: an operator joins the part that produces its operands if that part
     has the same backend and the operator reads from no other part.  If the operator also reads an input of
     the graph, its backend must be the default backend.

@@ -158,7 +158,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
     A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
     the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So every
-    operator may run later, except those whose results are needed by an operator that reads the output.
+    operator may be such a later one, except the readers of the output and the operators that they need.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:

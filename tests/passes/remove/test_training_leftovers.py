@@ -137,7 +137,7 @@ def test_selections_of_all(kind: str, condition: str, left: list[str]) -> None:
     }}"""
     check_pass(text, ["remove_identity", "remove_dead"], left)
     mixed = text.replace(f"[[{condition}", "[[true", 1).replace(f"{condition}]]", "false]]", 1)
-    check_refusal(mixed, "remove_identity", "%c: some of the condition is")
+    check_refusal(mixed, "remove_identity", "%c: not every element of the condition is")
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ extract_command = Command("circlekit extract", EXTRACT, "MODEL -o MODEL", _decla
 
 MERGE = """Connect models to one model.
 
-An input takes the output of another model with the same name, or the one that --connect names. Inputs for
-which there is no output become inputs of the result."""
+An input reads the output of another model that has the same name, or the output that --connect names. Inputs
+for which there is no output become inputs of the result."""
 
 
 def _declare_merge(parser: Parser) -> None:

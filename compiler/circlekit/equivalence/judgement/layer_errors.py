@@ -156,7 +156,7 @@ MIN_RESCALING = 1.5
 def unscaled(reference: Array, result: Array) -> Array:
     """Return ``result`` without the factors by which equalization multiplied its channels (last axis).
 
-    The next operator takes such factors back, so they are no error.  They are estimated by least squares from
+    The next operator undoes such factors, so they are no error.  They are estimated by least squares from
     ``reference``.  If all factors are near 1, or if they do not explain most of the difference, ``result`` is
     returned unchanged.
     """

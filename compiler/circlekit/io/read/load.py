@@ -105,7 +105,7 @@ class Loader:
         raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
-        """Warn of something at ``path`` in the file that the model will not have."""
+        """Warn that the model will not have something that the file has at ``path``."""
         self.is_complete = False
         self.note(path, what)
 
@@ -349,7 +349,7 @@ class Loader:
             self.fail("data-size", path, expected)
         if not size and not _is_empty(value):
             sizes = list(value.static_shape)
-            limit = "a product of at most 2^58 of the dimensions that are not 0"
+            limit = "dimensions whose product, without those of 0, is below 2^58"
             self.fail("data-size", path, f"expected {limit}, got {sizes}")
         if size < len(data):
             self.note(path, f"{expected}; the last {len(data) - size} are not used")

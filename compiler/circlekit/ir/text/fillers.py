@@ -78,8 +78,8 @@ def fill(
 
     ``positional``, ``named``: its arguments in the text; an argument ``seed`` there overrides ``seed``.  For
     an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so
-    that ``high`` is excluded; other fillers round to nearest.  A bool is true for a number other than 0, with
-    ``uniform`` for 0.5 or more.  Raise ModelError for arguments or a dtype that the filler does not take,
+    that ``high`` is excluded; other fillers round to nearest.  A bool is true for a number other than 0; with
+    ``uniform``, for 0.5 or more.  Raise ModelError for arguments or a dtype that the filler does not take,
     LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":

@@ -127,9 +127,9 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result, whose shape is that to which ``shapes`` broadcast.
+        """Return the type of the result; its shape is that to which ``shapes`` broadcast.
 
-        Without shapes, its rank is unknown.  Raise ShapeError if dtypes or shapes do not fit.
+        Without ``shapes``, the rank is unknown.  Raise ShapeError if dtypes or shapes do not fit.
         """
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:

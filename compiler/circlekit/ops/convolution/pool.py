@@ -173,7 +173,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
     def integer_fault(self) -> str | None:
-        """Refuse all functions except MAXIMUM and MINIMUM: their results are not in the operands' scale."""
+        """Refuse all functions but MAXIMUM and MINIMUM: only these give results in the operands' scale."""
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None
         return f"REDUCE_WINDOW by {self.reduce_function.name} has no kernel that scales integers"

@@ -175,7 +175,7 @@ def centered(x: Array, value: Value) -> Array:
 
 
 def clamp_to_dtype(x: Array, output: Value, act: Activation = Activation.NONE) -> Array:
-    """Return ``x`` plus the zero point of ``output``, clamped to the range of ``act``, in its dtype."""
+    """Return ``x`` plus the zero point of ``output``, in its dtype and clamped to the range of ``act``."""
     limits = quantized_activation_range(act, output)
     return np.asarray(np.clip(x + zero_point_of(output), *limits), output.dtype.numpy)
 

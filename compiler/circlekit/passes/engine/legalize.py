@@ -95,7 +95,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and running all would take no more partitions.
+        """Return whether a delegate refuses one of ``ops``, and would run them all in no more partitions.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """

@@ -103,7 +103,7 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """The difference of an output from the original that came closest to its tolerance.
+    """The largest difference of an output from that of the original model, relative to its tolerance.
 
     ``inputs``: the name of the set of inputs that showed it.  ``difference`` and ``tolerance`` are absolute.
     """
@@ -147,8 +147,8 @@ class TargetCheck:
         """The operators that do not run, but were made from operators that ran.
 
         If an operator that did not run is gone, any operator at a new place may have been made from it; then
-        the list is empty.  An operator does not count if an operator of the original model did not run for
-        the same reason.
+        the list is empty.  An operator does not count if the same reason already kept an operator of the
+        original model from running.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}

@@ -41,9 +41,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    A place may be missing only because the result of the operator has another name now.  So the findings of
-    one kind of operator count only if the number of missing places equals the number by which the findings of
-    this kind have decreased.  If the findings of any kind have increased, none counts.
+    A place may be missing only because the result of the operator has another name now.  So the missing
+    places of a kind of operator count only if the findings of this kind have become fewer by the same number.
+    If the findings of any kind have become more, no place counts.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):
@@ -55,7 +55,7 @@ def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list
 
 
 def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:
-    """Return what the delegate of ``target`` runs of ``model`` after ``passes``.
+    """Return the part of ``model`` that the delegate of ``target`` runs after ``passes``.
 
     Return None if there is no delegate.  ``model`` stays as it is.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move a NEG into a factor by which its result is multiplied after data movement.
+"""Remove a NEG whose result is moved and then multiplied: change signs in the other factor instead.
 
 In a rotary embedding, for example, the factor is the table of sines.
 """
@@ -58,7 +58,7 @@ class FuseNegWithFactor(GraphPass):
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, if they have no other users.
 
-    The list of each value has the operands that its producer moves, none where the data movement begins.
+    The list of a value has the operands that its producer moves; it is empty if the producer moves no data.
     """
     producer = value.producer
     operands: list[Value] = []

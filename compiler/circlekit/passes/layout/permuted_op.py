@@ -52,8 +52,8 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
 
     The cost of a MovementOp is that of its operators, and the cost of a Transpose is the bytes that it moves.
     Any other operator that moves data costs ``run_bytes`` for each contiguous run that it copies (see
-    ``targets.target``); the rest costs nothing.  Return None if
-    a MovementOp has no operators for that permutation, or if merge_data_movement would undo the permutation.
+    ``targets.target``).  Other operators cost nothing.  Return None if a MovementOp has no operators for that
+    permutation, or if merge_data_movement would undo the permutation.
     """
     whole = tuple(range(len(perm)))
     if isinstance(op, MovementOp):

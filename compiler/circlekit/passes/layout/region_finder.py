@@ -108,7 +108,7 @@ class RegionFinder:
         region = Region([0, 1] if self.most_sides == 2 else [side])
         placed = set[Value]()
         for member in self.spread(region, value, side):
-            while member not in placed:  # the tensor of the root of an output may leave this output out
+            while member not in placed:  # again if the tensor leaves ``member``, an output, out
                 region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
         region.sides.sort()
         for tensor in region.tensors:
@@ -165,7 +165,10 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Follow the transposes that produce ``value`` back, but not to ``placed``; return their operand."""
+        """Follow transposes back from ``value``, each to its operand, but not into ``placed``.
+
+        Return the last value.
+        """
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower matrix products to fewer dimensions or a constant second operand, CUMSUM to FULLY_CONNECTED."""
+"""Lower matrix products to fewer dimensions or a constant second operand; lower CUMSUM to FULLY_CONNECTED."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighbouring batch dimensions are merged if they broadcast in the same way.  One dimension of each
+    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each
     shape may be unknown.
     """
 
@@ -112,7 +112,7 @@ def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
 def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     """Return the shapes of x and y with merged batch dimensions.
 
-    ``x``, ``y``: shapes of equal rank.  Neighbouring dimensions are merged if they are equal in x and y and
+    ``x``, ``y``: shapes of equal rank.  Neighboring dimensions are merged if they are equal in x and y and
     known, or all 1 in x, or all 1 in y.  Dimensions of 1 in both are dropped.
     """
 

@@ -143,7 +143,7 @@ NEOX_ROTATION = """
     t = Concatenation(n, a)             {axis: 3}
 """
 GPT_J_ROTATION = """
-    g = Gather(x, neighbours)           {axis: 3}
+    g = Gather(x, neighbors)           {axis: 3}
     t = Mul(g, signs)
 """
 ROWS = """
@@ -177,7 +177,7 @@ class LowerRope(Lowering):
 
     def constants(self, match: Match, x: Value, D: int) -> dict[str, Any]:
         rows = {name + "_row": _row(match.value(name)) for name in ("sin", "cos")}
-        return {**rows, **_neighbours(x, D)}
+        return {**rows, **_neighbors(x, D)}
 
 
 class LowerRopeGptJ(LowerRope):
@@ -199,7 +199,7 @@ class LowerRopeOfRows(Lowering):
             "new_shape": (-1, D),
             "row": np.array([1, D], np.int32),
         }
-        return {**shapes, **_neighbours(x, D)}
+        return {**shapes, **_neighbors(x, D)}
 
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
@@ -221,7 +221,7 @@ def _row(table: Value) -> Value | Array | None:
     return np.ascontiguousarray(table.array().reshape(-1)[: table.static_shape[-1]])
 
 
-def _neighbours(x: Value, size: int) -> dict[str, Array]:
+def _neighbors(x: Value, size: int) -> dict[str, Array]:
     """Return the constants of ``GPT_J_ROTATION`` for ``size`` elements."""
     signs = np.where(np.arange(size) % 2, 1, -1).astype(x.dtype.numpy)
-    return {"neighbours": np.arange(size, dtype=np.int32) ^ 1, "signs": signs}
+    return {"neighbors": np.arange(size, dtype=np.int32) ^ 1, "signs": signs}

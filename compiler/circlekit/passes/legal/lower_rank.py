@@ -57,7 +57,7 @@ class KeepReducedAxes(Replacement):
 class MergeAxes(Replacement):
     """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of x.
 
-    Neighbouring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
+    Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
     operator for each group that ``op`` changes.
     """
@@ -102,7 +102,7 @@ def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
 
 
 def _groups(changes: Changes) -> list[list[int]]:
-    """Return the groups of neighbouring axes, each of which becomes one axis."""
+    """Return the groups of neighboring axes, each of which becomes one axis."""
     return [[axis for axis, _ in group] for _, group in groupby(enumerate(changes), lambda item: item[1])]
 
 

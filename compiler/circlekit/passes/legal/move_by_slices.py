@@ -21,7 +21,7 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""At most this many slices along an axis replace an operator; 2 along the last axis, where runs are short."""
+"""The most slices along an axis that replace an operator; 2 along the last axis, where runs are short."""
 
 MAX_JOINED = 5
 """The number of operands that XNNPACK takes in one CONCATENATION."""
@@ -158,7 +158,7 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
 
 
 def _step(row: Array) -> int:
-    """Return the difference of neighbouring elements of ``row``; 1 if it is not the same for all."""
+    """Return the difference of neighboring elements of ``row``; 1 if it is not the same for all."""
     steps = np.unique(np.diff(row))
     return int(steps[0]) if steps.size == 1 else 1
 

@@ -27,9 +27,8 @@ class _Chain(NamedTuple):
 class ForwardMovementChain(GraphPass):
     """f(chain(x))  ==  chain(f(x)) for an elementwise f of one value, or of one value and constant numbers.
 
-    ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle.  All chains between
-    elementwise operators become one chain in one run, because only f is moved, whatever the length of the
-    chain.
+    ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle.  One run moves every
+    f, however long the chain is; chains with only such functions between them become one chain.
     """
 
     name = "forward_movement_chain"

@@ -45,7 +45,7 @@ class _OneChoice(Rewrite):
         choice = self.after == "x"
         if c.size and (c == choice).all():
             return None
-        return f"%{z.name}: some of the condition is {str(not choice).lower()}"
+        return f"%{z.name}: not every element of the condition is {str(choice).lower()}"
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
@@ -194,7 +194,7 @@ class _ReluOfFakeQuant(Rewrite):
 
     @condition
     def starts_at_zero(self, y: Value, low: float) -> str | None:
-        return None if low >= 0 else f"%{y.name}: expected a grid from 0 or more on, got one from {low:g} on"
+        return None if low >= 0 else f"%{y.name}: expected a grid that begins at 0 or above, got {low:g}"
 
 
 class RemoveRedundantActivation(Rules):

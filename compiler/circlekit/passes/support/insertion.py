@@ -46,7 +46,7 @@ class Inserter:
     def finish(self, *results: Value) -> None:
         """Remove ``op`` and let the producers of ``results`` produce the results of ``op``, in order.
 
-        ``results`` may omit results of ``op`` at the end that have no use.
+        The last results of ``op`` may be missing in ``results`` if nothing uses them.
         """
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted

@@ -237,9 +237,9 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the names (of the first results) of operators at depths up to ``cut``, or else from ``cut`` on.
+    """Return the names of the first results of the operators at depths up to or from ``cut``.
 
-    ``front``: whether the operators up to ``cut`` are meant.
+    ``front``: whether the depths are those up to ``cut``.
     """
     return tuple(
         op.results[0].name

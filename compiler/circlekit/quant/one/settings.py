@@ -130,8 +130,8 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
 def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
     """Return the settings of all layers by the names that ``alternate`` lists for ``label``.
 
-    ``label`` None stands for the names outside of ``alternate``.  A layer without names for ``label`` gets
-    those names, too.  Raise ParseError or UnsupportedError if a layer is wrong.
+    If ``label`` is None, or if a layer has no names for ``label``, the names outside of ``alternate`` are
+    used.  Raise ParseError or UnsupportedError if a layer is wrong.
     """
     found: dict[str, LayerSetting] = {}
     for layer in layers:
