@@ -12,6 +12,7 @@ import pytest
 from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.fuse.join_parallel import _axis_after_reshape
 from circlekit.passes.pipelines import pipeline_passes
 from circlekit.rewrite.base import Context
@@ -145,6 +146,21 @@ def test_the_axis_of_reshaped_parts(olds: tuple[tuple[int, ...], ...], axis: int
                     joined = np.concatenate([p.reshape(n) for p, n in zip(parts, news, strict=True)], new)
                     right += [new] if np.array_equal(joined, whole.reshape(joined.shape)) else []
             assert found in right if right else found is None, news
+
+
+def test_parts_of_two_unknown_sizes_may_be_moved_in_any_way() -> None:
+    text = """graph main(%x: f32[?,1,6,5], %s: i32[3]) -> %p, %q {
+      %a, %b = Split(2, %x) {num_splits: 2}
+      %c = Reshape(%a, %s) : f32[?,3,5]
+      %d = Reshape(%b, %s) : f32[?,3,5]
+      %p = Neg(%c)
+      %q = Neg(%d)
+    }"""
+    assert all_passes()["forward_split"]().run(parse_model(text), Context()) == 2
+    for unknown in (text.replace("[?,1,6,5]", "[?,?,6,5]"), text.replace("f32[?,3,5]", "f32[?,?,5]")):
+        assert refusals(unknown, "forward_split") == [
+            "%c: the parts are not moved alike along axis 2 by Reshape"
+        ]
 
 
 @pytest.mark.parametrize(

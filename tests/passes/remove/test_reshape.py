@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import chain, check_pass, check_refusal
+from tests.passes.kit import chain, check_pass, check_refusal, refusals
 
 SAME, PAIR, AROUND = "remove_unnecessary_reshape", "remove_redundant_reshape", "remove_reshape_around_unaryop"
 
@@ -193,6 +193,16 @@ def test_remove_unnecessary_reshape_handles_chains() -> None:
 )
 def test_chain_near_misses(calls: list[str], sentence: str) -> None:
     check_pass(chain("[2,3,4]", *calls), SAME, refused=sentence)
+
+
+def test_every_reshape_behind_an_obstacle_is_explained() -> None:
+    text = """graph main(%x: f32[2,3,4]) -> %y, %z, %c {
+      %b = Reshape(%x, [6, 4])
+      %c = Exp(%b)
+      %y = Reshape(%c, [2, 3, 4])
+      %z = Reshape(%c, [24])
+    }"""
+    assert refusals(text, AROUND) == ["%c: is an output of the graph, whose shape must stay"] * 2
 
 
 def test_a_constant_of_two_elements_is_reshaped() -> None:

@@ -56,7 +56,7 @@ class JoinGroupedConvolution(GraphPass):
 
 def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
     """Return why ``groups``, the convolutions among the operands of ``op``, do not become one."""
-    result, first = op.output, groups[0]
+    result, (first, *_) = op.output, groups
     if len(groups) < max(len(op.values), 2):
         return f"%{result.name}: expected a convolution of a slice in each of {len(op.values)} operands"
     if op.act is not Activation.NONE:
@@ -78,7 +78,7 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
 
 def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
     """Put one convolution in the place of ``op``, and remove the operators that only ``op`` used."""
-    insert, first = Inserter(graph, op), groups[0]
+    insert, (first, *_) = Inserter(graph, op), groups
     data = insert.transposed(first.data, first.before) if first.before else first.data
     filter = insert.constant("filter", np.concatenate([group.conv.filter.array() for group in groups]))
     bias = insert.constant("bias", np.concatenate([_bias(group.conv) for group in groups]))

@@ -265,6 +265,8 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
     if first is None or any(new is None or len(new) != len(first) for new in news):
         return None
     shapes = [(old, new) for old, new in zip(olds, news, strict=True) if old is not None and new is not None]
+    if any(shape.count(None) > 1 for pair in shapes for shape in pair):
+        return None  # a RESHAPE to a constant shape infers one size
     for new_axis in reversed(range(len(first))):
         rows = {(new[:new_axis], new[new_axis + 1 :]) for _, new in shapes}
         is_apart = all(
@@ -276,10 +278,9 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
     return None
 
 
-def _elements(shape: Shape) -> tuple[int, int] | None:
-    """Return the product of the known dimensions, and the number of unknown ones; None if that exceeds 1."""
-    unknown = shape.count(None)
-    return (prod(d for d in shape if d is not None), unknown) if unknown < 2 else None
+def _elements(shape: Shape) -> tuple[int, int]:
+    """Return the product of the known dimensions, and the number of unknown ones."""
+    return prod(d for d in shape if d is not None), shape.count(None)
 
 
 def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: int) -> SplitOperator:

@@ -127,10 +127,10 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """Return how many Reshapes would be removed, and why one of the others stays ("" if none stays)."""
+    """Return how many Reshapes would be removed, and why one of ``starts`` stays ("" if none does)."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
     same = same_shape(sources_of(region)[0], last.output)
-    return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
+    return len(region.starts) - len(bound) + (same is None), next(iter(bound), "")
 
 
 def sources_of(region: Region) -> list[Value]:

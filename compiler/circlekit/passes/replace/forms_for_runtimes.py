@@ -150,7 +150,7 @@ class ShuffleWeightTo16x1Float32(Rewrite):
     after = "y = FullyConnected(x, w2, b)  {like y, weights_format: format}"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return super().run_graph(graph, context) if context.format in self.formats else 0
+        return context.format in self.formats and super().run_graph(graph, context)
 
     @condition
     def whole_blocks(self, O: int) -> str | None:

@@ -55,8 +55,8 @@ class _Unroller(Inserter):
         new_cell = self.cell(sums, cell)
         output = self.make(Mul(self.gate("output", sums, new_cell), self.activated(new_cell)))
         if self.lstm.projection_weights is not None:
-            bias = self.lstm.projection_bias and self.operand("projection_bias")
-            output = self.make(FullyConnected(output, self.operand("projection_weights"), bias))
+            weights = self.lstm.projection_weights
+            output = self.make(FullyConnected(output, weights, self.lstm.projection_bias))
             output = self.clipped(output, self.lstm.proj_clip, "projection")
         return output, new_cell
 
