@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,14 @@ def test_cost_of_operators() -> None:
     assert present_cost(transpose) == MovementCost(96, 1)
     assert present_cost(reshape) == MovementCost(0, 1)
     assert present_cost(join) == MovementCost(2 * 96 + 2 * 6 * RUN_BYTES, 1)
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+def test_a_join_copies_a_run_of_each_operand_for_each_index_before_its_axis(shape: tuple[int, ...]) -> None:
+    for axis in range(-len(shape), len(shape)):
+        (join,) = graph_of(f"%y = Concatenation(%x, %x) {{axis: {axis}}}", f"%x: f32{list(shape)}").ops
+        runs = 2 * math.prod(shape[: axis % len(shape)])
+        assert present_cost(join) == MovementCost(2 * 4 * math.prod(shape) + runs * RUN_BYTES, 1)
 
 
 CALLS = [

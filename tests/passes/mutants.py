@@ -45,6 +45,7 @@ def _changes(model: Model) -> Iterator[tuple[str, Change]]:
     yield "numbers are i32", _whole_numbers
     yield "values are quantized", _quantized(0.0)
     yield "values are quantized with different scales", _quantized(0.01)
+    yield "values are quantized per channel", _quantized_per_channel
     for number, op in enumerate(model.main):
         if len(op.inputs) == 2:
             yield f"the operands of %{op.output.name} change places", _swapped(number)
@@ -212,6 +213,16 @@ def _quantized(step: float) -> Change:
                     value.data = np.asarray(data, np.int8)
 
     return change
+
+
+def _quantized_per_channel(model: Model) -> None:
+    """Quantize as ``_quantized`` does, but give each index of the last axis of a value a scale of its own."""
+    _quantized(0.0)(model)
+    for value in model.main.values():
+        if value.dtype is i8 and value.shape and value.shape[-1]:
+            scale = np.linspace(0.02, 0.08, value.shape[-1], dtype=np.float32)
+            zeros = np.zeros(scale.size, np.int64)
+            value.quantization = Quantization(scale, zeros, len(value.shape) - 1)
 
 
 def _infer(model: Model) -> None:

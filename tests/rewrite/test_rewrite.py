@@ -132,3 +132,39 @@ def test_a_fresh_context_has_used_nothing() -> None:
     assert context.folded == FoldedWork(bytes=0, max_bytes=0, macs=0, max_macs=0)
     assert Budget() == Budget(left=None, made=0, last="")
     assert (context.refusals, context.budget, context.exact) == (None, None, False)
+
+
+Q = "quant(scale: 0.5, zero_point: 1)"
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "outputs", "applied"),
+    [
+        ("f32[2,3]", "f32[2,3]", "%o", 1),
+        ("f32[?,3]", "f32[?,3]", "%o", 1),
+        (f"i8[2] {Q}", f"i8[2] {Q}", "%o", 1),
+        ("f32[?,3]", "f32[2,3]", "%o", 0),
+        ("f32[2,3]", "f32[?,3]", "%o", 0),
+        ("f32[*]", "f32[*]", "%o", 0),
+        ("f32[2,3]", "f32[*]", "%o", 0),
+        ("f32[*]", "f32[2,3]", "%o", 0),
+        ("f32[2]", "i32[2]", "%o", 0),
+        (f"i8[2] {Q}", "i8[2] quant(scale: 0.5, zero_point: 2)", "%o", 0),
+        (f"i8[2] {Q}", "i8[2]", "%o", 0),
+        ("f32[2]", "f32[2]", "%z", 0),  # an input would be an output
+    ],
+)
+def test_a_value_takes_the_place_of_another_of_the_same_type(
+    source: str, result: str, outputs: str, applied: int
+) -> None:
+    class Forget(Rewrite):
+        quantized = True
+        before = "z = Cast(x) {in_data_type: any, out_data_type: any}"
+        after = "x"
+
+    types = f"{{in_data_type: {source.partition('[')[0]}, out_data_type: {result.partition('[')[0]}}}"
+    body = f'%z = Cast(%x) {types} : {result} %o = Opaque(%z) {{code: "CUSTOM"}} : f32[2]'
+    text = f"graph g(%x: {source}) -> {outputs} {{ {body} }}"
+    model = parse_model(text)
+    assert Forget().run(model, Context()) == applied
+    assert len(model.main) == 2 - applied

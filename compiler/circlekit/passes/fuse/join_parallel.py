@@ -96,6 +96,14 @@ def _layer_refusal(op: FullyConnected) -> str | None:
             return f"%{value.name}: expected a constant that is not packed"
         if value is not None and value.quantization is not None and value.quantization.details is not None:
             return f"%{value.name}: has quantization parameters of its own kind"
+    for value in filter(None, (op.weights, op.bias, op.output)):
+        scales = value.quantization
+        if (
+            scales is not None
+            and scales.is_per_channel
+            and (value is op.output or scales.quantized_dimension)
+        ):
+            return f"%{value.name}: expected scales per tensor, or per row of the weights"
     if op.weights.other_user([op]) is not None:
         return f"%{op.weights.name}: has other users, so a second copy would be made"
     return None
