@@ -69,13 +69,16 @@ class JoinFullyConnected(GraphPass):
                 context.refuse(self.name, op, sentence)
         count = 0
         for alike in groups.values():
-            if len(alike) == 1:
-                name, data = alike[0].output.name, alike[0].input.name
-                sentence = f"%{name}: no other layer of %{data} has the same attributes and dtypes"
-                context.refuse(self.name, alike[0], sentence)
+            first, *others = alike
+            if not others:
+                data = f"%{first.input.name}"
+                sentence = (
+                    f"%{first.output.name}: no other layer of {data} has the same attributes and dtypes"
+                )
+                context.refuse(self.name, first, sentence)
                 continue
             sentence = _gain_refusal(graph, alike) if context.exact else None
-            if context.accepts(self.name, alike[0], sentence):
+            if context.accepts(self.name, first, sentence):
                 _join(graph, alike)
                 count += 1
         return count

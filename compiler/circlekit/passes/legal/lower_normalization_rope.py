@@ -10,7 +10,6 @@ import numpy as np
 from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.support.conditions import all_equal
-from circlekit.passes.support.equality import is_plain_constant
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 
@@ -217,7 +216,7 @@ def _row(table: Value) -> Value | Array | None:
     """
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table
-    if not is_plain_constant(table):
+    if not table.is_plain or table.is_variable:
         return None
     return np.ascontiguousarray(table.array().reshape(-1)[: table.static_shape[-1]])
 
