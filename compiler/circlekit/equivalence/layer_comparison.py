@@ -71,8 +71,8 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
 def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
     """Compare the results in the main graphs that have the same name in both models.
 
-    ``run``: a run of ``before``.  ``after`` gets the same inputs, quantized if it needs that; return [] if it
-    does not take them.  Return the outcomes and raise the errors of ``compare_results``.
+    ``run``: a run of ``before``.  ``after`` gets the same inputs, quantized if it takes integers.  Return []
+    if ``after`` does not take these inputs.  Return the outcomes and raise the errors of ``compare_results``.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:

@@ -24,7 +24,7 @@ from circlekit.ir.value import Array, Quantization, Value
 def entry_views(model: Model) -> list[Model]:
     """Return a view of ``model`` for each graph, except the main graph, that a signature names.
 
-    The main graph of a view is that graph; its other graphs are those that this graph calls, directly or not.
+    That graph is the main graph of the view; the other graphs are those that it calls, directly or not.
     The graphs are no copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)

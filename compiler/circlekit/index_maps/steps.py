@@ -99,7 +99,7 @@ class Transposed:
 class Sliced:
     """SLICE, STRIDED_SLICE or REVERSE_V2: the result has the indices ``ranges[a]`` along each axis a.
 
-    ``dropped``: axes of which one index is taken, and which the result does not have.
+    ``dropped``: axes that the result does not have, because only one index of them is taken.
     """
 
     ranges: tuple[range, ...]

@@ -124,7 +124,7 @@ class TargetRules:
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why the target does not take the operators ``new``, which replace ``old``.
 
-        Return None if it takes ``new``, or if it did not take ``old`` either, so that nothing is lost.
+        Return None if the target takes ``new``, or if it did not take ``old`` either.
         """
         before, after = list(old), list(new)
         for check in self.checks:
@@ -253,7 +253,8 @@ class Pass(ABC):
 
     ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
     creates operators that only circle has.
-    ``undoes``: passes whose result this pass reverts; pipelines skip it if a user asks for one of them.
+    ``undoes``: passes whose result this pass reverts.  A pipeline skips this pass if a user asks for one of
+    those.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
     Its docstring says how, and verification starts again after it.
     ``options``: what the user may set.

@@ -54,7 +54,7 @@ class Match(NamedTuple):
 class Failure:
     """Why there is no match: the reason why the attempt with the most progress failed.
 
-    ``progress``: 2 for each operator that matched, 1 for an operator of which only the class matched.
+    ``progress``: 2 for each operator that matched, 1 for each operator with only the right class.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
     ``ops``: the operators that matched.
     """
@@ -98,8 +98,8 @@ class Matcher:
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
         """Match the part of the picture that ends with ``node``; ``op`` stands for ``node``.
 
-        Return the number of operators that matched, 0 if the part does not match; and, for that case, the
-        sentence and the progress of the failure.
+        Return (the number of operators that matched, 0 if the part does not match; the sentence and the
+        progress of the failure in that case).
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)

@@ -73,8 +73,8 @@ def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]
     ONE orders workflows by a depth-first search from the first workflow of the file.  Then it checks that
     each workflow comes before those that wait for it.  By mistake, all workflows share one list of those that
     wait, so each must come before every workflow that waits.  So ONE accepts at most one workflow that waits,
-    and it must be last in the order.  The search puts it there only if it waits for the first workflow of the
-    file, or is that first workflow itself.
+    and it must be last in the order.  The search puts this workflow last only if it waits for the first
+    workflow of the file, or is itself the first one.
     ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those for which it
     waits.
     """

@@ -64,7 +64,7 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and the values of which data movement makes it; RELU has to be applied to each.
+    """Return the values to change by RELU: ``value``, and those from which data movement makes it.
 
     Data movement is followed back to operators that can fuse an activation.  Return [] if another operator
     is reached, or if a value on the way has other users.

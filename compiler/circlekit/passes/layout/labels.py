@@ -142,8 +142,8 @@ class Problem:
 class _Solver:
     """Takes the best step for a problem.
 
-    ``weights``: of the demands; ``charges``: those of the problem.  Both are integers whose sums compare like
-    the tuples of ``Problem.solve``.
+    ``weights``, ``charges``: the weights of the demands and the charges of the problem, as integers whose
+    sums compare like the tuples of ``Problem.solve``.
     """
 
     def __init__(self, problem: Problem, moves_first: bool) -> None:

@@ -18,7 +18,7 @@ from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
-"""How often all ranks are swept at most.
+"""The largest number of sweeps over all ranks.
 
 Once may not be enough: an operator that regroups axes, such as a Reshape from rank 4 to rank 5, may change in
 the sweeps of both ranks.
@@ -28,9 +28,9 @@ the sweeps of both ranks.
 class OptimizeLayout(GraphPass):
     """Let operators work on permuted axes if that leaves fewer bytes to transpose.
 
-    Of all layouts that occur, minimum cuts choose one for each operator (labels.py).  Neither the bytes moved
-    nor the number of operators that move them increases.  Constants are permuted; inputs and outputs keep
-    their layout.  A remaining Transpose that only moves dimensions of 1 becomes a Reshape.
+    Of all layouts that occur, minimum cuts choose one for each operator (labels.py).  The bytes moved and the
+    number of operators that move them do not increase.  Constants are permuted; inputs and outputs keep their
+    layout.  A remaining Transpose that only moves dimensions of 1 becomes a Reshape.
     """
 
     name = "optimize_layout"
@@ -55,9 +55,9 @@ class OptimizeLayout(GraphPass):
     ) -> int:
         """Choose layouts around transposes by ``perms``, which have one rank.
 
-        If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone before they
-        are chosen for all; ``again``: this has been done.  Return the number of changed operators, transposes
-        included.  ``run_bytes``: as for RegionFinder.
+        If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone, and then for
+        all.  ``again``: only the second choice is left to make.  Return the number of changed operators,
+        transposes included.  ``run_bytes``: as for RegionFinder.
         """
         graph = writer.graph
         epoch, moved, changes = graph.epoch, set[Op](), 0

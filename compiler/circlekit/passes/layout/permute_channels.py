@@ -24,7 +24,7 @@ MAX_DIGITS = 4
 
 
 def weights_of(op: Op | None) -> Value | None:
-    """Return the weights, [outputs, ..., inputs], of a layer if it alone uses them; else None."""
+    """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None."""
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
         weights = op.weights

@@ -82,7 +82,10 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the only operand of an elementwise ``op`` besides constants of one element; else None."""
+    """Return the only operand of an elementwise ``op`` that is not constant; the constants have one element.
+
+    Return None for any other ``op``.
+    """
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
     return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None

@@ -19,7 +19,7 @@ from circlekit.passes.support.axes import is_movable
 class Part(NamedTuple):
     """The indices ``ranges`` of a value along some axes, and all indices along the other axes.
 
-    ``dropped``: axes of which one index is taken, and which the shape of the part lacks.
+    ``dropped``: axes that the part does not have, because only one index of them is taken.
     """
 
     value: Value

@@ -234,10 +234,10 @@ class Sweep:
         return fits, errors
 
     def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
-        """Return the mean row [2,g,d] of the samples that are not held back.
+        """Return two mean rows [2,g,d], of the float and of the quantized model.
 
-        The first is that of the float model, the second that of the quantized model.  Both are 0 if the layer
-        has no bias.  ``shapes``: the shape of the result for each sample.
+        The means are over the samples that are not held back.  Both are 0 if the layer has no bias.
+        ``shapes``: the shape of the result for each sample.
         """
         count = len(self.samples) - self.held
         streams = self._float[layer.input], self._read(layer.input, plan, layer.input_index)

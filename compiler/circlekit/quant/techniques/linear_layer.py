@@ -71,7 +71,7 @@ class LinearLayer:
     def is_scalable(self) -> bool:
         """Whether each channel of the input has its own weights, which can be multiplied by a factor.
 
-        It is not so if a FULLY_CONNECTED regroups its input into rows that end inside of a pixel.
+        This is False if a FULLY_CONNECTED regroups its input into rows that end inside of a pixel.
         """
         depth = self.matrices(self.weights.array()).shape[2]
         return self.is_depthwise or depth % (self.channels // self.groups) == 0
