@@ -75,3 +75,26 @@ def test_an_unknown_target_of_an_optimization_is_wrong_usage(
     assert front_door.main(["optimize", "--O1", "--target", "lucy", files[0], out]) == 2
     assert "no target is named lucy; did you mean luci?" in capsys.readouterr().err
     assert not Path(out).exists()
+
+
+def test_what_is_printed_of_one_model_and_of_several(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = files
+    for words in (["-q"], ["-q", "--json"]):
+        assert main([bad, good, "--target", "tflm", *words]) == 1
+        assert capsys.readouterr().out == ""
+    assert main([good, "--target", "tflm"]) == 0
+    assert "models:" not in capsys.readouterr().out
+    assert main([good, "--target", "tflm", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] == good
+
+
+@pytest.mark.parametrize("columns", [60, 90])
+def test_findings_are_as_wide_as_the_terminal(
+    columns: int, files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    main([*files, "--target", "litert-xnnpack", "--format", "tflite"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
+    assert columns - 20 < max(map(len, lines)) <= columns

@@ -95,3 +95,15 @@ def test_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_every_command_takes_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "test.recipe").write_text(RECIPE)
     assert [op.code for op in circlekit.load(tmp_path / "test.recipe").main] == ["ABS"]
+
+
+def test_a_recipe_becomes_a_model_on_the_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.ck").write_text(TEXT)
+    for words, format in (([], "circle"), (["--format", "tflite"], "tflite")):
+        stream = Stream()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            assert chefs.recipe([str(tmp_path / "in.ck"), "-", *words]) == 0
+        assert circlekit.load(stream.buffer.getvalue()).format == format

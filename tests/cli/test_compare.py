@@ -228,3 +228,23 @@ def test_texts_are_as_wide_as_the_terminal(
     shown = [line for line in lines if line.startswith("  ") and line.count("%x") > 4]
     assert len(shown) >= 2
     assert columns - 5 <= max(map(len, shown)) <= columns
+
+
+def test_signatures_need_a_signature_of_the_reference_to_be_compared(tmp_path: Path) -> None:
+    text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
+    (tmp_path / "a.ck").write_text(text)
+    (tmp_path / "b.ck").write_text('signature "s" @main (p: %x) -> (q: %y)\n' + text)
+    (tmp_path / "c.ck").write_text('signature "s" @main (p: %x) -> (r: %y)\n' + text)
+    files = {name: str(tmp_path / f"{name}.ck") for name in "abc"}
+    assert compare_command([files["a"], files["b"]]) == 1
+    assert compare_command([files["a"], files["b"], "--by-position"]) == 0
+    assert compare_command([files["b"], files["c"], "--by-position"]) == 1
+
+
+def test_json_of_arrays_that_cannot_be_compared(tmp_path: Path, capsys: Output) -> None:
+    np.savez(tmp_path / "a.npz", x=np.ones(2), y=np.ones(2))
+    np.savez(tmp_path / "b.npz", x=np.ones(2), y=np.ones(3))
+    assert compare_command([str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--json"]) == 1
+    x, y = json.loads(capsys.readouterr().out)["outputs"]
+    assert (x["equal"], x["index"], x["difference"]) == (True, [0], 0)
+    assert (y["equal"], y["index"], y["difference"]) == (False, None, None)

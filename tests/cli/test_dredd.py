@@ -12,8 +12,9 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from circlekit.cli.recipes.dredd import _row, main
+from circlekit.cli.recipes.dredd import _report, _row, main
 from circlekit.recipes.dredd import Result
+from circlekit.recipes.dredd_cases import Case
 from tests.cli.call_command import call_command
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
@@ -186,6 +187,7 @@ def test_junit_xml_has_the_results_of_the_tests(folder: Path, capsys: Output) ->
         for reason, whole in zip(*reasons, strict=True):
             assert whole.startswith(reason)
     assert found["bad"].result[0].message == "ops(Relu: 1): expected 1 Relu, got 2"
+    assert found["bad"].result[0].text.endswith("bad.ck:5:9: ops(Relu: 1): expected 1 Relu, got 2")
     assert "%z = Relu(%x)" in found["bad"].system_out
     assert found["lost"].result[0].message == r"unexpected character '\x1b'"
     assert found["bad"].classname.endswith(folder.name)
@@ -198,3 +200,12 @@ def test_junit_xml_has_the_results_of_the_tests(folder: Path, capsys: Output) ->
 def _tests_of(path: Path) -> Iterator[junitparser.TestCase]:
     for suite in junitparser.JUnitXml.fromfile(str(path)):
         yield from suite
+
+
+def test_totals(capsys: Output) -> None:
+    results = [Result("a", compared=1, litert=1), Result("b", compared=2), Result("c")]
+    cases = [Case(result.name, None) for result in results]
+    assert _report(cases, results, False, "") == 0
+    assert capsys.readouterr().out.endswith(
+        "3 tests: 3 passed, 0 failed\nvalues compared in 2, with LiteRT in 1\n"
+    )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import h5py
@@ -12,6 +13,7 @@ import pytest
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import dump, inspection
 from circlekit.io.read.load import load
+from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
@@ -163,3 +165,15 @@ def test_the_first_bytes_of_long_data_are_shown(size: int) -> None:
     words = dump._bytes(memoryview(bytes(range(size)))).split()
     shown = ["00", *(hex(byte) for byte in range(1, min(size, dump.MAX_BYTES)))]
     assert words == [*shown, *["..."] * (size > dump.MAX_ELEMENTS)]
+
+
+def test_tables_of_one_and_metadata_without_a_buffer(path: Path, tmp_path: Path, capsys: Output) -> None:
+    model = load(path)
+    model.metadata = [("ONE_source_table", struct.pack("<III4s", 1, 3, 4, b"abc"))]
+    path.write_bytes(to_bytes(model))
+    assert dump.circledump([str(path)]) == 0
+    assert "    [3 : abc]\n" in capsys.readouterr().out
+    tree = {"subgraphs": [], "buffers": [{"data": np.ones(3, np.uint8)}], "metadata": [{"name": "m"}]}
+    (tmp_path / "empty.circle").write_bytes(b"".join(encode(tree, "circle").pieces()))
+    assert dump.circledump([str(tmp_path / "empty.circle")]) == 0
+    assert "\nB(0) m\n" in capsys.readouterr().out

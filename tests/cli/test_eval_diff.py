@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.cli.quant import eval_diff
 from circlekit.cli.quant.eval_diff import circle_eval_diff
 
 NET = "graph main(%x: f32[1,6]) -> %y {{ %a = Neg(%x) : f32[1,6]\n %y = Add(%a, [[{}]]) : f32[1,6] }}"
@@ -113,3 +115,13 @@ def test_results_of_other_shapes_and_bools_have_no_metrics(
     assert circle_eval_diff([*words, "--print_layers"]) == 0
     rows = {row[0]: row[2] for line in capsys.readouterr().out.splitlines() if len(row := line.split()) > 2}
     assert (rows["r"], rows["b"], rows["y"]) == ("-", "-", "inf")
+
+
+@pytest.mark.parametrize(("top", "matches"), [(2, [1.0]), (3, [])])
+def test_the_largest_elements_are_compared_where_there_are_so_many(top: int, matches: list[float]) -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    asked = argparse.Namespace(dump_output_with_prefix=None, print_topk_match=top, print_sqnr=False)
+    summary = eval_diff._Summary((model, model), asked)
+    summary.record(0, [np.array([1, 2], np.float32)], [np.array([3, 4], np.float32)])
+    summary.record(1, [np.array([1, 2], np.float32)], [np.array([[3, 4]], np.float32)])
+    assert summary.matches == [matches]

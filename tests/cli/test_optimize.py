@@ -17,6 +17,7 @@ import tflite
 import circlekit
 from circlekit.cli import front_door
 from circlekit.cli.output import progress_line
+from circlekit.cli.result import NO_PASS_HINT
 from tests.cli.call_command import call_command
 from tests.nets import TCONV_BATCH_NORM
 
@@ -210,3 +211,17 @@ def test_one_name_takes_the_new_flags_and_its_own(net: Path, capsys: Output) -> 
     assert json.loads(capsys.readouterr().out)["after"]["operator_count"] == 1
     assert tflite2circle([str(net), str(net.with_name("a.circle")), "-q"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_json_of_one_model_in_a_folder(net: Path, capsys: Output) -> None:
+    assert run("convert", net, "-o", f"{net.with_name('out')}/", "--format", "circle", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["after"]["format"] == "circle"
+
+
+def test_the_hint_of_several_models(net: Path, capsys: Output) -> None:
+    """Also if one of them cannot be read."""
+    missing, out = net.with_name("none"), net.with_name("out")
+    assert run("optimize", net, missing, "-o", out) == 1
+    assert NO_PASS_HINT in capsys.readouterr().out
+    assert run("optimize", net, missing, "-o", out, "--remove_dead") == 1
+    assert NO_PASS_HINT not in capsys.readouterr().out

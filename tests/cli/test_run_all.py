@@ -12,7 +12,7 @@ import pytest
 
 import circlekit
 from circlekit.cli import model_tasks
-from circlekit.cli.run_all import run_all
+from circlekit.cli.run_all import _print, run_all
 
 NET = "graph main(%x: f32[2]) -> %y { %a = Add(%x, [0.0, 0.0]) : f32[2]\n %y = Neg(%a) : f32[2] }"
 
@@ -154,3 +154,16 @@ def test_a_defect_is_a_failure_of_its_task(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(model_tasks, "convert", fail)
     found = task(tmp_path, "passes", "O1")
     assert (found.status, found.message) == ("failed", "internal error: ZeroDivisionError: odd")
+
+
+def test_the_printed_table(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [
+        model_tasks.TaskResult("a", before=3),
+        model_tasks.TaskResult("b", model_tasks.FAILED, message="broken"),
+        model_tasks.TaskResult("c", before=3, after=1, message="told"),
+    ]
+    _print(results)
+    _, a, b, c, *rest = capsys.readouterr().out.splitlines()
+    assert (a.split(), b.split()) == (["a", "done", "0.0", "3"], ["b", "failed", "0.0"])
+    assert c.endswith("3 -> 1")
+    assert rest == ["", "b: broken", "", "3 models: 2 done, 1 failed"]

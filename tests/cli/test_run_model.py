@@ -210,3 +210,15 @@ def test_many_operators_are_timed_in_part(more: int, tmp_path: Path, capsys: Out
     assert [line[:5] for line in rest] == [["...", "and", str(more), "more", "operators"]] * (more > 0)
     total = sum(float(columns[1]) for columns in shown) + sum(float(line[6]) for line in rest)
     assert abs(total - 100) < 0.06 * (len(shown) + 1)
+
+
+@pytest.mark.parametrize(("words", "sentence"), [([], "(1 run of"), (["--repeat", "2"], "(2 runs of")])
+def test_the_number_of_measured_runs(words: list[str], sentence: str, net: str, capsys: Output) -> None:
+    assert run_command([net, "--per-op", *words]) == 0
+    assert sentence in capsys.readouterr().out
+
+
+def test_unknown_dimensions_are_mentioned(net: str, capsys: Output) -> None:
+    for words, expected in (([], True), (["--graph", "other"], False)):
+        assert run_command([net, *words]) == 0
+        assert ("unknown dimensions are 1" in capsys.readouterr().out) is expected

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circlekit
@@ -137,3 +138,12 @@ def test_an_absent_bias_and_an_empty_tensor(tmp_path: Path) -> None:
     (tmp_path / "Watch.txt").write_text("class Watch: pass")
     with pytest.raises(FileError, match="expected a Python file"):
         load_analysis(tmp_path / "Watch.txt")
+
+
+def test_given_samples_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "Watch.py").write_text("class Watch:\n    pass\n")
+    circlekit.save(circlekit.parse(WATCHED), tmp_path / "net.circle")
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 1, 4, 4, 2), np.float32))
+    words = ["--input_model", str(tmp_path / "net.circle"), "--analysis", str(tmp_path / "Watch.py")]
+    assert dalgona([*words, "--input_data", str(tmp_path / "x.npz")]) == 0
+    assert capsys.readouterr().out == "Finished executing 2'th data\n"

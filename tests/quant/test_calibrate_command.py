@@ -239,6 +239,14 @@ def test_random_samples_are_said_to_be_random(model: ck.Model, capsys: pytest.Ca
     assert ck.Calibration.load("out.json").source == "2 random samples, seed 5"
 
 
+@pytest.mark.parametrize(("count", "words"), [("1", "1 sample ("), ("2", "2 samples (")])
+def test_the_number_of_samples(
+    count: str, words: str, model: ck.Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate_command(["in.circle", "out.json", "--random", count]) == 0
+    assert capsys.readouterr().out.startswith(words)
+
+
 def test_quantize_takes_a_file_too(model: ck.Model, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, n=N)
     ck.quantize(model, "int8", samples=tmp_path / "a.npz", auto=False, passes=[])

@@ -302,3 +302,13 @@ def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_director
     (tmp_path / "work" / "net.circle").unlink()
     with pytest.raises(CirclekitError, match=r"parts/net\.circle"):
         load_parts(connection)
+
+
+@pytest.mark.parametrize("pair", ["=npu", "MUL=", "MUL"])
+def test_a_backend_needs_a_name_and_a_name_a_backend(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_example(tmp_path, PART)
+    words = [str(tmp_path / "net.circle"), "-o", str(tmp_path / "parts"), "--default", "cpu"]
+    assert partition_command([*words, "--opcode", pair]) == 2
+    assert "--opcode: expected NAME=BACKEND" in capsys.readouterr().err

@@ -254,3 +254,24 @@ def test_missing_models_have_the_exit_codes_of_one(tmp_path: Path) -> None:
     assert circle_operator(["--name", str(tmp_path / "missing.circle")]) == 255
     with pytest.raises(CirclekitError):
         circlekit.load(tmp_path / "missing.circle")
+
+
+@pytest.mark.parametrize(
+    ("words", "operators"),
+    [
+        (["--ops", "1-2"], 2),
+        (["--names", "a,d"], 2),
+        (["--ops", "0", "--names", "d"], 2),
+        (["--outputs", "c"], 3),
+        (["--inputs", "a"], 4),
+        ([], None),
+        (["--ops", "0", "--inputs", "a"], None),
+        (["--names", "a", "--outputs", "c"], None),
+    ],
+)
+def test_operators_or_values_are_extracted(words: list[str], operators: int | None, tmp_path: Path) -> None:
+    source, target = str(tmp_path / "net.circle"), str(tmp_path / "out.circle")
+    circlekit.save(circlekit.parse(NET), source)
+    assert extract_command([source, "-o", target, *words]) == (2 if operators is None else 0)
+    if operators is not None:
+        assert len(circlekit.load(target).main) == operators
