@@ -14,7 +14,7 @@ from circlekit.ir.text import parse_model
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import PASSES, Rewrite, Rules
-from circlekit.rewrite.base import Budget, Context, FoldedWork
+from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +131,7 @@ def test_a_fresh_context_has_used_nothing() -> None:
     context = Context()
     assert context.folded == FoldedWork(bytes=0, max_bytes=0, macs=0, max_macs=0)
     assert Budget() == Budget(left=None, made=0, last="")
+    assert TargetRules([]) == TargetRules([], (), False, [], {}, None, run_bytes=0)
     assert (context.refusals, context.budget, context.exact) == (None, None, False)
 
 

@@ -18,6 +18,7 @@ from circlekit.passes.engine.optimization_report import (
     summarize,
 )
 from circlekit.targets.delegation import Delegation
+from circlekit.targets.findings import Finding
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048, arena_bytes=200)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=100)
@@ -137,3 +138,19 @@ def test_a_check_has_a_delegation_if_the_target_has_a_delegate() -> None:
         "before": both[0].document(),
         "after": both[1].document(),
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ([], [], ""),
+        (["ADD"], [], "0 operators that Toy cannot run (1 before)"),
+        (["ADD", "MUL"], ["MUL"], "1 operator that Toy cannot run (2 before): 1 MUL"),
+        ([], ["SUB", "ADD", "SUB"], "3 operators that Toy cannot run (0 before): 1 ADD, 2 SUB"),
+    ],
+)
+def test_operators_that_a_target_cannot_run_are_counted(
+    before: list[str], after: list[str], words: str
+) -> None:
+    found = [[Finding("toy", "main", 0, code, "y", "no") for code in codes] for codes in (before, after)]
+    assert str(TargetCheck("toy", "Toy", *found)) == words

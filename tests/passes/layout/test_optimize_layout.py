@@ -66,6 +66,18 @@ SHUFFLES = {
         "%a = Reshape(%m, [1, 6, 20, 1]) %b = Relu(%a) %z = Reshape(%b, [1, 6, 4, 5])",
         ["MaxPool2D", "Reshape", "Relu", "Reshape", "MaxPool2D"],
     ),
+    "every row twice": (
+        "%a = Tile(%m, [1, 1, 1, 2]) %z = Reshape(%a, [1, 6, 8, 5])",
+        ["MaxPool2D", "Reshape", "Tile", "Reshape", "MaxPool2D"],
+    ),
+    "turned image": (
+        "%a = Transpose(%m, [0, 1, 3, 2]) %z = Reshape(%a, [1, 6, 5, 4])",
+        ["MaxPool2D", "Transpose", "MaxPool2D"],
+    ),
+    "part of an image": (
+        "%a = Slice(%m, [0, 0, 1, 0], [1, 6, 2, 5]) %z = Reshape(%a, [1, 6, 5, 2])",
+        ["MaxPool2D", "Slice", "Reshape", "MaxPool2D"],
+    ),
 }
 
 
