@@ -152,5 +152,5 @@ def test_a_check_has_a_delegation_if_the_target_has_a_delegate() -> None:
 def test_operators_that_a_target_cannot_run_are_counted(
     before: list[str], after: list[str], words: str
 ) -> None:
-    found = [[Finding("toy", "main", 0, code, "y", "no") for code in codes] for codes in (before, after)]
-    assert str(TargetCheck("toy", "Toy", *found)) == words
+    old, new = ([Finding("toy", "main", 0, code, "y", "no") for code in codes] for codes in (before, after))
+    assert str(TargetCheck("toy", "Toy", old, new)) == words

@@ -11,7 +11,9 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import check
+from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.explain import explain_pass
+from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, NHWC, _can_move
 from tests.passes.kit import check_pass, make_input
 
 ONE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
@@ -175,3 +177,31 @@ def test_an_input_of_a_convolution_stays() -> None:
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
     assert [op.code for op in model.main] == ["MAX_POOL_2D"]
     assert model.main.inputs[0].shape == (1, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "side", "moves"),
+    [
+        ("%t = Transpose(%x, [0,3,1,2]) %y = Sum(%t, [2,3])", None, True),
+        ("%t = Transpose(%x, [0,3,1,2]) %y = Sum(%t, [-1])", None, True),
+        ("%t = Transpose(%x, [0,3,1,2]) %y = Sum(%t, [2,3]) {keep_dims: true}", None, False),
+        ("%t = Transpose(%x, [0,3,1,2]) %y = Sum(%t, %i) : f32[1,3]", None, False),
+        ("%t = Transpose(%x, [0,2,3,1]) %y = Sum(%t, [2,3])", None, False),
+        ("%t = Relu(%x) %y = Sum(%t, [2,3])", None, False),
+        ("%t = Relu(%x) %y = Sum(%t, [2,3])", NCHW, True),
+        ("%t = Relu(%x) %y = Sum(%t, [2,3])", NHWC, False),
+        ("%t = const f32[1,3,4,5] ones %y = Sum(%t, [2,3])", NCHW, False),
+        ("%t: f32[1,3,4,5] variable %y = Sum(%t, [2,3])", NCHW, False),
+        ("%t = Relu(%q) : i8[1,1,1,2] QUANT %y = Sum(%t, [2,3]) : i8[1,1] ONE", NCHW, False),
+        ("%t = Relu(%q) : i8[1,1,1,2] ONE %y = Sum(%t, [2,3]) : i8[1,1] ONE", NCHW, True),
+    ],
+)
+def test_reductions_that_can_read_nhwc(body: str, side: int | None, moves: bool) -> None:
+    scales = {"QUANT": "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 3)", "ONE": "quant(scale: 0.5)"}
+    inputs = "%x: f32[1,3,4,5], %i: i32[2], %q: i8[1,1,1,2] ONE"
+    text = f"graph main({inputs}) -> %y {{ {body} }}"
+    for word, scale in scales.items():
+        text = text.replace(word, scale)
+    op = parse_model(text).main.ops[-1]
+    assert isinstance(op, Reduction)
+    assert _can_move(op, {} if side is None else {op.input: side}) is moves
