@@ -15,8 +15,10 @@ import pytest
 
 from circlekit.ir.resources import scratch_files as large
 from circlekit.ir.resources.scratch_files import (
+    HUGE_BYTES,
     LARGE_BYTES,
     moved_to_file,
+    new_array,
     new_in_file,
     with_results_in_files,
 )
@@ -129,12 +131,14 @@ def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.Monk
 
 
 @needs_pages
-def test_the_largest_descriptor_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "share"), [(HUGE_BYTES, 1), (HUGE_BYTES - 1, 2), (16, 2)])
+def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many arrays of a few MiB leave descriptors to those that would fill the memory."""
     with tempfile.TemporaryFile() as file:  # the next file gets the same descriptor
         descriptor = file.fileno()
-    for largest, is_file in ((descriptor, True), (descriptor - 1, False)):
+    for largest, is_file in ((share * descriptor, True), (share * descriptor - 1, False)):
         monkeypatch.setattr(large, "MAX_DESCRIPTOR", largest)
-        assert is_paged(new_in_file((4,), F32)) is is_file
+        assert is_paged(new_in_file((size,), np.dtype(np.uint8))) is is_file
 
 
 def open_files() -> int:
@@ -149,3 +153,9 @@ def test_a_file_is_closed_with_its_array() -> None:
     assert open_files() == before + 3
     arrays.clear()
     assert open_files() == before
+
+
+@needs_pages
+def test_joined_weights_of_a_transformer_block_are_in_a_file() -> None:
+    """A model of 24 blocks of 768 channels held 170 MB of weights of queries, keys and values in memory."""
+    assert is_paged(new_array((3 * 768, 768), F32))

@@ -17,8 +17,15 @@ import numpy as np
 
 from circlekit.ir.value import Array
 
-LARGE_BYTES = 8 << 20
-"""The least size of an array that is kept in a file."""
+LARGE_BYTES = 1 << 20
+"""The least size of an array that is kept in a file.
+
+A model may have hundreds of smaller arrays, hundreds of MiB at most.  A file costs about 0.7 ms
+of processor time for each MiB more than memory.
+"""
+
+HUGE_BYTES = 8 << 20
+"""The least size of an array that may take any descriptor up to MAX_DESCRIPTOR; others use half of them."""
 
 MAX_DESCRIPTOR = 512
 """The largest file descriptor to use.  Each array keeps a file open, and a process may open about 1000."""
@@ -27,12 +34,13 @@ MAX_DESCRIPTOR = 512
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new array, not initialized, in a file, or in memory if no file can be made for it."""
     size = prod(shape) * dtype.itemsize
+    largest = MAX_DESCRIPTOR if size >= HUGE_BYTES else MAX_DESCRIPTOR // 2
     # the space is reserved at once: on a full disk, a later write to a mapped page would kill the process
     reserve = getattr(os, "posix_fallocate", None)
     if reserve is not None and size and not dtype.hasobject:
         try:
             with tempfile.TemporaryFile(buffering=0) as file:
-                if file.fileno() <= MAX_DESCRIPTOR:
+                if file.fileno() <= largest:
                     reserve(file.fileno(), 0, size)
                     pages = mmap.mmap(file.fileno(), size)
                     return np.frombuffer(pages, dtype).reshape(shape)
