@@ -93,6 +93,13 @@ def test_split_v(dtype: str, axis: int, sizes: list[int]) -> None:
         check(op, x)
 
 
+def test_an_activation_leaves_bools_as_they_are() -> None:
+    x = np.array([True, False])
+    for act in Activation:
+        (out,) = kernel_results(Concatenation(var(x), var(x), act=act), [x, x])
+        assert (out.dtype, out.tolist()) == (np.bool_, [True, False, True, False])
+
+
 def test_one_operand_of_unknown_rank() -> None:
     x = Value("x", f32, None)
     for op in (Pack(x, values_count=1), Concatenation(x)):

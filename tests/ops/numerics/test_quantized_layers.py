@@ -10,7 +10,8 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
-from circlekit.ops.matmul.dense import BatchMatMul
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.numerics.fixed_point import round_half_away
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
     centered_weights,
@@ -22,7 +23,7 @@ from circlekit.ops.numerics.quantized_layers import (
     to_exact_floats,
     weight_zero_points,
 )
-from tests.ops.litert import const, kernel_results, var
+from tests.ops.litert import check, const, kernel_results, var
 from tests.ops.quantized import generator, per_tensor
 
 
@@ -78,6 +79,20 @@ def test_products_of_matrices_are_exact(length: int, is_float: bool) -> None:
     (got,) = kernel_results(BatchMatMul(var(x), right, results=[result]), [x])
     exact = x.astype(np.int64) @ y.astype(np.int64)
     np.testing.assert_array_equal(got, exact.astype(np.float32) if is_float else exact)
+
+
+def test_zero_points_that_lie_between_two_integers_are_rounded_as_by_litert() -> None:
+    """Of such rows, those are taken whose zero point depends on the end that it is computed from."""
+    rng = generator("ties")
+    below, scale = rng.integers(0, 255, 20000) + 0.5, np.exp(rng.uniform(-6, 6, 20000)).astype(np.float32)
+    low, high = (-below * scale).astype(np.float32), ((255 - below) * scale).astype(np.float32)
+    step = (high.astype(float) - low) / 255
+    is_tie = round_half_away(-128 - low / step) != round_half_away(127 - high / step)
+    x = np.stack([low, high, (low + high) / 3, 0 * low], axis=1)[is_tie]
+    assert len(x) > 20
+    identity = Value.constant("w", np.eye(4, dtype=np.int8) * 127, per_tensor(1 / 127))
+    op = FullyConnected(var(x), identity, const(np.zeros(4), np.float32), asymmetric_quantize_inputs=True)
+    check(op, x, tolerance=0)
 
 
 def test_rows_of_one_sign_keep_their_end_and_zero() -> None:
