@@ -97,7 +97,8 @@ def test_an_activation_leaves_bools_as_they_are() -> None:
     x = np.array([True, False])
     for act in Activation:
         (out,) = kernel_results(Concatenation(var(x), var(x), act=act), [x, x])
-        assert (out.dtype, out.tolist()) == (np.bool_, [True, False, True, False])
+        assert out.dtype == np.bool_
+        assert out.tolist() == [True, False, True, False]
 
 
 def test_one_operand_of_unknown_rank() -> None:
