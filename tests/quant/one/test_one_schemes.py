@@ -88,3 +88,53 @@ def test_equal_notes_about_kernels_count_their_operators() -> None:
         outputs = ", ".join(f"%{name}" for name in names)
         model = circlekit.parse(f"graph main(%x: {form}) -> {outputs} {{ {lines} }}")
         assert f"%y0{more}: DIV fails where its divisor rounds to 0" in kernel_notes(model)
+
+
+def quantized_text(text: str, **options: Any) -> Model:
+    """Return the model ``text``, quantized with ``options`` on inputs from -1 to 1."""
+    model = circlekit.parse(text)
+    shapes = [value.static_shape for value in model.main.inputs]
+    sample = [np.linspace(-1, 1, int(np.prod(s)), dtype=np.float32).reshape(s) for s in shapes]
+    circlekit.quantize(model, "one_uint8", [sample], passes=[], **options)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("code", "scales"),
+    [("Logistic", [1 / 256, 1 / 32768]), ("Floor", [1.0, 1.0]), ("Tanh", [2 / 256, 1 / 32768])],
+)
+def test_a_conversion_has_the_scale_that_its_operand_has_in_the_other_dtype(
+    code: str, scales: list[float]
+) -> None:
+    text = f"graph main(%x: f32[4]) -> %y {{ %s = {code}(%x)\n %t = Mul(%s, %s)\n %y = Abs(%t) }}"
+    model = quantized_text(text, operators={"t": "one_int16"})
+    found = {value.name: value for value in model.main.values()}
+    forms = [found[name].quantization for name in ("s", "s_Quantize")]
+    assert [found[name].dtype for name in ("s", "s_Quantize")] == [u8, i16]
+    assert [form.scale.tolist() for form in forms if form] == [[scale] for scale in scales]
+
+
+@pytest.mark.parametrize("io", ["float", "integer"])
+def test_inputs_that_no_operator_reads_are_not_converted(io: str) -> None:
+    text = "graph main(%x: f32[4], %unused: f32[2], %passed: f32[3]) -> %y, %passed { %y = Tanh(%x) }"
+    model = quantized_text(text, inputs=io, outputs=io)
+    assert [op.code for op in model.main] == {
+        "float": ["QUANTIZE", "TANH", "DEQUANTIZE"], "integer": ["TANH"]
+    }[io]  # fmt: skip
+    assert {v.dtype for v in (*model.main.inputs, *model.main.outputs)} == {f32 if io == "float" else u8}
+    assert model.main.outputs[1] is model.main.inputs[2]
+
+
+def test_a_constant_that_is_an_output_keeps_its_name_and_its_floats() -> None:
+    """Its quantized copies, one in each dtype, get names of their own."""
+    lines = "%w = const f32[2] [1.0, 2.0]\n %y = Mul(%x, %w)\n %z = Add(%x, %w)"
+    model = quantized_text(
+        f"graph main(%x: f32[2]) -> %y, %z, %w {{ {lines} }}", operators={"z": "one_int16"}
+    )
+    names = [value.name for value in model.main.values()]
+    assert len(set(names)) == len(names)
+    assert {f"w_{index}" for index in (1, 2)} <= set(names)
+    kept = model.main.outputs[2]
+    assert (kept.name, kept.dtype, kept.array().tolist()) == ("w", f32, [1.0, 2.0])
+    only = quantized_text(f"graph main(%x: f32[2]) -> %y, %z {{ {lines} }}", operators={"z": "one_int16"})
+    assert {"w", "w_1"} <= {value.name for value in only.main.values()}
