@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Techniques that change the float model, across every elementwise operator: its outputs stay.
+
+The operator stands between two layers, with other layers, constants and itself as operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api.one_tools import equalize_feature_maps
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Model
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import collect
+from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
+from circlekit.quant.techniques.rotation import find_rotations, rotate
+
+NET = """
+graph main(%x: f32[1,3,3,4]) -> %y, %z {{
+  %v = const f32[8,1,1,4] gaussian(0, 1)
+  %w = const f32[8,1,1,8] gaussian(0, 1)
+  %c = const f32[8] gaussian(2, 0.5)
+  %k = const f32[1,3,3,8] gaussian(2, 0.5)
+  %a = Conv2D(%x, %v) {{act: {act}}}
+  %b = Conv2D(%x, %v, %c)
+  %m = {line}
+  %y = Conv2D(%m, %w, %c)
+  %z = Conv2D(%b, %w)
+}}
+"""
+OPERANDS = ("%a", "%a, %b", "%b, %a", "%a, %a", "%a, %c", "%c, %a", "%a, %k", "%k, %a")
+SCALES = 4.0 ** np.arange(8).reshape(8, 1, 1, 1)
+"""The outputs of the first layers differ by so much that every technique changes them."""
+
+KINDS = [
+    kind
+    for kind in REGISTRY.values()
+    if 1 <= len(kind.operands) <= 2 and all(f32 in operand.dtypes for operand in kind.operands)
+]
+
+
+def nets(kind: type[Op]) -> Iterator[tuple[Model, list[Array], list[Array]]]:
+    """Yield the nets that have an operator of ``kind`` between the layers, their inputs and outputs."""
+    inputs = [np.random.default_rng(1).normal(0, 1, (1, 3, 3, 4)).astype(np.float32)]
+    for operands in OPERANDS:
+        for act in ("NONE", "RELU"):
+            try:
+                model = circlekit.parse(NET.format(line=f"{kind.__name__}({operands})", act=act))
+                values = {value.name: value for value in model.main.values()}
+                if values["m"].dtype is not f32:
+                    continue
+                values["v"].data = np.asarray(values["v"].array() / SCALES, np.float32)
+                outputs = circlekit.run(model, inputs)
+            except CirclekitError:
+                continue
+            if all((np.abs(output) < 1e6).all() for output in outputs):
+                yield model, inputs, outputs
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_equalized_and_rotated_models_compute_the_same(kind: type[Op]) -> None:
+    for model, inputs, outputs in nets(kind):
+        magnitudes = channel_magnitudes(collect(model, [inputs], channels=True))
+        for change in ("channels", "feature maps", "rotation"):
+            changed = clone(model)
+            if change == "channels":
+                equalize(changed, magnitudes)
+            elif change == "feature maps":
+                equalize_feature_maps(changed)
+            else:
+                rotate(changed, find_rotations(changed, inputs))
+            for wanted, got in zip(outputs, circlekit.run(changed, inputs), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
