@@ -50,14 +50,23 @@ class OptimizeLayout(GraphPass):
                 self.explain(graph, perms, context)
         return changes
 
-    def sweep(
-        self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0, again: bool = False
-    ) -> int:
+    def sweep(self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0) -> int:
         """Choose layouts around transposes by ``perms``, which have one rank.
 
         If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone, and then for
-        all.  ``again``: only the second choice is left to make.  Return the number of changed operators,
-        transposes included.  ``run_bytes``: as for RegionFinder.
+        all.  ``run_bytes``: as for RegionFinder.  Return the number of changed operators, with transposes.
+        """
+        changes = self._choose(writer, perms, run_bytes, accepts_frustrated=len(perms) == 1)
+        if changes is not None:
+            return changes
+        return sum(self._choose(writer, chosen, run_bytes) or 0 for chosen in (*([p] for p in perms), perms))
+
+    def _choose(
+        self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int, accepts_frustrated: bool = True
+    ) -> int | None:
+        """Choose layouts for all ``perms`` together; return the number of changed operators.
+
+        Return None, and change nothing, if data meets its own transpose, unless ``accepts_frustrated``.
         """
         graph = writer.graph
         epoch, moved, changes = graph.epoch, set[Op](), 0
@@ -65,11 +74,10 @@ class OptimizeLayout(GraphPass):
         finder = RegionFinder(graph, perms, run_bytes)
         better = []
         regions = list(finder.regions(transposes_by(graph, perms)))
-        if finder.is_frustrated and not again and len(perms) > 1:
+        if finder.is_frustrated and not accepts_frustrated:
             expand(graph, moved)
             graph.epoch = epoch
-            changes = sum(self.sweep(writer, [perm], run_bytes) for perm in perms)
-            return changes + self.sweep(writer, perms, run_bytes, again=True)
+            return None
         for region in regions:
             labels = improved_labels(finder, region)
             if labels is not None:
