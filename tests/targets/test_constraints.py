@@ -9,7 +9,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.op import Op
-from circlekit.targets.constraints import obstacles
+from circlekit.targets.constraints import broadcast_rank, named_values, obstacles
 
 
 def op_of(line: str, *inputs: str) -> Op:
@@ -100,3 +100,22 @@ def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, 
     assert (
         not list(obstacles(op, {"scale_ratio": [[["input", "weights"], "output", least, greatest]]}))
     ) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("Add(%x, %v)", 2),
+        ("Add(%x, %x)", 0),
+        ("Concatenation(%x, %z) {axis: 0}", 0),  # shapes differ, and nothing broadcasts
+        ("Select(%c, %x, %x)", 2),
+    ],
+)
+def test_the_rank_of_operands_that_broadcast(line: str, rank: int) -> None:
+    op = op_of(f"%y = {line}", "%x: f32[2,3]", "%v: f32[3]", "%z: f32[4,3]", "%c: bool[2]")
+    assert broadcast_rank(op) == rank
+
+
+def test_results_of_a_list_have_one_name() -> None:
+    op = op_of("%y, %r = Split(0, %x) {num_splits: 2}", "%x: f32[2,3]")
+    assert [name for name, _ in named_values(op)] == ["split_dim", "value", "output", "output"]

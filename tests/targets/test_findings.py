@@ -61,6 +61,9 @@ def test_targets_are_chosen_by_name_object_or_format() -> None:
     assert names == ["onert", "litert"]
     assert choose_targets([NO_TARGET, device], "circle").targets == (device,)
     assert choose_targets(None, "tflite").is_default
+    assert choose_targets(None, "tflite").legalized is None
+    assert choose_targets(NO_TARGET, "tflite").legalized is None
+    assert choose_targets(device, "tflite").legalized == (device,)
     assert [target.name for target in choose_targets(None, "tflite").targets] == ["litert"]
     assert not choose_targets(NO_TARGET, "tflite").targets
     with pytest.raises(UnsupportedError, match="no target is named abacus"):

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circlekit
 from circlekit.equivalence.litert import is_available
 from circlekit.errors import UnsupportedError
 from circlekit.passes.engine.legalize import legalize
-from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
-from circlekit.targets.planners import LITERT, PLANNERS, find_planner
+from circlekit.targets import memory_plan
+from circlekit.targets.lifetimes import Buffer, Lifetime
+from circlekit.targets.memory_plan import MemoryPlan, _gap, arena_bytes, plan_memory
+from circlekit.targets.planners import LITERT, PLANNERS, Planner, find_planner
 from circlekit.testing import random_model
 from tools.models.arena import litert_arena_bytes
 
@@ -153,9 +157,45 @@ def test_buffers_that_are_needed_together_do_not_overlap(seed: int, name: str) -
                 apart = offset + life.size <= place or place + other.size <= offset
                 assert apart or not life.overlaps(other)
         assert plan.size >= plan.peak_bytes
+        assert sum(life.size for life in plan.live_at_peak) == plan.peak_bytes
     assert arena_bytes(model, planner) == sum(plan_memory(graph, planner).size for graph in model.graphs)
 
 
 def test_an_unknown_target() -> None:
     with pytest.raises(UnsupportedError, match="no target is named litertt; did you mean litert"):
         find_planner("litertt")
+
+
+def test_lifetimes_that_share_one_operator_overlap() -> None:
+    buffer = Buffer((), 4, None, frozenset(), False)
+    first, second, third = (Lifetime(buffer, a, b) for a, b in ((0, 1), (1, 2), (2, 3)))
+    assert first.overlaps(second)
+    assert second.overlaps(first)
+    assert not first.overlaps(third)
+    assert not third.overlaps(first)
+
+
+def test_no_buffers_take_no_memory() -> None:
+    assert memory_plan.place([], LITERT, 0).size == 0
+
+
+@pytest.mark.parametrize(("planner", "offset"), [(LITERT, 192), (replace(LITERT, best_fit=False), 0)])
+def test_the_smallest_gap_is_taken_if_the_planner_looks_for_it(planner: Planner, offset: int) -> None:
+    """Gaps of 128 and of 64 bytes."""
+    assert _gap(np.array([128, 256]), np.array([192, 320]), 64, planner) == offset
+    assert _gap(np.array([128, 256]), np.array([192, 320]), 128, planner) == 0
+    assert _gap(np.array([128, 256]), np.array([192, 320]), 129, planner) == 320
+
+
+@pytest.mark.parametrize(
+    ("line", "is_early"),
+    [
+        ("%y = Neg([1.0])", True),
+        ("%y = Neg(%x)", False),
+        ("%y = Abs([1.0])", False),
+        ("%y = Shape(%x) {out_type: i32}", True),
+    ],
+)
+def test_what_is_computed_before_the_first_run(line: str, is_early: bool) -> None:
+    (op,) = circlekit.parse(f"graph main(%x: f32[?]) -> %y {{ {line} }}").main.ops
+    assert replace(LITERT, early=frozenset({"NEG", "SHAPE"})).is_computed_early(op) is is_early

@@ -67,6 +67,8 @@ def test_rows_have_position_offset_and_scratch() -> None:
     }  # fmt: skip
     assert listed["%c"]["offset"] == rows["CONV_2D"][1]
     assert (listed["%c"]["alive_from"], listed["%c"]["alive_till"]) == (4, 5)
+    (scratch,) = (life for life in plan.lifetimes if life.buffer.producer is not None)
+    assert (scratch.first, scratch.last) == (3, 5), "from the node before the convolution to the one after"
 
 
 def test_what_has_no_memory_is_at_0() -> None:

@@ -19,7 +19,7 @@ from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import ReverseV2
 from circlekit.targets.constraints import KINDS, obstacles
-from circlekit.targets.target import DEFAULT_TARGETS, TABLES, Target, find_target, target_names
+from circlekit.targets.target import DEFAULT_TARGETS, TABLES, Target, _distance, find_target, target_names
 
 
 def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
@@ -248,3 +248,29 @@ def test_what_a_table_omits_has_the_default(name: str) -> None:
             assert getattr(found, attribute) == getattr(defaults, attribute), key
     if table.get("input_dtypes"):
         assert found.input_dtypes == frozenset(table["input_dtypes"])
+
+
+@pytest.mark.parametrize(
+    ("form", "other", "distance"),
+    [
+        ("f32,f32:f32", "f32,f32:f32", 0),
+        ("i8,f32:f32", "f32,f32:f32", 1),
+        ("f32:f32", "f32,f32:f32", 1),
+        ("f32,f32:f32", "f32:f32", 1),
+        ("i8:i8", "f32,f32:f32", 3),
+    ],
+)
+def test_the_distance_of_forms(form: str, other: str, distance: int) -> None:
+    assert _distance(form, other) == distance
+
+
+def test_the_wanted_change_has_no_word_on_what_the_operator_has() -> None:
+    op = add((2, 3), (3,))
+    device = target(any_of=[[{"rank": 1}, {"same_shape": [["lhs", "rhs"]]}]])
+    refusal, change = device.refusal(op), device.wanted_change(op)
+    assert refusal is not None
+    assert ", got " in refusal
+    assert change.startswith("ADD with ")
+    assert ", got " not in change
+    assert change == "ADD with ranks up to 1; or the same shape of lhs and rhs"
+    assert device.wanted_change(add((1,), (1,))) == ""

@@ -188,7 +188,7 @@ def data_of(file: ModelFile, tensor: Tree) -> Array | None:
     data = np.frombuffer(file.buffer(tensor.get("buffer", 0)), np.uint8)
     dtype = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
     shape = [int(d) for d in tensor.get("shape", ())]
-    if dtype is None or dtype.numpy is None or min(shape, default=0) < 0:
+    if dtype is None or dtype.numpy is None or any(d < 0 for d in shape):
         return data
     if prod(shape) * dtype.numpy.itemsize != data.size:  # the data is sparse
         return data
