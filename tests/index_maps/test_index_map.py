@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.index_map import Factor, IndexMap
 from circlekit.index_maps.joins import joins_for
 from circlekit.index_maps.of_operators import joined_map, movement_of
 from circlekit.index_maps.steps import (
@@ -304,3 +304,18 @@ def test_a_shuffle_of_two_tensors_is_a_pack() -> None:
     assert stacked.rest == (Reshaped((1, 2, 2, 6)),)
     assert stacked.cost(sources) == MovementCost(24 * 4 + 24 * RUN_BYTES, 2)
     assert forms[0].cost(sources) < stacked.cost(sources)  # a transpose copies faster than a PACK of elements
+
+
+@pytest.mark.parametrize("row", [1, 2])
+@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize(
+    "steps", [(2, 1), (-2, -1), (2, -1), (-2, 1), (-2, -1, 1), (2, 1, -1), (3, -2), (1, -2, 1)]
+)
+def test_digits_of_one_axis_stay_in_their_row_together(steps: tuple[int, ...], first: int, row: int) -> None:
+    """Each digit moves one step along the columns; all of them may leave the row where none does alone."""
+    found = IndexMap(24, tuple(Factor(2, step) for step in steps), row * 6 + first).on_axes((4, 6))
+    columns = [first + sum(taken) for taken in product(*((0, step) for step in steps))]
+    if min(columns) >= 0 and max(columns) < 6:
+        assert found == ([row, first], [(1, 2, step) for step in steps])
+    else:
+        assert found is None

@@ -13,7 +13,7 @@ from circlekit.index_maps.index_map import IndexMap, strides_of
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import joined_map
 from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, Transposed, cost_of, run_cost, sum_of
-from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for
+from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for, sliced
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Array, Value
 from tests.index_maps.test_index_map import positions, results_of, vector
@@ -170,3 +170,34 @@ def computed(plan: Plan, array: Array) -> Array:
         array = forms[0]
         assert array.shape == step.shape
     return array
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "rows"),
+    [
+        ((2, 1), (2, 2), range(1, 5)),
+        ((2, 3), (2, 6), range(1, 13, 3)),
+        ((3, 2), (2, 6), range(1, 13, 2)),
+        ((2, 1), (3, 2), range(1, 7)),
+        ((2, 2), (2, 1), range(1, 5)),
+        ((2, 1), (2, 3), None),
+        ((2, 3), (2, 5), None),
+        ((3, 1), (2, 4), None),
+        ((2, 2), (2, 2), None),
+    ],
+)
+def test_two_digits_of_one_axis_are_a_slice_if_they_are_evenly_spaced(
+    inner: tuple[int, int], outer: tuple[int, int], rows: range | None
+) -> None:
+    """The digits of the rows stand before and after the columns; extents, and steps in rows."""
+    shape = (16, 5)
+    factors = [(outer[0], outer[1] * 5), (5, 1), (inner[0], inner[1] * 5)]
+    index_map = IndexMap.of(80, factors, 5)
+    found = sliced(index_map, shape)
+    if rows is None:
+        assert found is None
+        return
+    assert found is not None
+    cut, rest = found
+    assert cut.ranges == (rows, range(5))
+    assert rest.after(IndexMap.sliced(shape, cut.ranges)) == index_map

@@ -11,6 +11,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import RmsNorm, RoPE
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.registry import all_passes
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
 SQUARES = ["Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)"]
@@ -285,3 +286,34 @@ def test_factors_after_factors() -> None:
     (op,) = check_pass(text, "fuse_mul_with_rmsnorm", expect_ops=["RmsNorm"]).main
     assert isinstance(op, RmsNorm)
     assert op.gamma.array().tolist() == [6.0, 0.5, -2.0]
+
+
+@pytest.mark.parametrize(("epsilon", "is_fused"), [(-1e-3, False), (0.0, False), (1e-6, True), (0.5, True)])
+@pytest.mark.parametrize(
+    ("axes", "is_last"), [("[-1]", True), ("[1]", True), ("[0]", False), ("[0,1]", False)]
+)
+def test_rms_norms_have_an_epsilon_above_0_and_the_last_axis(
+    epsilon: float, is_fused: bool, axes: str, is_last: bool
+) -> None:
+    model = parse_model(f"""graph main(%x: f32[4,4]) -> %z {{
+      %s = Square(%x)
+      %m = Mean(%s, {axes}) {{keep_dims: true}}
+      %a = Add(%m, {epsilon})
+      %r = Rsqrt(%a)
+      %z = Mul(%x, %r)
+    }}""")
+    assert bool(all_passes()["fuse_rmsnorm"]().run(model, Context("circle"))) is (is_fused and is_last)
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_fused"),
+    [("4", True), ("1,4", True), ("1", False), ("2,1", False), ("2,4", False), ("1,1,4", False)],
+)
+def test_factors_after_an_rms_norm_are_one_per_channel(factor: str, is_fused: bool) -> None:
+    model = parse_model(f"""graph main(%x: f32[2,4]) -> %z {{
+      %g = const f32[4] uniform(0.5, 2)
+      %w = const f32[{factor}] uniform(0.5, 2)
+      %n = RmsNorm(%x, %g) {{epsilon: 0.001}}
+      %z = Mul(%n, %w)
+    }}""")
+    assert bool(all_passes()["fuse_mul_with_rmsnorm"]().run(model, Context("circle"))) is is_fused

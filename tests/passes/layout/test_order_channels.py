@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of contiguous channels, the operators that cut them out, and what these cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from circlekit.index_maps.chains import present_cost
+from circlekit.index_maps.steps import RUN_BYTES, MovementCost
+from circlekit.ir.dtypes import f32, i8
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
+from circlekit.passes.layout.channel_moves import Channel
+from circlekit.passes.layout.order_channels import (
+    Part,
+    _cost_of_cut,
+    _cost_of_join,
+    _cost_of_old,
+    _cuts,
+    _longest_parts,
+)
+
+A, B = Value("a", f32, (2, 3, 6)), Value("b", f32, (2, 3, 4))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_are_the_channels_in_their_order_and_cannot_be_longer(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    runs = [(value, int(random.integers(3)), int(random.integers(1, 4))) for value in (A, B, A, A, B)]
+    channels = [Channel(value, k) for value, first, count in runs for k in range(first, first + count)]
+    parts = _longest_parts(channels)
+    assert [Channel(p.value, k) for p in parts for k in range(p.start, p.stop)] == channels
+    assert not any(a.value is b.value and a.stop == b.start for a, b in pairwise(parts))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_one"),
+    [
+        ([0, 2, 6], True),
+        ([0, 6], True),
+        ([0, 2, 5], False),
+        ([1, 2, 6], False),
+    ],
+)
+def test_one_operator_cuts_out_parts_that_are_the_whole(bounds: list[int], is_one: bool) -> None:
+    parts = [Part(A, start, stop) for start, stop in pairwise(bounds)]
+    assert _cuts(A, parts) == ([parts] if is_one else [[part] for part in parts])
+    gap, overlap = [Part(A, 0, 2), Part(A, 3, 6)], [Part(A, 0, 4), Part(A, 3, 6)]
+    assert [len(_cuts(A, some)) for some in (gap, overlap)] == [2, 2]
+    assert [part.is_whole for part in (Part(A, 0, 6), Part(A, 0, 5), Part(A, 1, 6))] == [True, False, False]
+
+
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize("axis", [2, -1])
+@pytest.mark.parametrize("sizes", [[2, 2, 2], [1, 5]])
+def test_a_split_costs_as_much_now_as_it_would_if_it_were_new(sizes: list[int], axis: int, kind: str) -> None:
+    count = len(sizes)
+    results = ", ".join(f"%y{k}" for k in range(count))
+    split = f"SplitV(%x, {sizes}, {axis})" if len({*sizes}) > 1 else f"Split({axis}, %x)"
+    text = f"graph main(%x: {kind}[2,3,6]) -> {results} {{ {results} = {split} {{num_splits: {count}}} }}"
+    (op,) = parse_model(text).main
+    ends = np.cumsum([0, *sizes]).tolist()
+    whole = Value("x", f32 if kind == "f32" else i8, (2, 3, 6))
+    parts = [Part(whole, start, stop) for start, stop in pairwise(ends)]
+    expected = MovementCost(36 * (4 if kind == "f32" else 1) + count * 6 * RUN_BYTES, 1)
+    assert _cost_of_old(op) == _cost_of_cut(parts) == expected
+
+
+def test_the_cost_of_a_join_is_that_of_its_operator() -> None:
+    text = "graph main(%a: f32[2,3,6], %b: f32[2,3,4]) -> %y { %y = Concatenation(%a, %b) {axis: 2} }"
+    (op,) = parse_model(text).main
+    assert _cost_of_join(op.output, [Part(A, 0, 6), Part(B, 0, 4)]) == present_cost(op) == _cost_of_old(op)
+
+
+def test_a_single_part_costs_its_channels_and_runs() -> None:
+    assert _cost_of_cut([Part(A, 1, 3)]) == MovementCost(2 * 6 * 4 + 6 * RUN_BYTES, 1)
+    bits = Value("k", f32, (None, 3, 6))
+    assert _cost_of_cut([Part(bits, 1, 3)]) == MovementCost(2 * 3 * 4 + 3 * RUN_BYTES, 1)
