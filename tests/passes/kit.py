@@ -15,6 +15,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
+from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context, Pass
@@ -151,7 +152,10 @@ def assert_close(
 
 
 def verify(model: Model) -> None:
-    """Assert that the model is valid and that its text form gives an equal model."""
+    """Assert that the model is valid, states each shape once, and that its text form gives an equal model."""
     check(model)
+    for op in model.ops():
+        if isinstance(op, Reshape) and op.new_shape and op.shape is not None and op.shape.is_const:
+            assert op.new_shape == tuple(op.shape.array()), f"%{op.output.name}: two shapes"
     again = parse_model(print_model(model))
     assert difference(model, again) is None

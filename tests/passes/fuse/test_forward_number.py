@@ -56,6 +56,19 @@ def test_channels_of_a_depthwise_convolution() -> None:
     check_pass(graph(body, "1,6,5,4"), NAME, ["DepthwiseConv2D", "Split", "Concatenation"])
 
 
+def test_a_quotient_of_two_layers_is_multiplied_in_its_dividend() -> None:
+    body = """
+        %v = const f32[6,4] gaussian(0, 1)
+        %g = FullyConnected(%x, %v) {keep_num_dims: true}
+        %d = Div(%f, %g)
+        %y = Mul(%d, 0.5)
+    """
+    check_pass(graph(LAYER + body), NAME, ["FullyConnected", "FullyConnected", "Div"])
+    computed = "%e = Exp(%g)\n%d = Div(%f, %e)"
+    text = graph(LAYER + body.replace("%d = Div(%f, %g)", computed))
+    check_pass(text, NAME, ["FullyConnected", "FullyConnected", "Exp", "Div"])
+
+
 # -- signs ---------------------------------------------------------------------------------------
 
 SIGNS = "fuse_neg_with_factor"

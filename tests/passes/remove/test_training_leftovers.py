@@ -272,6 +272,22 @@ def test_number_of_inlined_copies_is_limited() -> None:
     )
 
 
+def test_copies_that_double_with_each_branch() -> None:
+    """Each of 42 graphs runs the next one twice; copies are counted up to a limit."""
+    graphs = "".join(f"graph g{i}(%x: f32[4]) -> %z {{ {branches(f'g{i + 1}', 2)} }}\n" for i in range(41))
+    text = f"""
+        graph main(%x: f32[4]) -> %z {{ {branches("g0", 2)} }}
+        {graphs}
+        graph g41(%x: f32[4]) -> %z {{ %z = Neg(%x) }}
+        graph no(%x: f32[4]) -> %z {{ %z = Relu(%x) }}
+    """
+    context = Context(refusals=[])
+    all_passes()["remove_constant_if"]().run(parse_model(text), context)
+    sentences = [refusal.sentence for refusal in context.refusals or ()]
+    assert any("g41 has 1 operators and is called in very many places" in s for s in sentences)
+    assert any(f"is called in {2**11} places" in s for s in sentences)
+
+
 @pytest.mark.parametrize(
     ("size", "count", "signature", "is_inlined"),
     [(1001, 1, False, True), (500, 2, False, True), (501, 2, False, False), (501, 1, True, False)],

@@ -168,9 +168,9 @@ def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
         head = whole.take([0], axis)
         if whole.shape[axis] > 1 and np.array_equal(_bits(whole), np.broadcast_to(_bits(head), whole.shape)):
             whole = head
-    while whole.ndim > 1 and whole.shape[0] == 1:
+    while whole.shape[:1] == (1,):
         whole = whole[0]
-    return np.ascontiguousarray(whole)
+    return np.ascontiguousarray(whole)  # of one dimension, if none is left
 
 
 def _bits(array: Array) -> Array:
