@@ -156,6 +156,6 @@ def verify(model: Model) -> None:
     check(model)
     for op in model.ops():
         if isinstance(op, Reshape) and op.new_shape and op.shape is not None and op.shape.is_const:
-            assert op.new_shape == tuple(op.shape.array()), f"%{op.output.name}: two shapes"
+            assert [*op.new_shape] == op.shape.array().tolist(), f"%{op.output.name}: two shapes"
     again = parse_model(print_model(model))
     assert difference(model, again) is None
