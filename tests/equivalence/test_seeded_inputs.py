@@ -230,3 +230,9 @@ def test_indices_are_not_followed_through_floats() -> None:
         }
     """)
     assert index_bounds(graph) == {}
+
+
+def test_unknown_dimensions_are_one_by_default() -> None:
+    value = Value("x", DType.FLOAT32, (None, 3))
+    assert make_input(value, NORMAL).shape == (1, 3)
+    assert make_inputs(Graph("g", [value]), NORMAL)[0].shape == (1, 3)

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError
+from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
+from circlekit.ir.resources.resource_limits import limited
+from circlekit.recipes.load import _format_of_folder
 from circlekit.recipes.prototext.filler_data import MAX_LISTED, Folder, filler_of
 from tests.recipes.filling import INTEGERS, fill
 
@@ -109,3 +112,32 @@ def test_data_that_cannot_be_listed_are_in_files_if_long(size: int) -> None:
 @pytest.mark.parametrize(("data", "is_listed"), [([0, 1, 1], True), ([0, 2, 1], False)])
 def test_other_bytes_than_0_and_1_are_no_truth_values(data: list[int], is_listed: bool) -> None:
     assert (written(bytes(data), DType.BOOL, 3)["tag"] == "explicit") is is_listed
+
+
+@pytest.mark.parametrize("tag", ["constant", "explicit"])
+def test_a_filler_beyond_the_memory_limit_is_refused(tag: str) -> None:
+    with limited("3M"), pytest.raises(LimitError, match=f"elements of {tag}"):
+        fill(tag, ["1"], DType.FLOAT32, 1 << 20)
+
+
+def test_further_arguments_of_a_constant_are_not_read() -> None:
+    assert fill("constant", ["1", "nonsense"], DType.INT8, 3) == b"\1\1\1"
+
+
+@pytest.mark.parametrize(("dtype", "highest"), [(DType.INT32, 2**31 - 1), (DType.INT64, 2**63 - 1024)])
+def test_random_integers_are_clipped(dtype: DType, highest: int) -> None:
+    data = fill("gaussian", ["1e30", "0"], dtype, 2)
+    assert np.frombuffer(data, dtype.numpy).tolist() == [highest] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [
+        ("CircleRecipes/a/b/test.recipe", "circle"),
+        ("CircleRecipes/a/b/c/test.recipe", None),
+        ("TensorFlowLiteRecipes/test.recipe", "tflite"),
+        ("TensorFlowLiteRecipes/circle/x/test.recipe", "circle"),
+    ],
+)
+def test_the_format_that_a_folder_implies(path: str, format: str | None) -> None:
+    assert _format_of_folder(Path("/") / path) == format

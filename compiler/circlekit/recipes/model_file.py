@@ -185,7 +185,7 @@ def data_of(file: ModelFile, tensor: Tree) -> Array | None:
     """
     if not file.buffer_size(tensor):
         return None
-    data = np.frombuffer(file.buffer(tensor.get("buffer", 0)), np.uint8)
+    data = np.frombuffer(file.buffer(tensor["buffer"]), np.uint8)
     dtype = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
     shape = [int(d) for d in tensor.get("shape", ())]
     if dtype is None or dtype.numpy is None or any(d < 0 for d in shape):
