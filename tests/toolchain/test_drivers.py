@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.sandbox import run_forked
 from circlekit.toolchain.configuration import read_configuration
 from circlekit.toolchain.driver import guarded
 from circlekit.toolchain.drivers import all_drivers
@@ -167,12 +169,14 @@ def test_inference_with_our_interpreter(work: Path, capsys: pytest.CaptureFixtur
     assert call("one-infer", *words.split()) == 0
     (expected,) = circlekit.run(circlekit.load("net.tflite"), [x])
     np.testing.assert_array_equal(np.load("out.npz")["0/z"], expected)
-    for runtime in ("litert", "onert"):
-        if call("one-infer", "-d", f"{runtime}-infer", *words.split()[2:]) == 0:
+    for runtime, package in (("litert", "ai_edge_litert"), ("onert", "onert")):
+        infer = partial(call, "one-infer", "-d", f"{runtime}-infer", *words.split()[2:])
+        if _has(package):  # in a process of its own: onert hangs in a fork of a process in which it has run
+            assert list(run_forked(lambda: [infer()], 60.0)) == [0]  # noqa: B023  # called before the next
             np.testing.assert_allclose(np.load("out.npz")["0/z"], expected, rtol=1e-5, atol=1e-6)
         else:
+            assert infer() == 255
             assert f"{runtime}-infer: ERROR: " in capsys.readouterr().err
-            assert not _has({"litert": "ai_edge_litert"}.get(runtime, runtime))
     assert call("one-infer", "-d", "none-infer", "--", "a") == 255
     assert capsys.readouterr().err.startswith("one-infer: FileNotFoundError: none-infer not found")
 
