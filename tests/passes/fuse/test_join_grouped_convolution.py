@@ -79,6 +79,15 @@ def test_groups_of_a_computed_slice_stay() -> None:
     assert all_passes()[NAME]().run(model, Context("tflite")) == 0
 
 
+def test_transposes_by_a_computed_perm_stay() -> None:
+    text = net(FIRST, "1,4,6,5").replace("%x:", "%p: i32[4], %x:")
+    for name, perm in (("tc", "[0,3,1,2]"), ("ta", "[0,2,3,1]")):
+        shape = "f32[1,3,6,5]" if name == "tc" else "f32[1,6,5,2]"
+        line = next(line for line in text.splitlines() if f"%{name} =" in line)
+        model = parse_model(text.replace(line, f"{line.replace(perm, '%p')} : {shape}"))
+        assert all_passes()[NAME]().run(model, Context("tflite")) == 0
+
+
 def test_other_users_of_a_group_keep_it() -> None:
     body = LAST.replace("%y = Concatenation", "%n = Neg(%c) %y = Concatenation")
     check_pass(

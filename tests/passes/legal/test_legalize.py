@@ -246,6 +246,21 @@ def test_rope_of_computed_tables(mode: str, rows: str, more: list[str]) -> None:
     check(text, "tflite", [*TURN[mode], *more, "Mul", "Mul", "Add"])
 
 
+def test_rope_of_a_table_that_changes() -> None:
+    text = """
+        graph main(%x: f32[2,3,5,8]) -> %y {
+          %s = const f32[5,8] uniform(-1, 1)
+          %y = RoPE(%x, %s, %s) {mode: GPT_NEOX}
+        }
+    """
+    model = parse_model(text)
+    table = model.main.ops[0].inputs[1]
+    assert table is not None
+    table.is_variable = True
+    kinds = [type(op).__name__ for op in legalize(model, "tflite").main]
+    assert kinds == [*TURN["GPT_NEOX"], "Reshape", "Slice", "Reshape", "Slice", "Mul", "Mul", "Add"]
+
+
 def test_circle_keeps_its_own_operators() -> None:
     text = """
         graph main(%x: f32[2,3,4]) -> %y {

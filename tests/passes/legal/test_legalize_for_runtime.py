@@ -519,6 +519,17 @@ def test_only_axes_of_known_sizes_and_floats_are_merged(data: str, result: str, 
     assert len(legalize(model, "circle", targets=[target]).main) == ops
 
 
+def test_computed_axes_are_not_merged() -> None:
+    text = """graph main(%x: f32[1,8,6,2,2], %a: i32[2], %b: i32[5], %c: i32[]) -> %y, %z, %w {
+      %y = ReduceMax(%x, %a) : f32[1,2,2]
+      %z = Slice(%x, %b, [1, 4, 6, 2, 2]) : f32[1,4,6,2,2]
+      %w, %v = SplitV(%x, [3, 5], %c) {num_splits: 2} : f32[1,3,6,2,2], f32[1,5,6,2,2]
+    }"""
+    forms = {"REDUCE_MAX": {"f32,i32:f32": RANK_4}, "SLICE": {"f32,i32,i32:f32": RANK_4}}
+    model = parse_model(text)
+    assert difference(legalize(model, "circle", targets=[runtime("SPLIT_V", forms)]), model) is None
+
+
 def test_reduced_axes_are_kept_until_a_reshape() -> None:
     kept = {"f32,i32:f32": {"values": {"keep_dims": [True]}}}
     check("%y = Mean(%x, [-1, 1])", runtime(forms={"MEAN": kept}), "Mean Reshape")
