@@ -55,6 +55,8 @@ def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> 
         (MATRIX, (2, 3), 2, "the sparsity places 3 elements, but only 2 are stored"),
         (MATRIX, (2, 2), 3, "level 1 of the sparsity has indices from 0 to 2, expected 0 <= index < 2"),
         (MATRIX, (3, 3), 3, "level 0 of the sparsity has dense size 2, expected 3"),
+        (sparsity({"format": "DENSE"}), (1,), 1, "level 0 of the sparsity has dense size 0, expected 1"),
+        (sparsity(dense(2), {}, blocks=[0]), (2,), 2, "blocks of 0 along axis 0, which has 2 elements"),
         (MATRIX, (6,), 3, "has traversal order [0, 1] and 2 levels, expected a permutation of 0 to 0,"),
         (sparsity(dense(2), order=[1]), (2,), 2, "has traversal order [1] and 1 levels"),
         (sparsity(dense(2), order=[]), (2,), 2, "has traversal order [] and 1 levels"),

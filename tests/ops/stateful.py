@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from tests.ops.litert import FLOAT_TOLERANCE, assert_close, graph_of, run_steps
+from tests.ops.litert import FLOAT_TOLERANCE, assert_close, check_shapes, graph_of, run_steps
 
 
 def state(dtype: DType, shape: Shape, quantization: Quantization | None = None) -> Value:
@@ -32,11 +32,16 @@ def check_runs(
     tolerance: float = FLOAT_TOLERANCE,
     optimized: bool = False,
 ) -> list[list[Array]]:
-    """Every run of the first graph gives what LiteRT gives, state and all; our results."""
+    """Every run of the first graph gives what LiteRT gives, state and all; our results.
+
+    The shape rule of a single operator tells what the first run made.
+    """
     graphs = [op.graph or graph_of(op)] if isinstance(op, Op) else list(op)
     interpreter = Interpreter(Model(graphs))
     wanted = run_steps(graphs, steps, optimized)
     got = [interpreter.run(inputs) for inputs in steps]
+    if isinstance(op, Op):
+        check_shapes(op, got[0])
     for ours, theirs in zip(got, wanted, strict=True):
         for x, y in zip(ours, theirs, strict=True):
             assert_close(x, y, tolerance)

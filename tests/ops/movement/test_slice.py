@@ -184,6 +184,8 @@ def test_pad_of_unknown_dimensions() -> None:
     ("make", "sentence"),
     [
         (lambda x: Slice(x, ints([0, 2]), ints([1, 2])), "a slice of size 2 at 2 exceeds a dimension of 3"),
+        (lambda x: Slice(x, ints([0, -1]), ints([1, 2])), "a slice of size 2 at -1 exceeds a dimension of 3"),
+        (lambda x: Slice(x, ints([0, 4]), ints([1, -1])), "a slice of size -1 at 4 exceeds a dimension of 3"),
         (lambda x: Slice(x, ints([0]), ints([1])), r"expected begin of shape \[2\], got \[1\]"),
         (lambda x: Slice(x, ints([0, 0]), ints([1, -2])), "size: expected -1 or more, got -2"),
         (
