@@ -8,10 +8,14 @@ import pytest
 
 import circlekit as ck
 from circlekit.ir.dtypes import DType
+from circlekit.quant import auto, settings_search
+from circlekit.quant.auto import LEAST_SAMPLES, Auto
 from circlekit.quant.calibration import TensorStatistics
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
-from circlekit.quant.search_budget import OPERATOR_WORK, WORK_PER_SECOND, SearchBudget
+from circlekit.quant.search_budget import CORRECTING_RUNS, OPERATOR_WORK, WORK_PER_SECOND, SearchBudget
+from circlekit.quant.settings_search import FEW_SAMPLES_DB, LARGEST_SEARCH, Change, SettingsSearch
+from circlekit.quant.techniques.layer_sweep import stream_bytes
 from circlekit.quant.trials import (
     FEW_NUMBERS,
     LARGEST_FLOAT32,
@@ -96,3 +100,58 @@ def test_the_budget_counts_runs() -> None:
     budget.spend(3)
     budget.spend(4)
     assert budget.spent == 7
+
+
+class Spent(SearchBudget):
+    """A budget of 100 runs, of which all that the search for settings may use are spent, and ``extra``."""
+
+    def __init__(self, extra: float) -> None:
+        super().__init__(100.0, WORK_PER_SECOND)
+        self.spend(self.runs(LARGEST_SEARCH) + extra)
+
+
+@pytest.mark.parametrize(("above", "is_kept"), [(0.0, False), (1e-6, True), (-1e-6, False)])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_a_setting_must_gain_more_than_the_least_gain_and_what_few_samples_cost(
+    above: float, is_kept: bool, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = 0.5 + FEW_SAMPLES_DB / count
+    monkeypatch.setattr(settings_search, "paired_gain", lambda *_: needed + above)
+    search = SettingsSearch(trials(), Spent(0), [])
+    changes: list[Change] = [({"widening": 1.5}, 0.5), ({"margin": True}, 9.0)]
+    best = search._best(Settings(), changes, lambda _: [[(1.0, 0.1)]] * count, "measured")
+    assert best == (Settings(widening=1.5) if is_kept else Settings())
+    first, second, third = search.notes
+    assert first == f"{Settings()}: 10.00 dB measured"
+    assert second.endswith("better" if is_kept else "rejected")
+    assert third.endswith("rejected")
+
+
+def test_no_setting_is_tried_once_the_part_of_the_budget_is_exceeded() -> None:
+    ran = []
+
+    def run(settings: Settings) -> list[list[tuple[float, float]]]:
+        ran.append(settings)
+        return [[(1.0, 0.1)]]
+
+    search = SettingsSearch(trials(), Spent(1e-6), [])
+    assert search._best(Settings(), [({"margin": True}, 0.0)], run, "measured") == Settings()
+    assert ran == [Settings()]
+    assert search.notes[1].endswith("not tried, the budget is spent")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_trials_use_as_many_samples_as_the_budget_and_the_memory_allow(
+    part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never fewer than LEAST_SAMPLES, and never more than there are."""
+    model = ck.parse(TEXT)
+    samples = SAMPLES * 4
+    found = Auto(model, samples, lambda *_: None, DType.INT8)  # type: ignore[arg-type]
+    found._budget = SearchBudget(16.0 * CORRECTING_RUNS, WORK_PER_SECOND)
+    expected = max(int(16 * part), LEAST_SAMPLES)
+    assert found._affordable(part) == expected
+    monkeypatch.setattr(auto, "LARGEST_STREAM_BYTES", 6.5 * stream_bytes(model))
+    assert found._affordable(part) == min(expected, 6)
+    found.samples = samples[:3]
+    assert found._affordable(part) == 3
