@@ -52,3 +52,26 @@ def test_a_gain_of_the_noisy_half_of_the_samples_counts() -> None:
 
 def test_noise_far_below_that_of_float32_counts_as_none() -> None:
     assert paired_gain(outcome([1e-20] * 4), outcome([1e-30] * 4)) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ([[(100.0, 1.0)]], 20),
+        ([[(100.0, 1.0), (1.0, 1.0)]], 10),  # the mean of two outputs
+        ([[(60.0, 0.75)], [(40.0, 0.25)]], 20),  # powers of two samples are summed
+        ([[(1.0, 0.0)]], 200),
+        ([[(0.0, 1.0)]], -200),
+        ([[(0.0, 0.0)]], 200),
+        ([[]], 0),
+    ],
+)
+def test_decibels_are_those_of_summed_powers(outputs: Outcome, expected: float) -> None:
+    assert decibels(outputs) == pytest.approx(expected)
+
+
+def test_the_gain_is_the_mean_over_the_outputs() -> None:
+    before, after = [[(1.0, 1.0), (1.0, 1.0)]] * 4, [[(1.0, 0.01), (1.0, 1.0)]] * 4
+    assert paired_gain(before, after) == pytest.approx(10)
+    assert paired_gain(before[:1], after[:1]) == pytest.approx(10)
+    assert paired_gain([[]], [[]]) == 0

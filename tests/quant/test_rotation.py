@@ -8,6 +8,10 @@ import pytest
 
 import circlekit
 from circlekit.errors import ModelError
+from circlekit.quant import auto
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import plan_model
+from circlekit.quant.settings_search import LEAST_GAIN_DB
 from circlekit.quant.techniques.rotation import find_rotations, hadamard, rotate
 from circlekit.testing import tflite_of
 
@@ -83,3 +87,41 @@ def test_a_rotation_that_helps_is_kept_and_repeated_from_the_plan() -> None:
     assert any("rotation of 1 pairs of layers" in n and "better" in n for n in report.notes), report.notes
     circlekit.quantize(other, plan=report.plan)
     assert tflite_of(other) == tflite_of(model)
+
+
+@pytest.mark.parametrize(("above", "is_kept"), [(0.0, False), (1e-6, True)])
+def test_a_rotation_is_kept_only_above_the_least_gain(
+    above: float, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "paired_gain", lambda *_: LEAST_GAIN_DB + above)
+    model = net()
+    before = [value.array() for value in model.main.values() if value.is_const]
+    search = auto.Auto(
+        model, samples(8), lambda m, ranges: plan_model(m, "weight_int4", ranges), None, seconds=100
+    )
+    search.trial_samples = search.samples
+    assert search._rotate() == is_kept
+    assert search.notes[0].endswith("better" if is_kept else "rejected")
+    assert len(search.techniques) == is_kept
+    after = [value.array() for value in model.main.values() if value.is_const]
+    assert is_kept != all(map(np.array_equal, before, after))
+
+
+@pytest.mark.parametrize(("count", "held"), [(3, 0), (4, 1), (7, 1), (8, 2), (9, 2)])
+def test_a_quarter_of_the_samples_is_held_back_from_the_trial_of_a_rotation(
+    count: int, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def outcome(self: auto.Auto, model: circlekit.Model, samples: list[object], held: int) -> list[object]:
+        seen.append((len(samples), held))
+        return [[(1.0, 1.0)]]
+
+    monkeypatch.setattr(auto.Auto, "_by_gptq", outcome)
+    search = auto.Auto(net(), samples(count), lambda *_: Plan("x", []), None, seconds=100)
+    search.trial_samples = search.samples
+    assert not search._rotate()
+    assert seen == ([(count, held)] * 2 if held else [])
+    search.without = ["rotation"]
+    assert not search._rotate()
+    assert len(seen) == (2 if held else 0)
