@@ -47,8 +47,12 @@ FOLD = Phase(
 CANONICALIZE = Phase(
     "canonicalize",
     "Operators whose result equals their operand, or that undo each other, separate operators that can be "
-    "fused. This needs the constants of the previous phase.",
+    "fused. This needs the constants of the previous phase. What BATCH_MATMUL can absorb goes before the "
+    "layouts are chosen: otherwise a layout is chosen to save a transpose that costs nothing later.",
     (
+        "remove_reshape_around_batch_matmul",
+        "fuse_transpose_with_batch_matmul",
+        "forward_reshape_to_unaryop",
         "remove_unnecessary_add",
         "remove_unnecessary_div",
         "remove_unnecessary_mul",
@@ -72,7 +76,7 @@ LAYOUT = Phase(
     "layout",
     "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
-    ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain", "forward_reshape_to_unaryop"),
+    ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain"),
 )
 
 FUSE_NORMALIZATION = Phase(
@@ -122,10 +126,8 @@ FUSE = Phase(
     "Factors and offsets of channels move next to a convolution or a fully connected layer and into its "
     "weights. Then activations move into the operator before them.",
     (
-        "remove_reshape_around_batch_matmul",
         "remove_reshape_around_unaryop",
         "remove_reshape_before_fullyconnected",
-        "fuse_transpose_with_batch_matmul",
         "fuse_transpose_with_fullyconnected",
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
