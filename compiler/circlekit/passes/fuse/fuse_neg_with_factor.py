@@ -22,6 +22,9 @@ from circlekit.passes.support.axis_indices import MAX_ELEMENTS, moved_operand
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
+Products = dict[tuple[Value, tuple[int, ...], bytes], Value]
+"""Products of factors and signs, by the factor and the shape and the bytes of the signs."""
+
 
 class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
@@ -35,9 +38,10 @@ class FuseNegWithFactor(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         if Neg not in graph.kinds:
             return 0
-        return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul))
+        products: Products = {}
+        return sum(self._fold(graph, op, products, context) for op in graph.ops if isinstance(op, Mul))
 
-    def _fold(self, graph: Graph, op: Mul, context: Context) -> bool:
+    def _fold(self, graph: Graph, op: Mul, products: Products, context: Context) -> bool:
         """Move the NEGs before an operand of ``op`` into the other operand; return whether it did."""
         for index, (value, factor) in enumerate(((op.lhs, op.rhs), (op.rhs, op.lhs))):
             tree = _tree(graph, value)
@@ -50,7 +54,11 @@ class FuseNegWithFactor(GraphPass):
             signs = _signs(value, tree, negated) if is_computable else None
             sentence = _refusal(op, value, factor, signs, negated)
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
-                _move_signs(graph, op, 1 - index, signs, negated)
+                op.set_input(1 - index, _signed(graph, op, factor, signs, products))
+                for result in negated:
+                    if isinstance(neg := result.producer, Neg):
+                        graph.replace(result, neg.input)
+                        graph.remove(neg)
                 return True
         return False
 
@@ -123,16 +131,16 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
     return signs.astype(np.float32)
 
 
-def _move_signs(graph: Graph, op: Mul, index: int, signs: Array, negated: list[Value]) -> None:
-    """Multiply operand ``index`` of ``op`` by ``signs``, and replace ``negated`` by the operands of NEG."""
-    new, factor = Inserter(graph, op), op.inputs[index]
-    assert factor is not None  # MUL has two operands
-    if factor.is_const:
-        product = new.constant("signed", np.ascontiguousarray(factor.array() * signs))
-    else:
-        product = new.make(Mul(factor, new.constant("signs", signs)))
-    op.set_input(index, product)
-    for result in negated:
-        if isinstance(neg := result.producer, Neg):
-            graph.replace(result, neg.input)
-            graph.remove(neg)
+def _signed(graph: Graph, op: Mul, factor: Value, signs: Array, products: Products) -> Value:
+    """Return ``factor`` multiplied by ``signs``, inserted before ``op`` if it is not among ``products``.
+
+    A variable may change between two operators, so its products are made for each of them.
+    """
+    key = factor, signs.shape, signs.tobytes()
+    if key not in products or factor.is_variable:
+        new = Inserter(graph, op)
+        if factor.is_const:
+            products[key] = new.constant("signed", np.ascontiguousarray(factor.array() * signs))
+        else:
+            products[key] = new.make(Mul(factor, new.constant("signs", signs)))
+    return products[key]
