@@ -63,6 +63,7 @@ class Optimization:
     def run_passes(self, file_size: int | None = None) -> Report:
         """Run the passes, verify each that changes something, and return the report.
 
+        The caller sets ``after`` of the report, when nothing more will change.
         ``file_size``: the size of the original file in bytes, None if it is unknown.
         """
         model, options = self.model, self.options
@@ -74,7 +75,7 @@ class Optimization:
             check_order(model)
         removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
         records = run_passes(model, passes, context, self._check_values, _announce)
-        report = Report(before, summarize(model, planner=self.watch.planner), records)
+        report = Report(before, before, records)
         if self.verifier is not None:
             report.verified, report.notes = True, self.verifier.notes
         changes = {record.name: record.changes for record in records}

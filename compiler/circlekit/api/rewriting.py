@@ -86,7 +86,7 @@ def optimize(
         report = work.run_passes()
         if work.watch.targets.legalized:
             work.legalize(model, report, str(model.source))
-            report.after = summarize(model, planner=work.watch.planner)
+        report.after = summarize(model, planner=work.watch.planner)
         work.watch.conclude(report, model)
     work.conclude(report, started)
     if record is not None and work.verifier is not None:
