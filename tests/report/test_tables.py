@@ -133,6 +133,13 @@ def test_chart_has_a_step_for_each_operator() -> None:
     assert chart["peaks"] == [{"x": 50, "y": 0}, {"x": 50, "y": 50}, {"x": 50, "y": 100}]
 
 
+def test_the_top_of_a_chart_is_its_largest_size() -> None:
+    for size in (1, 2, 3):
+        (peak,) = arena_chart([[0, size]])["peaks"]
+        assert (peak["x"], peak["y"]) == (75, 0)
+    assert arena_chart([[0]])["peaks"][0]["y"] == 100
+
+
 def test_chart_of_nothing_has_no_steps() -> None:
     assert arena_chart([[0, 0]])["peaks"] == [{"x": 25, "y": 100}]
 

@@ -22,7 +22,7 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     for each operator; ``grid``, the height and the text of each horizontal line; ``peaks``, the
     place of the largest step of each model in percent of the chart.
     """
-    top = max((size for each in series for size in each), default=0) or 1
+    top = max([1, *(size for each in series for size in each)])
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
     lines = [{"y": HEIGHT * (1 - share), "text": format_size(top * share)} for share in shares]
     peaks = []
