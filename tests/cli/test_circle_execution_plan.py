@@ -110,3 +110,14 @@ def test_what_is_refused(
     assert main([str(net), str(out), *flags]) == code
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_other_metadata_is_kept_and_an_old_plan_replaced(tmp_path: Path) -> None:
+    model = circlekit.parse(NET)
+    model.metadata = [("other", b"text"), (METADATA, b"old")]
+    circlekit.save(model, tmp_path / "net.circle")
+    assert main([str(tmp_path / "net.circle"), str(tmp_path / "out.circle")]) == 0
+    (other, (name, table)) = circlekit.load(tmp_path / "out.circle").metadata
+    assert other == ("other", b"text")
+    assert name == METADATA
+    assert len(table) > 20

@@ -169,11 +169,20 @@ def test_the_first_bytes_of_long_data_are_shown(size: int) -> None:
 
 def test_tables_of_one_and_metadata_without_a_buffer(path: Path, tmp_path: Path, capsys: Output) -> None:
     model = load(path)
-    model.metadata = [("ONE_source_table", struct.pack("<III4s", 1, 3, 4, b"abc"))]
+    model.metadata = [("ONE_source_table", struct.pack("<III4sII2s", 2, 3, 4, b"abc", 5, 2, b"d"))]
     path.write_bytes(to_bytes(model))
     assert dump.circledump([str(path)]) == 0
-    assert "    [3 : abc]\n" in capsys.readouterr().out
+    assert "    [3 : abc]\n    [5 : d]\n" in capsys.readouterr().out
     tree = {"subgraphs": [], "buffers": [{"data": np.ones(3, np.uint8)}], "metadata": [{"name": "m"}]}
     (tmp_path / "empty.circle").write_bytes(b"".join(encode(tree, "circle").pieces()))
     assert dump.circledump([str(tmp_path / "empty.circle")]) == 0
     assert "\nB(0) m\n" in capsys.readouterr().out
+
+
+def test_lines_on_sparse_dimensions_are_aligned() -> None:
+    tree = {"traversal_order": np.arange(2), "dim_metadata": [{"dense_size": 2}, {"format": "SPARSE_CSR"}]}
+    first, *lines = dump._sparsity(tree)
+    assert first.startswith("    Sparsity: traversal_order(0, 1)")
+    columns = [len(line) - len(line.lstrip()) for line in lines]
+    inner = lines[0].index("format(")
+    assert columns == [14, *[inner] * 5, 14, *[inner] * 5]

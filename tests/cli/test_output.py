@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
-from circlekit.cli.output.terminal import is_terminal
+import circlekit
+from circlekit.cli.output.terminal import escaped_stdout, is_terminal
 from circlekit.cli.result import run_quietly
 from circlekit.passes.engine.optimization_report import Report
+from tests.cli.call_command import call_command
 
 
 class Terminal(io.StringIO):
@@ -38,3 +43,32 @@ def test_quiet_and_muted_commands_say_no_notes_and_no_warnings(quiet: bool, mute
         found = run_quietly(argparse.Namespace(quiet=quiet, mute_warnings=mute), work)
     assert found is report
     assert (report.notes, len(caught)) == (([], 0) if quiet or mute else (["a note"], 1))
+
+
+def test_escaped_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    for stdout in (stream, None):
+        monkeypatch.setattr(sys, "stdout", stdout)
+        with escaped_stdout(lambda: None):
+            print("a\x1bb")
+            assert (sys.stdout is None) is (stdout is None)
+        assert sys.stdout is stdout
+    assert stream.getvalue() == "a\\x1bb\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run {}",
+        "compare {} {}",
+        "check {} --target litert",
+        "verify {}",
+        "inspect {}",
+        "optimize {} {}.opt.circle --O1",
+    ],
+)
+def test_documents_have_the_version_that_the_guide_states(words: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.circle"
+    circlekit.save(circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), path)
+    done = call_command("circlekit", *words.replace("{}", str(path)).split(), "--json")
+    assert json.loads(done.stdout)["schema"] == 1

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.run_model import MAX_PRINTED_OPERATORS, MAX_PRINTED_RECORDS, run_command
+from circlekit.cli.run_model import MAX_PRINTED_OPERATORS, MAX_PRINTED_RECORDS, _facts, run_command
 from tests.cli.call_command import call_command
 
 TEXT = """
@@ -222,3 +222,15 @@ def test_unknown_dimensions_are_mentioned(net: str, capsys: Output) -> None:
     for words, expected in (([], True), (["--graph", "other"], False)):
         assert run_command([net, *words]) == 0
         assert ("unknown dimensions are 1" in capsys.readouterr().out) is expected
+
+
+@pytest.mark.parametrize("array", [np.zeros((0, 2)), np.array([1j]), np.array([b"a"], object)])
+def test_some_arrays_have_no_mean(array: np.ndarray) -> None:
+    assert _facts(array) == {}
+
+
+def test_elements_that_are_not_finite_are_counted() -> None:
+    facts = _facts(np.array([np.nan, 1, 3, np.inf, -np.inf], np.float32))
+    assert facts == {"min": 1, "mean": 2, "max": 3, "NaN": 1, "infinite": 2}
+    assert _facts(np.array([np.nan])) == {"NaN": 1}
+    assert _facts(np.array([True, False])) == {"min": False, "mean": 0.5, "max": True}
