@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -12,7 +12,16 @@ import pytest
 from circlekit.index_maps.index_map import IndexMap, strides_of
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import joined_map
-from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, Transposed, cost_of, run_cost, sum_of
+from circlekit.index_maps.steps import (
+    MovementCost,
+    Plan,
+    Reshaped,
+    Sliced,
+    Transposed,
+    cost_of,
+    run_cost,
+    sum_of,
+)
 from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for, sliced
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Array, Value
@@ -201,3 +210,37 @@ def test_two_digits_of_one_axis_are_a_slice_if_they_are_evenly_spaced(
     cut, rest = found
     assert cut.ranges == (rows, range(5))
     assert rest.after(IndexMap.sliced(shape, cut.ranges)) == index_map
+
+
+@pytest.mark.parametrize("single", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("cut", [range(3), range(1, 3), range(2)])
+def test_a_slice_drops_axes_of_one_index_itself(single: tuple[int, ...], cut: range) -> None:
+    """The result lacks all, some or none of these axes; one operator is enough for each."""
+    shape = (3, 4, 5)
+    ranges = [range(2, 3) if axis in single else cut for axis in range(3)]
+    index_map = IndexMap.sliced(shape, ranges)
+    taken = positions(shape)[np.ix_(*ranges)]
+    for count in range(len(single) + 1):
+        for dropped in combinations(single, count):
+            wanted = taken.squeeze(dropped)
+            plans = plans_for(index_map, shape, wanted.shape, 32)
+            assert len(plans[0]) == 1
+            assert isinstance(plans[0][0], Sliced)
+            for plan in plans:
+                np.testing.assert_array_equal(computed(plan, positions(shape)), wanted)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 3), (2, 1, 3)])
+@pytest.mark.parametrize("times", [(2, 1, 1), (1, 3, 1), (1, 1, 2), (2, 3, 1), (3, 1, 2), (1, 1, 1)])
+def test_repetitions_are_one_operator_where_the_result_has_the_axes(
+    shape: tuple[int, ...], times: tuple[int, int, int]
+) -> None:
+    multiples = times[-len(shape) :]
+    index_map, source = IndexMap.tiled(shape, multiples), positions(shape)
+    wanted = np.tile(source, multiples)
+    for result in (wanted.shape, (wanted.size,)):
+        plans = plans_for(index_map, shape, result, 32)
+        assert plans
+        assert len(plans[0]) <= 1 or result != wanted.shape
+        for plan in plans:
+            np.testing.assert_array_equal(computed(plan, source), wanted.reshape(result))
