@@ -17,7 +17,12 @@ from circlekit.errors import ModelError
 from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.verifier import check
-from circlekit.quant.techniques.feature_map_equalization import Pattern, apply_patterns, find_patterns
+from circlekit.quant.techniques.feature_map_equalization import (
+    Pattern,
+    apply_patterns,
+    find_patterns,
+    patterns_of,
+)
 from tests.recipes.one_recipes import one_recipe
 
 EQUALIZED = [("FullyConnected_010", 1), ("Net_DConv_Conv_000", 1), ("Net_InstNorm_Conv_000", 1)]
@@ -123,3 +128,59 @@ def test_unknown_names_of_layers_are_answered_with_the_nearest(front: str, back:
     model = circlekit.parse(f"graph main(%x: f32[2,2]) -> {outputs} {{\n{layers}}}")
     with pytest.raises(ModelError, match=f"Invalid names in front or back of the given patterns: {message}"):
         apply_patterns(model, [Pattern(front, back)])
+
+
+GOOD = {"front": "a", "back": "b", "type": "ScaleOnly"}
+
+
+@pytest.mark.parametrize("scale", [None, [], [1], [1.5, 2]])
+def test_documents_of_patterns_are_read_again(scale: list[float] | None) -> None:
+    pattern = Pattern("a", "b", scale)
+    assert patterns_of([pattern.document()]) == [pattern]
+    assert pattern.document() == (GOOD if scale is None else {**GOOD, "act_scale": scale})
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "expected a JSON list of patterns"),
+        ([[]], "expected a JSON object for each pattern"),
+        *([[{**GOOD, key: value}], f"{key} is missing"] for key in GOOD for value in (None, 3)),
+        ([{**GOOD, "type": "ShiftOnly"}], "Unsupported EqualizePattern type: ShiftOnly"),
+        *(
+            [[{**GOOD, "act_scale": scale}], "act_scale's element is not fp32"]
+            for scale in (3, ["1"], [1, None])
+        ),
+        ([GOOD, {**GOOD, "act_scale": 1.5}], "act_scale's element is not fp32"),
+    ],
+)
+def test_documents_that_are_no_patterns(document: object, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        patterns_of(document)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("%m = Relu(%f)", 1),
+        ("%m = Transpose(%f, [0, 2, 1, 3])", 1),
+        ("%m = Transpose(%f, [0, 1, 3, 2])", 0),
+        ("%m = Reshape(%f, [1, 3, 9, 1])", 0),
+        ("%m = Add(%f, %f)", 0),
+        ("%m = Add(%f, %x)", 0),
+        ("%m = Relu6(%f)", 0),
+        ("%m = Pad(%f, [[0, 0], [1, 1], [0, 0], [0, 0]])", 1),
+        ("%m = Pad(%f, [[0, 0], [0, 0], [0, 0], [1, 1]])", 0),
+    ],
+)
+def test_scales_pass_only_where_each_channel_stays_in_its_place(line: str, count: int) -> None:
+    depth = {"Pad(%f, [[0, 0], [0, 0], [0, 0], [1, 1]])": 5, "Reshape(%f, [1, 3, 9, 1])": 1}.get(line[5:], 3)
+    model = circlekit.parse(f"""
+    graph main(%x: f32[1,3,3,3]) -> %y {{
+      %v = const f32[3,1,1,3] gaussian(0, 1)
+      %w = const f32[2,1,1,{depth}] gaussian(0, 1)
+      %f = Conv2D(%x, %v)
+      {line}
+      %y = Conv2D(%m, %w)
+    }}""")
+    assert [(p.front, p.back) for p in find_patterns(model)] == [("f", "y")] * count

@@ -8,7 +8,13 @@ import pytest
 import circlekit
 from circlekit.errors import UnsupportedError
 from circlekit.quant.scheme import SCHEMES
-from circlekit.quant.weights import block_form, saved_bytes, weight_form
+from circlekit.quant.weights import (
+    BYTES_OF_DEQUANTIZE,
+    block_form,
+    saved_bytes,
+    stored_constants,
+    weight_form,
+)
 
 
 def savings(scheme: str, units: int) -> tuple[int, int]:
@@ -41,3 +47,16 @@ def test_the_bytes_that_a_form_saves_are_those_of_the_file(scheme: str) -> None:
     (less, in_small_file), (more, in_large_file) = savings(scheme, 32), savings(scheme, 64)
     assert more - less == in_large_file - in_small_file
     assert abs(less - in_small_file) < 200
+
+
+@pytest.mark.parametrize("more", [-2, -1, 0, 1, 2])
+def test_float16_stores_the_constants_of_other_operators_that_save_bytes(more: int) -> None:
+    count = BYTES_OF_DEQUANTIZE // 2 + more
+    constant = f"%c = const f32[{count}] gaussian(0, 1)"
+    (op,) = circlekit.parse(f"graph main(%x: f32[{count}]) -> %y {{ {constant}\n %y = Add(%x, %c) }}").main
+    value, scheme = op.inputs[1], SCHEMES["float16"]
+    assert value is not None
+    saves = saved_bytes(value, weight_form(value, scheme, None), scheme) > 0
+    assert saves == (more > 0)
+    assert stored_constants(op, scheme) == ({1: None} if saves else {})
+    assert stored_constants(op, SCHEMES["weight_int8"]) == {}
