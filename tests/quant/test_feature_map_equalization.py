@@ -14,7 +14,7 @@ from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.quant.fm_equalize import fm_equalize, fme_apply, fme_detect
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import ModelError
-from circlekit.interp.interpreter import run
+from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.clone import clone
 from circlekit.ir.verifier import check
 from circlekit.quant.techniques.feature_map_equalization import (
@@ -184,3 +184,35 @@ def test_scales_pass_only_where_each_channel_stays_in_its_place(line: str, count
       %y = Conv2D(%m, %w)
     }}""")
     assert [(p.front, p.back) for p in find_patterns(model)] == [("f", "y")] * count
+
+
+def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
+    """A channel without activations, or without weights that read it, stays as it is."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,3,3,4]) -> %y {
+      %v = const f32[6,1,1,4] gaussian(0, 1)
+      %w = const f32[2,1,1,6] gaussian(0, 1)
+      %f = Conv2D(%x, %v)
+      %y = Conv2D(%f, %w)
+    }""")
+    front, back = model.main
+    for layer, dead in ((front, (0, slice(None))), (back, (slice(None), ..., 1))):
+        value = layer.inputs[1]
+        assert value is not None
+        data = value.array().copy()
+        data[dead] = 0
+        uneven = 4.0 ** np.arange(6).reshape(6, 1, 1, 1) if layer is front else 1.0
+        value.data = np.asarray(data / uneven, np.float32)
+    inputs = make_inputs(model.main, InputSet("normal"))
+    (pattern,) = equalize_feature_maps(model, [inputs])
+    assert pattern.act_scale is not None
+    found = []
+    Interpreter(model).run(
+        inputs, observe=lambda op, arrays: found.append(np.abs(arrays[0]).max(axis=(0, 1, 2)))
+    )
+    weights = back.inputs[1]
+    assert weights is not None
+    sides = found[0], np.abs(weights.array()).max(axis=(0, 1, 2))
+    np.testing.assert_allclose(sides[0][2:], sides[1][2:], rtol=1e-4)
+    assert found[0][0] == sides[1][1] == 0
+    assert found[0][1] == pytest.approx(pattern.act_scale[1])

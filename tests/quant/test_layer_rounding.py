@@ -81,6 +81,28 @@ def test_corrected_biases_keep_the_means_of_outputs(kind: str) -> None:
     np.testing.assert_allclose(np.mean(after, axis=(0, 1)), np.mean(before, axis=(0, 1)), atol=1e-4)
 
 
+CHAIN = """
+graph main(%x: f32[5,64]) -> %y {
+  %w = const f32[8,64] gaussian(0, 1)
+  %b = const f32[8] gaussian(0, 1)
+  %h = FullyConnected(%x, %w, %b) {act: RELU}
+  %v = const f32[64,8] gaussian(0, 1)
+  %c = const f32[64] gaussian(0, 1)
+  %y = FullyConnected(%h, %v, %c)
+}
+"""
+
+
+def test_corrected_biases_keep_means_behind_a_layer_that_does_not() -> None:
+    """The rounding of the first layer moves the means of its RELU."""
+    model, quantized, data = ck.parse(CHAIN), ck.parse(CHAIN), samples(4)
+    plan = plan_model(model, "weight_int4", [])
+    Sweep(model, plan, data, 0, {"bias correction": correct_bias}).run()
+    apply(quantized, plan)
+    before, after = ([ck.run(net, sample)[0] for sample in data] for net in (model, quantized))
+    np.testing.assert_allclose(np.mean(after, axis=(0, 1)), np.mean(before, axis=(0, 1)), atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", FORMS)
 def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str) -> None:
     """The last samples are held back."""
