@@ -95,6 +95,15 @@ def test_findings_are_as_wide_as_the_terminal(
     columns: int, files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    main([*files, "--target", "litert-xnnpack", "--format", "tflite"])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
-    assert columns - 20 < max(map(len, lines)) <= columns
+    for target in ("litert-xnnpack", "tflm"):
+        main([*files, "--target", target, "--format", "tflite"])
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
+        assert columns - 20 < max(map(len, lines)) <= columns
+
+
+def test_the_file_is_named_if_there_are_several(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for paths, prefix in ((files[:1], ""), (files, f"{files[0]} > ")):
+        main([*paths, "--target", "tflm"])
+        assert capsys.readouterr().out.startswith(f"{prefix}main > op 0 ")

@@ -248,3 +248,4 @@ def test_json_of_arrays_that_cannot_be_compared(tmp_path: Path, capsys: Output) 
     x, y = json.loads(capsys.readouterr().out)["outputs"]
     assert (x["equal"], x["index"], x["difference"]) == (True, [0], 0)
     assert (y["equal"], y["index"], y["difference"]) == (False, None, None)
+    assert (x["reason"], y["reason"]) == (None, "shapes [2] and [3] differ")
