@@ -241,3 +241,12 @@ def test_an_operator_code_in_one_of_its_fields(code: Tree) -> None:
     data = content([tensor("x", [1]), tensor("y", [1])], operators=[op], operator_codes=[code])
     assert load_bytes(data).main.ops[0].code == "RELU"
     assert [f.rule for f in check_bytes(memoryview(data)) if f.rule == "code-fields"] == []
+
+
+@pytest.mark.parametrize("source", ["circle", "tflite"])
+@pytest.mark.parametrize("target", ["circle", "tflite"])
+def test_the_version_of_another_format_is_not_written_as_tflite(source: str, target: str) -> None:
+    data = content([tensor("x", [1])], source, version=5)
+    written = load_bytes(to_bytes(load_bytes(data), target))
+    assert written.format == target
+    assert written.version == (3 if (source, target) == ("circle", "tflite") else 5)
