@@ -37,6 +37,25 @@ def test_neg_is_fused_into_its_user(behind: str) -> None:
     np.testing.assert_array_equal(before.view(np.uint32), after.view(np.uint32))
 
 
+@pytest.mark.parametrize(("sine", "products"), [("%sin", 1), ("[0.5, -2.0, 3.0, 0.0]", 0), ("%other", 2)])
+def test_equal_products_of_a_factor_and_signs_are_made_once(sine: str, products: int) -> None:
+    """Two factors have the same signs; with ``%other`` the second factor is another value."""
+    first = "%sin" if sine == "%other" else sine
+    text = f"""graph main(%x: f32[2,4], %z: f32[2,4], %sin: f32[4], %other: f32[4]) -> %y, %w {{
+      %a, %b = Split(1, %x) {{num_splits: 2}}
+      %c, %d = Split(1, %z) {{num_splits: 2}}
+      %m = Neg(%b)
+      %n = Neg(%d)
+      %e = Concatenation(%m, %a) {{axis: 1}}
+      %f = Concatenation(%n, %c) {{axis: 1}}
+      %y = Mul(%e, {first})
+      %w = Mul(%f, {sine})
+    }}"""
+    kinds = ["Split", "Split", "Concatenation", "Concatenation", *["Mul"] * (2 + products)]
+    model = check_pass(text, "fuse_neg_with_factor")
+    assert sorted(type(op).__name__ for op in model.main) == sorted(kinds)
+
+
 @pytest.mark.parametrize("shape", ["2,1,3,4", "24,1", "1,2,12", "?,1,3,4"])
 def test_reshape_before_a_layer_is_removed(shape: str) -> None:
     text = f"""graph main(%x: f32[{shape}]) -> %y {{
