@@ -17,7 +17,7 @@ from circlekit.quant.quantize import plan_model
 from circlekit.quant.techniques import layer_rounding
 from circlekit.quant.techniques.gptq import factored, gptq, inverse_factor
 from circlekit.quant.techniques.layer_rounding import LayerData, correct_bias, round_nearest
-from circlekit.quant.techniques.layer_sweep import Sweep
+from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
 
 NET = """
 graph main(%x: f32[5,64]) -> %y {
@@ -103,22 +103,30 @@ def test_corrected_biases_keep_means_behind_a_layer_that_does_not() -> None:
     np.testing.assert_allclose(np.mean(after, axis=(0, 1)), np.mean(before, axis=(0, 1)), atol=1e-4)
 
 
+@pytest.mark.parametrize("held", [0, 1, 2])
 @pytest.mark.parametrize("kind", FORMS)
-def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str) -> None:
-    """The last samples are held back."""
+def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str, held: int) -> None:
+    """The last samples are held back; if there are none, the errors of all count."""
     model, plan = planned(kind)
     data = samples(4)
     techniques = {"rounding": round_nearest, "bias correction": correct_bias}
-    sweep = Sweep(model, plan, data, 1, techniques)
+    sweep = Sweep(model, plan, data, held, techniques)
     sweep.run()
     (choice,) = sweep.choices
     weights, scales = constant(model, 1), scales_of(planned(kind)[1])
     rounded = np.clip(np.rint(weights / scales), -7, 7) * scales
-    wrong = data[3][0] @ (rounded - weights).T
-    signal = np.square(data[3][0] @ weights.T + constant(model, 2)).sum()
-    expected = 10 * np.log10(np.square(wrong).sum() / signal)
+    rows = np.concatenate([sample[0] for sample in data[-held:]])
+    wrong, wanted = rows @ (rounded - weights).T, rows @ weights.T + constant(model, 2)
+    expected = 10 * np.log10(np.square(wrong).sum() / np.square(wanted).sum())
     assert choice.errors["rounding"] == pytest.approx(expected, abs=1e-3)
     assert choice.errors[choice.chosen] == min(choice.errors.values())
+
+
+def test_the_memory_of_a_sweep_is_that_of_the_largest_operator_in_both_models() -> None:
+    """Twice the bytes of operands and results; never 0, so that one may divide by it."""
+    assert stream_bytes(ck.parse(CHAIN)) == pytest.approx(2 * 2 * 4 * 5 * (64 + 8), abs=1)
+    assert stream_bytes(ck.parse("graph main(%x: f32[0]) -> %y { %y = Neg(%x) }")) > 0
+    assert stream_bytes(ck.parse("graph main(%x: f32[2]) -> %x { }")) > 0
 
 
 def layer(depth: int) -> LayerData:
