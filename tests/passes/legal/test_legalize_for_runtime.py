@@ -371,6 +371,18 @@ def test_quantized_convolution_without_bias_runs_in_litert(dtype: str, bias: str
     np.testing.assert_array_equal(run_litert(legal.main, inputs)[0], run(model, inputs)[0])
 
 
+@pytest.mark.parametrize("scales", [("", ""), ("quant(scale: 0.5)", ""), ("", "quant(scale: 0.5)")])
+def test_a_bias_has_a_scale_only_if_data_and_weights_have_one(scales: tuple[str, str]) -> None:
+    data, weights = scales
+    model = parse_model(f"""graph main(%x: i8[1,4,4,2] {data}) -> %y {{
+        %w = const i8[3,3,3,2] {weights} constant(1)
+        %y = Conv2D(%x, %w) : i8[1,4,4,3]
+    }}""")
+    bias = legalize(model, "tflite").main.ops[0].inputs[2]
+    assert bias is not None
+    assert (bias.dtype.short, bias.quantization) == ("i32", None)
+
+
 def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
     body = "%w = const f32[3,4] gaussian(0, 1)\n%y = FullyConnected(%x, %w) {keep_num_dims: true, act: RELU}"
     with_bias: Mapping[str, Mapping[str, Any]] = {"FULLY_CONNECTED": {"f32,f32,f32:f32": {}}}
