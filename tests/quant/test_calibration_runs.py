@@ -193,3 +193,12 @@ def test_litert_computes_samples_of_several_shapes() -> None:
     ]
     seen = ck.calibrate(net, given, engine="litert")["y"]
     assert (seen.minima, seen.maxima, seen.count) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], 20)
+
+
+def test_litert_needs_the_bytes_of_all_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert")
+    sizes = []
+    monkeypatch.setattr(litert_engine, "need_memory", lambda size, _: sizes.append(size))
+    net = ck.parse("graph main(%x: f32[3,5]) -> %y { %a = Abs(%x)\n %y = Reshape(%a, [15]) }")
+    ck.calibrate(net, [[np.ones((3, 5), np.float32)]], engine="litert")
+    assert sizes == [3 * 15 * 4]

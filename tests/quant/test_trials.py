@@ -155,3 +155,12 @@ def test_trials_use_as_many_samples_as_the_budget_and_the_memory_allow(
     assert found._affordable(part) == min(expected, 6)
     found.samples = samples[:3]
     assert found._affordable(part) == 3
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_sample_is_too_few_for_a_search(count: int) -> None:
+    made = trials()
+    made.activations, made.tried = None, SAMPLES[:count]
+    search = SettingsSearch(made, Spent(0), [])
+    assert search.run() == Settings()
+    assert any("only one sample" in note for note in search.notes) == (count == 1)
