@@ -107,3 +107,12 @@ def test_the_file_is_named_if_there_are_several(
     for paths, prefix in ((files[:1], ""), (files, f"{files[0]} > ")):
         main([*paths, "--target", "tflm"])
         assert capsys.readouterr().out.startswith(f"{prefix}main > op 0 ")
+
+
+def test_operators_that_do_not_run_are_counted_among_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = LRN.replace("%y = ", "%z = Relu(%x)\n  %y = ")
+    circlekit.save(circlekit.parse(two.replace("-> %y", "-> %y, %z")), tmp_path / "two.circle")
+    assert main([str(tmp_path / "two.circle"), "--target", "tflm"]) == 1
+    assert "cannot run 1 of 2 operators" in " ".join(capsys.readouterr().out.split())
