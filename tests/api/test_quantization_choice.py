@@ -76,7 +76,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ({"scheme": "weight_int8"}, "search"),
         ({"scheme": "weight_int4_block32"}, "search"),
         ({"scheme": "dynamic_int8"}, "search"),
-        ({"scheme": "float16"}, "ranges"),
+        ({"scheme": "float16"}, ""),
         ({"scheme": "one_uint8"}, "ranges"),
         ({"operators": {"f": "float"}}, "search"),
         ({"without": ["raising"]}, "search"),
