@@ -61,7 +61,7 @@ def _declare(parser: Parser) -> None:
         type=positive_number,
         default=60.0,
         metavar="N",
-        help="about how long to try techniques, on a usual core (default: 60)",
+        help="about how long to try techniques (default: 60)",
     )
     parser.add_argument(
         "--without", action="append", default=[], choices=tuple(TECHNIQUES), metavar="TECHNIQUE",
