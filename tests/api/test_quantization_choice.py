@@ -115,6 +115,13 @@ def test_grids_replace_the_runs(steps: list[str]) -> None:
     assert steps == ["ranges"]
 
 
+@pytest.mark.parametrize("scheme", ["int8", "weight_int8", "one_uint8"])
+def test_only_integer_activations_of_circlekits_own_schemes_take_grids(scheme: str) -> None:
+    model = circlekit.parse(ROUNDED)
+    circlekit.quantize(model, scheme, samples=SAMPLES, auto=False)
+    assert any(op.code == "FAKE_QUANT" for op in model.main) == (scheme != "int8")
+
+
 @pytest.mark.parametrize("scheme", ["int8", "one_uint8"])
 def test_integer_activations_need_ranges(scheme: str) -> None:
     with pytest.raises(ModelError, match=f"^{scheme} needs the ranges of activations: give samples or a"):

@@ -118,7 +118,7 @@ class Driver:
         """Return the parser of the command line; the help page has ``details`` if there is a ``session``."""
         details = self.details(session) if session is not None else ""
         parser = argparse.ArgumentParser(
-            self.name, self.usage, self.description, details or None,
+            self.name, self.usage, self.description, details,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         groups: dict[str, argparse._ActionsContainer] = {}

@@ -61,7 +61,7 @@ def interpolation_table(domain: Interval, image: Interval, transform: Function) 
     entries = round_half_away(values * inverse_scale)
     interpolated_middle = round_half_away((values[1:] * inverse_scale + entries[:512]) / real(2))
     bias = round_half_away((interpolated_middle - round_half_away(middle * inverse_scale)) / real(2))
-    last = round_half_away(transform(np.full(1, highest)) * inverse_scale)
+    last = round_half_away(transform(np.array([highest])) * inverse_scale)
     table = np.clip(np.concatenate([entries[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
     return np.where(np.isnan(table), 0, table).astype(np.int16)
 
