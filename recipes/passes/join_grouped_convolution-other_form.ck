@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: expected the form and the input of %s
+# Refused: %t: expected the input, attributes, filter shape and transposes of %s
 
 graph main(%x: f32[1,5,5,4]) -> %y {
   %v = const f32[3,3,3,2] gaussian(0, 0.3)
@@ -15,5 +15,5 @@ rules {
   passes(join_grouped_convolution)
   format(tflite)
   unchanged()
-  refused("%t: expected the form and the input of %s")
+  refused("%t: expected the input, attributes, filter shape and transposes of %s")
 }

@@ -35,7 +35,10 @@ NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
 
 
 def add_result_flags(parser: Parser) -> None:
-    """Add ``--json`` and ``--quiet``, and defaults for the other arguments that ``run_conversion`` reads."""
+    """Add ``--json`` and ``--quiet``, and defaults of ``mute_warnings`` and ``hint``.
+
+    ``run_conversion`` also reads ``format``, which the command has to add itself.
+    """
     parser.add_switch("--json", help="print the result as one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
     parser.set_defaults(mute_warnings=False, hint="")

@@ -24,7 +24,7 @@ VIEWS = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
 class Planner:
     """The memory planner of a runtime.  Operators are given by their names in the schema.
 
-    ``name``: the name of the target.
+    ``name``: the name of a target that has this planner; other targets may have it too.
     ``title``: the name that users read.
     ``alignment``: every offset is a multiple of this many bytes.
     ``pads_sizes``: the sizes of buffers are rounded up to a multiple of the alignment.
@@ -33,13 +33,14 @@ class Planner:
     ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides their
     memory.
     ``views``: the operators whose result shares the memory of the first operand.
-    ``in_place``: the operators whose result may take the memory of an operand that has the same size and that
-    no other operator reads, each with the number of operands that are tried, from the first on.
+    ``in_place``: operator -> n: its result may take the memory of one of its first n operands.  That operand
+    must have the same size and no other reader.
     ``best_fit``: a buffer is placed in the smallest gap that is large enough; otherwise in the first such
     gap.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
     ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.
-    ``early``: the operators whose result is computed before the first run if their operands are constant.
+    ``early``: the operators whose result is computed before the first run if their operands are constant, or
+    if they read only the shape of their operand (SHAPE, RANK).
     ``scratch``: a function that returns the sizes of the scratch buffers of an operator's kernel.
     """
 

@@ -127,7 +127,7 @@ def test_refusals_are_sentences() -> None:
     x = var(np.zeros(2, np.float32))
     with pytest.raises(ModelError, match="expected a declared result"):
         Quantize(x)
-    with pytest.raises(ShapeError, match="expected input of quantized integers or f16, got f32"):
+    with pytest.raises(ShapeError, match="expected input of quantized integers, f16 or bf16, got f32"):
         Dequantize(x)
     with pytest.raises(ModelError, match="%q: expected a scale, got i8 without quantization"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])

@@ -90,4 +90,4 @@ def test_signs_move_into_a_factor_not_larger_than_what_is_negated(
     text = graph(f"{HALVES}%y = Mul(%c, %s)", shape).replace("%x:", f"%s: f32[{factor}], %x:")
     check_pass(text, SIGNS, ["Split", "Concatenation", "Mul", "Mul"] if is_moved else None)
     if not is_moved:
-        check_pass(text, SIGNS, refused="%s: is not constant, and larger than what NEG reads")
+        check_pass(text, SIGNS, refused="%s: not constant, and with signs larger than what the NEGs read")

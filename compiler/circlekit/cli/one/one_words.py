@@ -20,10 +20,13 @@ class NotWrittenError(FileError):
 def one_words(source: str, target: str, failed: str = "Failed to export") -> Iterator[None]:
     """Return a context that replaces errors about files by errors with ONE's messages.
 
-    The context raises FileError if ``source`` cannot be read, FormatError if it is no model, and
-    NotWrittenError if ``target`` cannot be written.  ``source``, ``target``: the path that the context reads,
-    and the path that it writes; ``""`` if there is none.  ``failed``: the first words of the message about
-    ``target``.
+    ``source``, ``target``: the path that the context reads, and the path that it writes; ``""`` if there is
+    none.  ``failed``: the first words of the message about ``target``.
+
+    The context raises FormatError if ``source`` is no model.  It raises FileError instead of an error about a
+    file whose message begins with ``source`` or says "cannot be read", and NotWrittenError instead of any
+    other.  So where both paths are equal, a failed write becomes a FileError; a closed standard input becomes
+    a NotWrittenError.
     """
     try:
         yield

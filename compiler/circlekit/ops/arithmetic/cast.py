@@ -118,9 +118,10 @@ ONE_REQUANTIZED = (i16, u8)
 class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, clamped to the dtype of the declared result.
 
-    A half is rounded away from zero.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the
-    zero point is added modulo 2^32, as on x86.  A quantized input is requantized, which is possible between
-    the dtypes in ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
+    A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
+    halves otherwise.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the zero point is
+    added modulo 2^32, as on x86.  A quantized input is requantized, which is possible between the dtypes in
+    ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
     """
 
     input = operand(*REAL, i32)
@@ -183,7 +184,9 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
     def infer(self) -> TensorType:
         if not self.input.dtype.is_integer and self.input.dtype not in (f16, bf16):
-            raise ShapeError(f"expected input of quantized integers or f16, got {self.input.dtype.short}")
+            raise ShapeError(
+                f"expected input of quantized integers, f16 or bf16, got {self.input.dtype.short}"
+            )
         return TensorType(f32, self.input.shape)
 
     def kernel(self, input: Array) -> Array:

@@ -224,9 +224,10 @@ def activated(sums: Array, bias: Array | None, act: Activation) -> Array:
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:
-    """Return the shape that a constant operand holds; ``rank`` unknown dimensions if it is not constant.
+    """Return the shape that ``operand`` holds.
 
-    Raise ShapeError if the operand does not have ``rank`` elements, or one of them is negative.
+    If it is not constant, every one of the ``rank`` dimensions is unknown.  Raise ShapeError if the operand
+    does not have ``rank`` elements, or one of them is negative.
     """
     numbers = static_int_vector(operand)
     if numbers is None:

@@ -37,7 +37,8 @@ class FullyConnected(
     """``input`` times the transpose of ``weights`` [U,K], plus ``bias`` [U].
 
     The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
-    input, with the last dimension K replaced by U.  With shuffled int8 weights there is a second result, the
+    input, with the last dimension K replaced by U.  For K = 0 it is zero, without bias and activation, as in
+    LiteRT.  With shuffled int8 weights there is a second result, the
     shuffled input.  LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed
     point.
     """
@@ -152,7 +153,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
     """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
     ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies the scales
-    of wrong rows if several batch dimensions of x exceed 1; this kernel does the same.
+    of wrong rows if several batch dimensions of x exceed 1.  With ``asymmetric_quantize_inputs``, it also
+    takes the column sums of wrong matrices if several of y do.  This kernel does the same.
     """
 
     quantization_rule = QuantizationRule(
@@ -206,8 +208,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
     def dynamic_fault(self) -> str | None:
         for name, value in (("x", self.x), ("y", self.y)):
             if value.shape is None or sum(dim != 1 for dim in value.shape[:-2]) > 1:
-                expected = "expected at most one batch dimension that is not 1"
-                return f"{name}: {expected}, or LiteRT takes the scales of other rows, got {value.type}"
+                expected = f"expected at most one batch dimension other than 1, got {value.type}"
+                return f"{name}: {expected}; with more, LiteRT may use scales or sums of the wrong matrices"
         return None
 
     def macs(self) -> int:

@@ -76,7 +76,7 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
     """Return the axis of ``value`` at which its rows of ``size`` elements begin.
 
     A row spans this axis and all later ones.  ``value`` is the result of a Transpose by ``perm``.  Return
-    None if there is no such axis, or if ``perm`` moves one of the axes before it.
+    None if there is no such axis after axis 0, or if ``perm`` moves one of the axes before it.
     """
     shape = value.shape
     if shape is None:
@@ -91,7 +91,10 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
 
 
 class FuseTransposeToFullyConnectedWeights(Rules):
-    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), as for a flattened image."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns).
+
+    Exporters write this, for example, where they flatten an image.
+    """
 
     name = "fuse_transpose_to_fullyconnected_weights"
     rules = (_Rows, _FlattenedRows)

@@ -30,7 +30,7 @@ class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
 
     Other data movement may take the place of concat.  A factor that is not constant is multiplied by the
-    signs, if the product has no more elements than all operands of NEG together.
+    signs, if the signed factor has no more elements than the operands of all removed NEGs together.
     """
 
     name = "fuse_neg_with_factor"
@@ -64,9 +64,11 @@ class FuseNegWithFactor(GraphPass):
 
 
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
-    """Return ``value`` and the values from which data movement makes it, if they have no other users.
+    """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
-    The list of a value has the operands that its producer moves; it is empty if the producer moves no data.
+    The list of a value has the operands that its producer moves.  It is empty if the producer moves no data,
+    if it is a concatenation with an activation, or if its results have more than one use together, where
+    being an output of the graph counts as a use.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -97,7 +99,10 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
     """Return why ``signs``, the signs of ``value``, cannot move into ``factor``; None if they can."""
     if signs is None:
-        return f"%{value.name}: expected f32 of a static shape and at most {MAX_ELEMENTS} elements"
+        return (
+            f"%{value.name}: expected f32 of at most {MAX_ELEMENTS} elements, "
+            "computed from values of static shapes"
+        )
     shape = broadcast_shapes(factor.shape, signs.shape)
     if shape is None or op.output.shape is None or len(shape) > len(op.output.shape):
         return f"%{factor.name}: expected a known rank, not above that of the product"
@@ -105,7 +110,7 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
     if size > value.numel:
         return f"%{factor.name}: would become larger than %{value.name}"
     if not factor.is_const and size > sum(v.numel for v in negated):
-        return f"%{factor.name}: is not constant, and larger than what NEG reads"
+        return f"%{factor.name}: not constant, and with signs larger than what the NEGs read"
     return None
 
 

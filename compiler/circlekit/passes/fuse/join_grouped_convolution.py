@@ -58,12 +58,14 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
     """Return why ``groups``, the convolutions among the operands of ``op``, do not become one."""
     result, (first, *_) = op.output, groups
     if len(groups) < max(len(op.values), 2):
-        return f"%{result.name}: expected a convolution of a slice in each of {len(op.values)} operands"
+        expected = "expected 2 or more operands, each from a convolution of a slice that can be joined"
+        return f"%{result.name}: {expected}, got {len(groups)} of {len(op.values)}"
     if op.act is not Activation.NONE:
         return f"%{result.name}: act is {op.act.name}, expected NONE"
     other = next((group for group in groups if group.kind != first.kind), None)
     if other is not None:
-        return f"%{other.conv.output.name}: expected the form and the input of %{first.conv.output.name}"
+        expected = "expected the input, attributes, filter shape and transposes"
+        return f"%{other.conv.output.name}: {expected} of %{first.conv.output.name}"
     before, after = first.before or IN_PLACE, first.after or IN_PLACE
     depth = first.conv.filter.static_shape[CHANNELS]
     for index, group in enumerate(groups):
@@ -115,7 +117,11 @@ class _Group(NamedTuple):
 
 
 def _group(graph: Graph, value: Value) -> _Group | None:
-    """Return the group that computes ``value``; None if no convolution of a part of a value computes it."""
+    """Return the group whose convolution computes ``value`` from a part of another value, or None.
+
+    Return None too if ``value`` or the result of the convolution is an output or has several uses, if filter
+    or bias is not a plain f32 constant, or if the other value is a variable or not of rank 4.
+    """
     result, after = _without_transpose(value)
     conv = result.producer
     is_alone = all(v.use_count == 1 and not graph.is_output(v) for v in (value, result))

@@ -17,7 +17,7 @@ from circlekit.quant.calibration.observer import Observations
 
 
 class Job(NamedTuple):
-    """A sample, arrays in the order of the graph's inputs, and its number from 0."""
+    """A sample (one array for each graph input, in their order) and its number, counted from 0."""
 
     number: int
     sample: list[Array]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms for tensors that cover the ranges of their numbers; the base class of ``GraphChooser``.
+"""Choose, for each tensor, a form that covers the range of its numbers; the base class of ``GraphChooser``.
 
 A form is a ``TensorForm``: dtype, scales and zero points.  A tensor is stored in one form.  An operator may
 read the tensor in another form; then a QUANTIZE before the operator converts the integers.
@@ -51,8 +51,9 @@ Operators such as MAXIMUM or SOFTMAX give the same result for any other number t
 class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
-    ``target``: the argument of ``choose``.  ``given``: the argument of ``choose``, and the forms that follow
-    from the given ones (see ``with_followed``).
+    ``target``: the runtime that has to run the model, as given to ``quant.choose.choose``.
+    ``given``: the forms of this graph's tensors that were given to ``quant.choose.choose``, and the forms
+    that follow from them (see ``with_followed``).
     ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one.
     ``rounded``: the given forms that were used in training (``TensorForm.rounds``), by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
@@ -154,8 +155,9 @@ class TensorForms:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
         ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
-        and if the producer adds or selects such numbers.  They are elements of a constant, or the lowest
-        numbers of an operand whose range is INFINITE_FACTOR times as large as that of the other operand.
+        and if the producer adds or selects such numbers.  They are elements of a constant, or the lower
+        end of an operand's range: below -INFINITE_FACTOR times the larger of ``mask_distance`` and the width
+        of the narrowest range of an operand.
         All numbers below the returned end may be stored as the lowest integer.
         """
         op = value.producer
@@ -176,7 +178,7 @@ class TensorForms:
         numbers = np.concatenate([np.array(masks), *constants])
         is_mask = numbers < least - distance - (most - least)  # low enough for the users to ignore them
         kept = numbers[~is_mask]
-        # a sum is at most the sum of the largest operands; 1 % is allowed for rounding
+        # the maximum of a sum is at most the sum of the operands' maxima; 1 % is allowed for rounding
         is_sum = self.ranges[value.name][1] <= 1.01 * most + kept.max(initial=0)
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 

@@ -22,11 +22,15 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 
 
 def fake_quantize(model: Model) -> None:
-    """Make every quantized tensor of ``model`` float32 in place; activations are rounded as before.
+    """Let the operators of ``model`` compute in float32, in place; activations are rounded as before.
 
-    A QUANTIZE and a DEQUANTIZE after each activation round it, except after operators that only move
-    elements.  A constant becomes the floats for which its integers stand, with the name ``NAME_DQ``.  As in
-    ONE, an output gets the name ``NAME_FQ_Quantize_FQ_Dequantize``.
+    A QUANTIZE and a DEQUANTIZE after each activation round it.  After a QUANTIZE of ``model`` only the
+    DEQUANTIZE is inserted; after operators that only move elements, neither.  A constant becomes the floats
+    for which its integers stand.
+
+    Names are those of ONE.  The rounded form of an activation gets ``NAME_FQ_Quantize_FQ_Dequantize``, after
+    a QUANTIZE of ``model`` ``NAME_FQ_Dequantize``; a constant gets ``NAME_DQ``.  What operators only move
+    keeps its name.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
