@@ -58,17 +58,17 @@ def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
         ("[2], [3], [1]", "offset: true", "goes beyond the axis"),
         ("[2], [3], [1]", "offset: true, shrink_axis_mask: 1", None),
         ("[2], [3], [1]", "offset: true, end_mask: 1", "taken up to its end"),
-        ("[3], [2], [-1]", "offset: true", "this one is not known"),
+        ("[3], [2], [-1]", "offset: true", "a positive stride, got 4 and -1"),
         ("[1, 0], [2, 3], [1, 1]", "offset: true", None),
         ("[1, 0], [2, 4], [1, 1]", "offset: true", "goes beyond the axis"),
         ("[1, 0], [2, 3], [1, 1]", "offset: true, ellipsis_mask: 2", "got an axis without an entry"),
         ("[1], [2], [1]", "offset: true, ellipsis_mask: 2", None),  # a bit of no entry
         ("[0], [1], [1]", "new_axis_mask: 1", None),
-        ("[0], [1], [1]", "new_axis_mask: 2", "with a bit for no entry of begin"),
-        ("%b, [2], [1]", "new_axis_mask: 2", "expected bits for 1 entries"),
-        ("%b, [2], [1]", "offset: true", "these are not known"),
+        ("[0], [1], [1]", "new_axis_mask: 2", "beyond the 1 known entries, got 0b10"),
+        ("%b, [2], [1]", "new_axis_mask: 2", "beyond the 1 known entries"),
+        ("%b, [2], [1]", "offset: true", "strides are not known"),
         ("%b, [2], [1]", "", None),
-        ("%b, %b, %b", "new_axis_mask: 1", "expected bits for 0 entries"),
+        ("%b, %b, %b", "new_axis_mask: 1", "beyond the 0 known entries"),
         ("[1], [2], [1]", "offset: true, ellipsis_mask: 1", "got an axis without an entry"),
     ],
 )
@@ -97,4 +97,5 @@ def test_a_slice_of_which_one_thing_is_unknown(unknown: str | None) -> None:
     shape = "*" if unknown == "shape" else "4"
     line = f"%y = StridedSlice(%x, {operands}) {{offset: true}} : f32[?]"
     found = fault(line, f"%x: f32[{shape}]", "%b: i32[1]")
-    assert found == (unknown and "LiteRT does not check sizes, and these are not known")
+    reason = "which LiteRT does not check; here the rank, begin, end or strides are not known"
+    assert found == (unknown and f"with offset, end holds sizes, {reason}")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operators with undefined results in LiteRT, because LiteRT reads unset memory or another tensor."""
+"""Find operators whose results LiteRT leaves, or may leave, undefined.
+
+It reads unset memory or another tensor for them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """Return why the first operator with undefined results has them; None if there is no such operator."""
+    """Return why results of an operator are, or may be, undefined; None if there is no such operator.
+
+    If there are several, the first one counts.  Some operators, such as STRIDED_SLICE, are also reported if
+    too little is known to decide.
+    """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
 
@@ -35,16 +42,20 @@ def _undefined(op: Op) -> str | None:
 
 
 def _undefined_slice(op: StridedSlice) -> str | None:
+    """Return why the result of ``op`` is, or may be, undefined; None if it is surely defined.
+
+    With ``offset``, ``end`` holds sizes.  LiteRT reads one for each axis, and does not check it.
+    """
     begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
     shape = op.input.shape
     count = next((len(x) for x in (begin, end, strides) if x is not None), 0)
     if op.new_axis_mask >> count:
-        got = f"got {op.new_axis_mask:#b}, with a bit for no entry of begin"
-        return f"new_axis_mask: expected bits for {count} entries, {got}"
+        return f"new_axis_mask: expected no bit beyond the {count} known entries, got {op.new_axis_mask:#b}"
     if not op.offset:
         return None
     if shape is None or begin is None or end is None or strides is None:
-        return "LiteRT does not check sizes, and these are not known"
+        unknown = "the rank, begin, end or strides are not known"
+        return f"with offset, end holds sizes, which LiteRT does not check; here {unknown}"
     slices = op.axis_slices(begin, end, strides, len(shape))
     if len(slices) > count - bool(op.ellipsis_mask & ((1 << count) - 1)):
         return "LiteRT reads a size for each axis: expected one, got an axis without an entry of begin"
@@ -54,7 +65,8 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         if part.end is None:
             return "LiteRT reads a size for each axis: expected one, got an axis that is taken up to its end"
         if dim is None or part.stride < 0:
-            return "LiteRT does not check sizes, and this one is not known"
+            got = f"got {'?' if dim is None else dim} and {part.stride}"
+            return f"LiteRT does not check sizes: expected a known dimension and a positive stride, {got}"
         if slice(part.begin, None, part.stride).indices(dim)[0] + part.end > dim:
             return "LiteRT does not check sizes, and this one goes beyond the axis"
     return None

@@ -94,7 +94,10 @@ def _ini_lines(part: PartFile) -> list[str]:
 
 
 def read_connection(path: str | Path) -> Connection:
-    """Return the connection in a .conn.json or .conn.ini file; raise FileError or FormatError."""
+    """Return the connection in a .conn.json or .conn.ini file.
+
+    Raise FileError or FormatError; for a pipe with more bytes than the memory limit, LimitError.
+    """
     return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)
 
 

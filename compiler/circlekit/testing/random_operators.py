@@ -117,7 +117,10 @@ def _operand(
 
 
 def _result_quantization(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
-    """Return a quantization for a result of ``dtype``: that of ``data``, or a random one; None for floats."""
+    """Return a quantization for a result of ``dtype``: that of ``data``, or a random one.
+
+    Return None if ``data`` does not give one and ``dtype`` is not in QUANTIZED_DTYPES.
+    """
     if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
     return random_quantization(m, dtype) if dtype in QUANTIZED_DTYPES else None

@@ -46,13 +46,13 @@ def sum_of(dtype: str, scale: str) -> Model:
 @pytest.mark.parametrize(
     ("shape", "begin", "end", "attributes", "sentence"),
     [
-        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: 4", "for no entry of begin"),
-        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: -2", "for no entry of begin"),
+        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: 4", "beyond the 2 known entries"),
+        ("[2,3,4]", "[0, 0]", "[2, 1]", "new_axis_mask: -2", "beyond the 2 known entries"),
         ("[4,5]", "[1]", "[2]", "offset: true", "without an entry"),
         ("[2,1,1]", "[0, 0, 0]", "[2, 1, 1]", "new_axis_mask: 6, offset: true", "without an entry"),
         ("[4,5]", "[1, 1]", "[2, 5]", "offset: true", "beyond the axis"),
         ("[4,5]", "[-1, 1]", "[2, 2]", "offset: true", "beyond the axis"),
-        ("[?,5]", "[1, 1]", "[2, 3]", "offset: true", "this one is not known"),
+        ("[?,5]", "[1, 1]", "[2, 3]", "offset: true", "a positive stride, got ? and 1"),
         ("[4,5]", "[1, 1]", "[2, 3]", "offset: true, end_mask: 2", "up to its end"),
     ],
 )

@@ -2,7 +2,7 @@
 """Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
 
 The dataset ``/value/I`` is array number I, and the attribute ``I`` of the group ``/name`` is its name.  In a
-file of several records, ``/value/R/I`` is array I of record R.  This is the only module that imports h5py.
+file of several records, ``/value/R/I`` is array I of record R.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""The most bytes, and the most chunks, of a dataset that may be absent in the file.
+"""How many bytes, and how many chunks, of a dataset the file may leave out.
 
 HDF5 does not store a chunk in which all elements have the fill value.
 """
@@ -63,8 +63,8 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of an HDF5 file with a group for each key, and a dataset in it for each array.
 
-    A key with ``/`` makes nested groups, as in ONE.  Characters that HDF5 does not allow become escape
-    sequences.  Equal arrays always give equal bytes.
+    A key with ``/`` makes nested groups, as in ONE; what HDF5 does not allow in the name of a group becomes
+    an escape sequence.  Names of arrays stay as they are.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
@@ -128,7 +128,10 @@ def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[s
 
 
 def count_records(path: FilePath) -> int:
-    """Return the number of records; raise the errors of ``read_named_records``."""
+    """Return the number of records; 0 if the group /value is missing or empty.
+
+    Arrays are not read, so the errors of ``read`` that are found in arrays are not raised; the others are.
+    """
     (item,) = _read(path, _count)
     return int(item.array)
 
@@ -136,6 +139,7 @@ def count_records(path: FilePath) -> int:
 def read_datasets(path: FilePath) -> dict[str, Array]:
     """Return all datasets in the group /value and in its groups, by their path below /value.
 
+    Groups that are nested more deeply than MAX_GROUP_DEPTH are left out.
     Raise the errors of ``read``, and FormatError for a dataset that does not hold numbers.
     """
     return {item.name: item.array for item in _read(path, _tree)}
@@ -264,9 +268,8 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:
-        raise FormatError(
-            f"{place} claims {format_exact_size(size)}, of which the file stores {format_exact_size(stored)}"
-        )
+        claimed = f"{format_exact_size(size)} in {chunks} chunk{'s' * (chunks != 1)}"
+        raise FormatError(f"{place} claims {claimed}, of which the file stores {format_exact_size(stored)}")
     count_memory(size)
     array: Array = dataset[()]
     return array.astype(array.dtype.newbyteorder("="), copy=False)

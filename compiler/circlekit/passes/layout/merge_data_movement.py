@@ -39,7 +39,8 @@ class MergeDataMovement(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        # chains that end at operators with one result are longer, so these come first
+        # A chain may pass through a Split.  The chain that ends behind it is longer than the one that ends at
+        # it, so operators with several results come last.
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
         ends = [result for op in ops for result in _only_result(graph, op)]
         writer = MovementWriter(graph, context)
@@ -52,7 +53,10 @@ class MergeDataMovement(GraphPass):
         return count
 
     def _explain_parts(self, graph: Graph, context: Context) -> None:
-        """Record a refusal for each operator with several used results: no chain ends at such an operator."""
+        """Record a refusal for each operator at which no chain ends.
+
+        Such an operator has several results, of which several or none are used.
+        """
         for op in graph.ops:
             if op.data_movement and not _only_result(graph, op):
                 sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
@@ -80,10 +84,12 @@ _Form = tuple[Join | None, Plan, Order | None]
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``: its cost.  ``old``: the cost, after legalization, of the operators that the way replaces.
-    ``is_simpler``: whether the way is also cheaper than these operators before legalization.  ``origin``: the
-    sources and the map of the chain.  ``join``: the join of the sources, if there are several.  ``steps``:
-    the operators after the join.  ``order``: the new order of channels of a layer at one end, if any.
+    ``new``: its cost, first without legalization; ``cheapest`` sets the cost after legalization.  ``old``:
+    the cost, after legalization, of the operators that the way replaces.  ``is_simpler``: whether the way
+    costs less if legalization is ignored on both sides; this decides if ``new`` equals ``old``.
+    ``origin``: the sources and the map of the chain.  ``join``: the join of the sources, if there are
+    several.  ``steps``: the operators after the join.  ``order``: the new order of channels of a layer at one
+    end, if any.
     """
 
     new: MovementCost

@@ -2,9 +2,9 @@
 """Search for the order of operators with the lowest peak: the most bytes that are live at the same time.
 
 Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
-order is a path through sets, each with one operator more than the set before, and the search (dynamic
-programming over these sets) visits every set at most once.  A set is an integer: bit ``i`` stands for
-operator number ``i``.
+order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
+programming over these sets) continues from every set at most once; if it takes too long, a beam search of
+bounded width replaces it.  A set is an integer: bit ``i`` stands for operator number ``i``.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class OrderSearch:
 
     ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: a number
     of bytes; the search is for orders with a lower peak.
-    ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of every peak:
-    ``_live``, or what is live while one operator runs: kept inputs, and the buffers that it touches.
+    ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of every peak.  It is the
+    larger of ``_live`` and the most bytes that any single operator needs: inputs that are never released,
+    plus the other buffers that it uses or creates.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     """
 
@@ -171,7 +172,7 @@ class OrderSearch:
         """Yield the steps to which the operators that are ready lead.
 
         ``reached``: the lowest peak with which each set was reached.  A step that reaches a set with a peak
-        that is not lower is left out.
+        that is not lower is left out, and so is one with a peak that is not below ``limit``.
         """
         for index in members(step.ready):
             done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])

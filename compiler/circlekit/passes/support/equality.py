@@ -92,7 +92,11 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
 
 
 def _difference(op: Op, first: Op) -> tuple[str, int]:
-    """Return the first difference between two operators of the same kind as a sentence, and the progress."""
+    """Return the first difference between two operators of the same kind as a sentence, and the progress.
+
+    They may differ in the number of operands; only operands that both have are compared.  Equal operators are
+    assumed to be merged already: if operands and attributes are alike, the types of the results are named.
+    """
     name, other = op.output.name, first.output.name
     for a, b in zip(op.inputs, first.inputs, strict=False):
         if a is not b and (a is None or b is None or not _same(a, b)):
@@ -105,7 +109,10 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 
 
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Yield (constant, how it differs, progress) for each constant with the shape of an earlier one."""
+    """Yield (constant, how it differs, progress) for each constant with the shape of an earlier one.
+
+    Equal constants are assumed to be merged already: those with equal elements differ in their bits.
+    """
     by_shape: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):
         first = by_shape.setdefault(value.array().shape, value)

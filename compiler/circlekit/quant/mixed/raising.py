@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the operators to raise: few operators for a target, or the best operators for a budget."""
+"""Choose the operators to raise, the best for their cost first, up to a demanded SQNR or within a budget."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Budget:
 
     @staticmethod
     def parse(text: str) -> Budget:
-        """Return the budget that a text such as ``20%`` or ``5% macs`` describes.
+        """Return the budget that a text such as ``20%``, ``5% macs`` or ``5%:macs`` describes.
 
-        Raise UnsupportedError for any other text.
+        The number is 0 to 100, and the unit a key of COSTS.  Raise UnsupportedError for other texts.
         """
         number, percent, unit = text.partition("%")
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the noise at the outputs of a quantized model, and decide whether another model has less noise."""
+"""Measure the noise at the outputs of a quantized model, and compare the noise of two models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outcome = list[list[Powers]]
 """For each sample, the powers of signal and noise of each output."""
 
 FLOOR = 1e-12
-"""This part of the signal's power is added to the noise, so that errors of float32 do not count."""
+"""``paired_gain`` adds this part of the signal's power to the noise, so errors of float32 do not count."""
 
 STANDARD_ERRORS = 1.5
 """How many standard errors are subtracted from a measured gain."""

@@ -2,7 +2,8 @@
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
 The tree of a message is a dict {``RecipeField.stored``: value}.  Strings and enums are str, repeated fields
-are lists, messages are trees.  The key "" holds the name of the message.
+are lists, and values of the type [ubyte] are arrays of uint8.  Messages are trees, except that those in
+VECTOR_MESSAGES are lists of integers.  The key "" of a tree holds the name of its message.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
 def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> None:
     """Add the places of all values in the message with the path ``prefix``, and in messages in it.
 
-    ``tokens``: a tokenizer of a valid text, at the first field of the message; it is left after the message.
+    ``tokens``: a tokenizer of a valid text, at the first field of the message.  On return, it is behind the
+    message's closing bracket, or at the end of the text.
     """
     counts: Counter[str] = Counter()
     while not (tokens.AtEnd() or tokens.TryConsume("}") or tokens.TryConsume(">")):
