@@ -120,6 +120,8 @@ CASES = [
     ("quant dtype", line("%b: i8[1] quant(scale: array(f64, [1]))"), "3:13", "expected a list of f32"),
     ("quant rank", line("%b: i8[1] quant(scale: array(f32, [[1]]))"), "3:13", "expected a list of f32"),
     ("quant bytes", line('%b: i8[1] quant(scale: base64("AA=="))'), "3:13", "expected a list of f32"),
+    ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
+    ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
     (
         "suffix",
