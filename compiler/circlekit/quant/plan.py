@@ -8,7 +8,6 @@ JSON file and edited by hand.  It identifies a tensor by its name, an operator b
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ import numpy as np
 
 from circlekit.errors import FormatError, did_you_mean
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
@@ -189,10 +189,10 @@ class Plan:
     def from_json(text: str) -> Plan:
         """Return the plan in a JSON text; raise FormatError if the text is not a plan."""
         try:
-            return _decoded(json.loads(text))
+            return _decoded(parse_json(text))
         except KeyError as error:
             raise FormatError(f"not a plan of a quantization: it has no {error}") from None
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"not a plan of a quantization: {error}") from None
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from circlekit.errors import FormatError
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.structure.part_table import read_ini
 from circlekit.structure.partition import Partition
 
@@ -104,7 +105,7 @@ def read_connection(path: str | Path) -> Connection:
 def _from_json(path: str | Path) -> Connection:
     """Read a .conn.json file: an object with ``source`` and a list ``parts``."""
     try:
-        tree = json.loads(bytes(map_file(path)))
+        tree = parse_json(bytes(map_file(path)))
         parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(

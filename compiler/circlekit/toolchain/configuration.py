@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.errors import did_you_mean
+from circlekit.io.parse_json import parse_json
 from circlekit.toolchain.option import DriverError, Option
 
 if sys.version_info >= (3, 11):
@@ -151,6 +151,6 @@ def read_json(path: str) -> Any:
     """Return the content of a workflow file; raise DriverError, in ONE's words, unless it is JSON."""
     text = read_text(Path(path).expanduser(), path, "Not found given workflow file")
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise DriverError("ImportError", f"Invalid workflow file: {path}: {error}") from None

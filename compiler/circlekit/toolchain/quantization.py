@@ -11,6 +11,7 @@ from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
 from circlekit.errors import ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -159,7 +160,7 @@ def _granularity(values: Values) -> str:
 def _default(values: Values, key: str) -> object:
     """Return the value of ``key`` in the file ``quant_config``; None if it is missing or cannot be read."""
     try:
-        document = json.loads(Path(str(values["quant_config"])).read_text())
+        document = parse_json(Path(str(values["quant_config"])).read_text())
     except (KeyError, OSError, ValueError):
         return None  # ``read_layers`` reports why the file cannot be read
     return document.get(key) if isinstance(document, dict) else None
@@ -281,7 +282,7 @@ def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -
     if "ampq_bisection_visq" in values:
         path = str(values["ampq_bisection_visq"])
         try:
-            return read_errors(json.loads(bytes(map_file(path))), path)
+            return read_errors(parse_json(bytes(map_file(path))), path)
         except ValueError as error:
             raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
     original, quantized = session.load(str(values["input_path"])), clone(recorded)

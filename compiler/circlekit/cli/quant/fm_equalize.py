@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from circlekit.api.models import check_target
@@ -15,6 +14,7 @@ from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.json_text import json_text
 from circlekit.errors import CirclekitError, FormatError
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.quant.techniques.feature_map_equalization import (
     Pattern,
@@ -34,7 +34,7 @@ def _read_patterns(path: str) -> list[Pattern]:
     Raise FileError if it cannot be read, FormatError if it is no JSON.
     """
     try:
-        return patterns_of(json.loads(bytes(map_file(path))))
+        return patterns_of(parse_json(bytes(map_file(path))))
     except ValueError as error:
         raise FormatError(f"Cannot parse config file (json format). {path}: {error}") from None
     except CirclekitError as error:

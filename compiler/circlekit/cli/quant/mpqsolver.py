@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target
@@ -14,6 +13,7 @@ from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
 from circlekit.quant.mixed.visq import read_errors
 from circlekit.quant.one.sample_data import samples_of
@@ -137,7 +137,7 @@ def _read_visq(path: str | None) -> dict[str, float]:
     if path is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
     try:
-        return read_errors(json.loads(bytes(map_file(path))), path)
+        return read_errors(parse_json(bytes(map_file(path))), path)
     except ValueError as error:
         raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
 

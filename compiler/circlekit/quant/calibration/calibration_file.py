@@ -12,7 +12,6 @@ A tensor needs no other fields.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ import numpy as np
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
 from circlekit.errors import FileError, FormatError
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
@@ -86,7 +86,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
     else:
         content = bytes(map_file(path))
     try:
-        document = json.loads(content)
+        document = parse_json(content)
         if not isinstance(document, dict) or DOCUMENT not in document:
             raise ValueError(f'expected an object with the key "{DOCUMENT}"')
         if document[DOCUMENT] != VERSION:
@@ -94,8 +94,6 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
         found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
         with np.errstate(all="ignore"):  # a number too large for float32 becomes infinite, and is refused
             return found, [_graph(graph, arrays) for graph in document["graphs"]]
-    except RecursionError:
-        raise FormatError(f"{name} is not a calibration: it is nested too deeply") from None
     except KeyError as error:
         raise FormatError(f"{name} is not a calibration: it has no field {error}") from None
     except (ValueError, TypeError, AttributeError, OverflowError) as error:

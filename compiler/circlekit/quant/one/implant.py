@@ -13,7 +13,6 @@ constant.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 from circlekit.equivalence.data_files.numpy_files import read_npy
 from circlekit.errors import FormatError, ModelError, ShapeError, did_you_mean
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -66,7 +66,7 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return {tensor: its object} from the JSON file; raise FileError or FormatError if FIELDS are wrong."""
     try:
-        tree = json.loads(bytes(map_file(path)))
+        tree = parse_json(bytes(map_file(path)))
     except ValueError as error:
         raise FormatError(f"Cannot parse config file (json format). {path}: {error}") from None
     if not isinstance(tree, dict) or not all(isinstance(item, dict) for item in tree.values()):

@@ -14,13 +14,13 @@ All names of exactly one label, or all names outside of ``alternate``, must be i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from circlekit.errors import ModelError, ParseError, UnsupportedError, did_you_mean
 from circlekit.io.file_map import map_file
+from circlekit.io.parse_json import parse_json
 from circlekit.ir.dtypes import DType, boolean, f32, i16, i32, i64, u8
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -117,7 +117,7 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
     Raise FileError if the file cannot be read, ParseError or UnsupportedError if its content is wrong.
     """
     try:
-        document = json.loads(bytes(map_file(path)))
+        document = parse_json(bytes(map_file(path)))
     except ValueError as error:
         raise ParseError(f"{path}: Failed to decode the configuration file: expected JSON, {error}") from None
     layers = document.get("layers", []) if isinstance(document, dict) else None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.errors import FileError
+from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kind, Option, StepFailed
@@ -68,7 +69,7 @@ def pack(
 def _link(path: Path) -> Mapping[str, Any]:
     """Return the JSON object in ``path``; raise DriverError if it lacks the fields for ``connections``."""
     try:
-        link: Mapping[str, Any] = json.loads(path.read_text())
+        link: Mapping[str, Any] = parse_json(path.read_text())
         for side in ("inputs", "outputs"):
             _ = link["org-model-io"][side]["new-indices"], link["new-model-io"][side]["org-indices"]
     except (ValueError, LookupError, TypeError):

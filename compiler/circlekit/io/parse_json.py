@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parse JSON that need not be trusted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the content of ``text``; raise ValueError if it is no JSON or nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("lists or objects are nested too deeply") from None
