@@ -68,6 +68,11 @@ def test_one_axis_of_space() -> None:
     check(BatchToSpaceND(var(x), ints([4]), ints([[1, 2]])), x)
 
 
+def test_crops_may_remove_everything() -> None:
+    x = data("f4", 1, 3, 4, 2)
+    assert BatchToSpaceND(var(x), ints([1, 1]), ints([[1, 2], [0, 0]])).output.shape == (1, 0, 4, 2)
+
+
 def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
     x = data("i1", 1, 3, 3, 1)
     value = Value("x", i8, x.shape, None, Quantization(np.array([0.5], np.float32), np.array([-9])))
