@@ -88,7 +88,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     def obstacle(self, op: FullyConnected) -> str | None:
         swapped = [v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1]
         if not swapped:
-            kind = "a Transpose that swaps the last two axes, has no other users and reads no variable"
+            kind = "a Transpose of the last two axes, without other users, not of a variable"
             return f"%{op.output.name}: expected an operand from {kind}"
         if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):
             return f"%{op.output.name}: would need an ADD or a Reshape, so nothing is gained"
