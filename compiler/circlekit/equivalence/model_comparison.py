@@ -181,8 +181,9 @@ def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
 
 
 def allowed_difference(reference: Array, fraction: float | None = None) -> float:
-    """Return the absolute difference from ``reference`` that rounding explains; 0 if it is not float.
+    """Return the absolute difference from ``reference`` that rounding explains.
 
+    It is 0 if the elements are neither float nor complex.
     ``fraction``: the difference divided by the largest magnitude in ``reference``; by default the TOLERANCE
     of the dtype.
     """
@@ -291,7 +292,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for each output all of whose elements are NaN, infinite or 0 in all ``runs``."""
+    """Return a sentence for each output whose elements are all NaN, infinite or 0, in all ``runs``."""
 
     def is_telling(array: Array) -> bool:
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True

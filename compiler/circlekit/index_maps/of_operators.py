@@ -56,12 +56,12 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return how ``op`` moves data, or None.
+    """Return how ``op`` moves data; None if it does not, or if these conditions do not hold.
 
-    None means one of these: ``op`` is None; it does not move data; an operand that must be constant is not
-    constant; a source or result does not satisfy the conditions.  The conditions are: no dimension is 0, and
-    at most one is unknown (``has_dims``); no variables; all have the same dtype and the same quantization,
-    which is not per channel.
+    The operands that must be constant are constant, and index maps describe the movement, for every size of
+    an unknown dimension.  No source or result is a variable, has a dimension of 0, or has more than one
+    unknown dimension (``has_dims``).  All of them have the same dtype and the same quantization, which is not
+    per channel.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None

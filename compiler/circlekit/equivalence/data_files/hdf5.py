@@ -130,7 +130,7 @@ def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[s
 def count_records(path: FilePath) -> int:
     """Return the number of records; 0 if the group /value is missing or empty.
 
-    Arrays are not read, so the errors of ``read`` that are found in arrays are not raised; the others are.
+    Raise the errors of ``read``, except those that only reading the arrays would find.
     """
     (item,) = _read(path, _count)
     return int(item.array)

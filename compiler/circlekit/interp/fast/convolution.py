@@ -76,7 +76,7 @@ class FastConvolution:
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return ``filter`` as floats, with the zero points subtracted, as ``arranged`` returns it."""
+        """Return the prepared weights, or prepare ``filter``: as floats minus the zero points, arranged."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
@@ -181,7 +181,7 @@ class FastTransposeConv(FastConvolution):
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
-        # rows of the result as [groups, stride_h], columns as [groups, stride_w]
+        # before it is cropped, the result has (rows + groups_h - 1) * stride_h rows; its columns are similar
         extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
         if max(prod(extent), columns * matrix.shape[1]) > LARGEST_SCRATCH_RATIO * prod(shape):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))

@@ -35,9 +35,9 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
     model.  The file appears whole or not at all.  ``path`` may be the file that the model was loaded from.
-    If the file replaces the only copy of the model, it is on the disk when this function returns; otherwise
-    the system writes it to the disk later.  Raise UnsupportedError if the format cannot express the model,
-    FileError if the file cannot be written.
+    When this function returns, the file is on the disk, except in one case: the model was loaded from a file
+    that still exists, and the new file replaces another one.  The system then writes it later.
+    Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
@@ -75,12 +75,12 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 
 
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``model``, which refers to constants without a copy.  ``limit``: see ``encode``."""
+    """Return the file of ``model``; it refers to the constants, not to copies.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin.source is not None:
-        origin.source.check()  # the constants are wrong if that file was changed
+        origin.source.check()  # constants are read from the input file: raise if it changed
     file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
     file.source, file.tail = origin.source, origin.archive
     return file
@@ -250,7 +250,7 @@ class Saver:
         return dtype
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
-        """Raise UnsupportedError if the format does not have the type of the tensor or a field of it.
+        """Raise UnsupportedError if the format lacks the dtype, a field or the quantization kind of a tensor.
 
         ``tree``: the tensor as it would be written.
         """

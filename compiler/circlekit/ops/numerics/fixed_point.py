@@ -8,10 +8,10 @@ docstring says otherwise, a function takes any integer arrays and returns int64,
 intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
-bits.  In Q0 the largest integer stands for 1.0, which has no exact form.
+bits.  In Q0 the largest integer stands for 1.0, which no integer represents exactly.
 
-Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h, whose names the
-functions have.
+Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h.  Functions that
+exist there have the same names here, in snake case.
 """
 
 from __future__ import annotations
@@ -236,7 +236,10 @@ def logistic(x: Array, integer_bits: int, bits: int = 32) -> Ints:
 
 
 def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
-    """Return the hyperbolic tangent in Q0 for ``x`` in Q(``integer_bits``): 2 / (1 + e^-2|x|) - 1."""
+    """Return the hyperbolic tangent in Q0 for ``x`` in Q(``integer_bits``).
+
+    It is the sign of x times 2 / (1 + e^-2|x|) - 1.
+    """
     x = np.asarray(x, np.int64)
     power = exp_on_negative_values(-np.abs(x), integer_bits + 1, bits)  # x read as Q(n + 1) is 2x
     out = saturating_left_shift(_two_over_one_plus_x(power, bits) - (1 << (bits - 3)), 2, bits)

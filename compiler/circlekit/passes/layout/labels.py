@@ -32,7 +32,7 @@ MAX_LABELS = 12
 """The most labels of one problem: the number of swaps grows with its square."""
 
 MAX_ROUNDS = 8
-"""The most rounds over all steps; the first rounds save the most."""
+"""The largest number of rounds, each of which tries every step once; the first rounds save the most."""
 
 
 class Cost(NamedTuple):
@@ -52,7 +52,10 @@ class Cost(NamedTuple):
         return Cost(self.bytes + other.bytes, self.moves + other.moves, self.ops_after + other.ops_after)
 
     def improves_on(self, other: Cost) -> bool:
-        """Return whether bytes or moves decrease and neither increases, or both stay and moves are later."""
+        """Return whether this cost is lower than ``other``.
+
+        It has fewer bytes or moves and not more of either; or both are equal and its moves are later.
+        """
         if self[:2] == other[:2]:
             return self.ops_after < other.ops_after
         return self.bytes <= other.bytes and self.moves <= other.moves
@@ -167,7 +170,7 @@ class _Solver:
         return own + sum(weight * demand.copies(labels) for weight, demand in pairs if weight)
 
     def after_step(self, low: Sequence[int], high: Sequence[int], high_label: int) -> list[int]:
-        """Return, for each variable, its ``low`` or its ``high`` label, whichever gives the lowest cost."""
+        """Return the labels, ``low`` or ``high`` for each variable, that together have the lowest cost."""
         network = Network()
         choices = list(zip(low, high, strict=True))
         nodes = [SOURCE if a == b else network.add_node() for a, b in choices]
@@ -221,7 +224,7 @@ def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int
     copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
-        """Charge ``cost`` if node ``original`` has the original's label and node ``copy`` the copy's."""
+        """Charge ``cost`` if node ``copy`` has the choice that the copy is for, and ``original`` not."""
         network.add_edge(*((original, copy) if up else (copy, original)), cost)
 
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]

@@ -51,11 +51,12 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    A rounding operator stays if no int8 or int16 form has its grid.  In two cases a MINIMUM with the largest
-    number of the grid replaces it:
+    A rounding operator stays if no int8 or int16 form has its grid.  In three cases a MINIMUM with the
+    largest number of the grid replaces it, and the result of the MINIMUM gets the form of the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
-    - The tensor already has another form.  The result of the MINIMUM gets the second form.
+    - The tensor already has another form, or its producer cannot produce the form of the grid.
+    - Passes might remove the producer of the tensor, and with it the rounding.
     """
     return [_take_from_graph(graph) for graph in model.graphs]
 
@@ -120,9 +121,10 @@ def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
 def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether the quantized producer of ``value`` can produce ``form``.
 
-    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used
-    (``rounds_inside``), or if its result takes the form of an operand that has, or must have, another form.
-    A producer that clips or pads always can: its operand is converted to the form of its result first.
+    It cannot if its quantization rule fixes another form or a zero point of 0, if its 8-bit kernel is not
+    used (``rounds_inside``), or if its result takes the form of an operand that has, or must have, another
+    form.  The last does not apply to a producer that clips or pads and does not average: its operand is
+    converted to the form of its result first.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -173,9 +175,9 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
 
 
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
-    """Enter ``form`` in ``grids`` for ``value``, and for the operand whose form its producer keeps, if any.
+    """Enter ``form`` in ``grids`` for ``value``, and for an operand whose form the producer passes on to it.
 
-    If several FAKE_QUANTs round ``value`` to different grids, not all users read numbers rounded to ``form``:
+    If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``:
     the form is entered with ``rounds`` False.
     """
     is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))

@@ -106,8 +106,8 @@ class Solver:
         target is int16 + ratio * (uint8 - int16), where int16 and uint8 are the errors of the model with all
         operators in that dtype.
         ``ratio``: 0 to 1.
-        ``is_int16_front``: True: operators near the inputs become int16.  False: operators near the outputs.
-        None: those in the half of the depths where the sum of ``errors`` is larger.
+        ``is_int16_front``: whether the operators near the inputs (True) or near the outputs (False) become
+        int16.  None: those on the side whose half of the depths has the larger sum of ``errors``.
         ``errors``: errors of tensors by name, needed only if ``is_int16_front`` is None.
         ``observer``: receives a report of each step.
 
@@ -237,9 +237,9 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the names of the first results of the operators at depths up to or from ``cut``.
+    """Return the names of the first results of some operators.
 
-    ``front``: whether the depths are those up to ``cut``.
+    These are the operators at depths up to ``cut`` if ``front``, else at depths from ``cut`` on.
     """
     return tuple(
         op.results[0].name
@@ -316,7 +316,10 @@ def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
 
 
 def _axes(match: Match, name: str) -> set[int] | None:
-    """Return the axes of the operand ``name``, counted from the end (-1); None if they are no constant."""
+    """Return the axes of the operand ``name``, counted from the end (-1).
+
+    Return None if they are not constant, or if the rank of ``x`` is unknown or 0.
+    """
     axes, rank = match.value(name), match.value("x").rank
     if not axes.is_const or not rank:
         return None
