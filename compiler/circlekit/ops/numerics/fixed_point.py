@@ -10,8 +10,8 @@ intermediate result.
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
 bits.  In Q0 the largest integer stands for 1.0, which no integer represents exactly.
 
-Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h.  Functions that
-exist there have the same names here, in snake case.
+Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h.  Most functions
+have the names that they have there, in snake case.
 """
 
 from __future__ import annotations
