@@ -17,12 +17,12 @@ def is_quantized(value: Value) -> bool:
 
 
 def is_quantized_8_or_16_bits(value: Value) -> bool:
-    """Return whether ``value`` is quantized as int8, uint8 or int16, whose scales kernels use."""
+    """Return whether ``value`` is int8, uint8 or int16 and has a scale; kernels use only such scales."""
     return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 
 def is_hybrid(data: Value, weights: Value) -> bool:
-    """Return whether ``data`` is float32 and ``weights`` are integers: a hybrid operator in LiteRT."""
+    """Return whether ``data`` is float32 and ``weights`` are integers (LiteRT: a hybrid operator)."""
     return data.dtype is DType.FLOAT32 and weights.dtype.is_integer
 
 
@@ -48,7 +48,7 @@ def zero_point_of(value: Value) -> int:
 
 
 def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer of ``dtype``; raise ModelError for another dtype."""
+    """Return the smallest and the largest integer of ``dtype``; raise ModelError if it is no integer."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
     return dtype.limits
@@ -82,6 +82,6 @@ def per_tensor_quantization(value: Value) -> Quantization | None:
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
     """Return the type of a result of ``shape`` whose elements are those of ``value`` in any order.
 
-    It has no scales per channel, because the quantized dimension may have moved.
+    The type has no scales per channel, because the quantized dimension may have moved.
     """
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

@@ -42,9 +42,9 @@ def suppress(
     """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
     ``boxes``: [n, 4].  A selected box removes all boxes whose intersection over union with it is at least
-    ``iou_threshold``.  If ``sigma`` > 0, it also lowers the scores of the other boxes (soft suppression).
-    Boxes with scores up to ``score_threshold`` are removed.  A box without area does not remove itself, so it
-    may be selected several times, as in LiteRT.
+    ``iou_threshold``.  If ``sigma`` > 0, it also lowers the scores of the boxes that it overlaps (soft
+    suppression).  Boxes with scores of at most ``score_threshold`` are removed.  A box without area does not
+    remove itself, so it may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the boxes that are left, by index
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -110,7 +110,7 @@ class NonMaxSuppressionV5(
 
 
 def dequantized(value: Value | None, array: Array) -> Array:
-    """Return the real numbers (float32) for which ``array``, the elements of ``value``, stands."""
+    """Return ``array``, the elements of ``value``, as real numbers in float32."""
     if array.dtype == np.float32 or value is None:
         return array
     return np.asarray((array.astype(np.float32) - zero_point_of(value)) * scale_of(value))
@@ -119,7 +119,8 @@ def dequantized(value: Value | None, array: Array) -> Array:
 def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
     """Return the corners (y, x, y, x) of boxes, [n, 4].
 
-    ``codes``: the boxes relative to ``anchors`` (y, x, h, w).
+    ``codes``, [n, 4 or more], are the boxes (y, x, h, w) relative to ``anchors``, [n, 4], and multiplied by
+    the scales of ``options``.
     """
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
@@ -131,7 +132,8 @@ def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Arra
 def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
     """Return the indices of at most ``count`` boxes, the best first.
 
-    The intersection over union of any two of them is at most ``nms_iou_threshold``.
+    Their scores are at least ``nms_score_threshold``.  The intersection over union of any two of them is at
+    most ``nms_iou_threshold``.  ``boxes``: [n, 4].  ``scores``: [n].
     """
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
@@ -151,7 +153,10 @@ _REQUIRED_OPTIONS: dict[str, type] = {
 
 
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
-    """Return boxes, classes and scores of the best detections, and their number; unused rows are 0.
+    """Return boxes [1, m, 4], classes [1, m] and scores [1, m] of the best detections, and a count [1].
+
+    All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  With
+    use_regular_nms, detections are counted, else boxes, each of which may have several classes.
 
     The operands are float32 or uint8: box codes [1, n, 4 or more]; scores [1, n, classes], or
     [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for invalid options,

@@ -20,7 +20,7 @@ INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
 
 MAX_DEPTH = 64
-"""The largest nesting of values; a deeper nesting in a malformed file could exhaust Python's stack."""
+"""The largest number of vectors and maps around a value; a malformed file could exhaust Python's stack."""
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:
@@ -75,8 +75,8 @@ class _Reader:
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
         """Return the value of the slot at ``at``.
 
-        ``packed``: 4 * type + n; a value that is not in the slot itself has slots of 2^n bytes.  ``depth``:
-        the number of vectors and maps that contain the value.
+        ``packed``: 4 * type + n.  If the value is stored at an earlier position, its slots there have 2^n
+        bytes.  ``depth``: the number of vectors and maps that contain the value.
         """
         kind, target_width = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:

@@ -97,7 +97,7 @@ class Stateful(Op, pure=False, stateful=True):
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results, and the new contents of ``states`` in order, None for an absent operand."""
+        """Return the results, and the new contents of each of ``states`` (None for an absent operand)."""
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """Return the results; the arguments include the contents of the variable tensors."""
@@ -129,7 +129,7 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
 
 
 def handle_array(number: int, value: Value) -> Array:
-    """Return an int32 array filled with ``number``, of the shape of ``value``, or [1] if that is unknown."""
+    """Return an int32 array filled with ``number``, of the shape of ``value``, or [1] if unknown."""
     return np.full(value.static_shape if value.is_static else (1,), number, np.int32)
 
 
@@ -218,7 +218,7 @@ class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
 
 
 class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
-    """The entries of a table, which must not be empty, for ``keys``; ``default_value`` for missing keys."""
+    """The entries of a non-empty table for ``keys``; ``default_value`` for keys that the table lacks."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)

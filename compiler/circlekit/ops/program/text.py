@@ -29,9 +29,9 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 
 
 def fingerprint64(rows: Array) -> Words:
-    """Return the hash FarmHash Fingerprint64, uint64[n], of each of the ``rows``, uint8[n, length].
+    """Return the FarmHash Fingerprint64 of each row, uint64[n].
 
-    A row has at least 4 bytes.
+    ``rows``: uint8[n, length], at least 4 bytes in each row.
     """
     size = rows.shape[1]
     factor = K2 + np.uint64(size * 2)
@@ -160,8 +160,8 @@ class SkipGram(Op, code="SKIP_GRAM"):
 def split_words(text: bytes) -> list[bytes]:
     """Return the words of ``text``.
 
-    As in LiteRT, if the text begins with exactly one white space and has several words, the first word is
-    left out.
+    As in LiteRT, if the text begins with exactly one white space, the first word is left out if white space
+    follows it, and otherwise includes the white space before it.
     """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
@@ -174,7 +174,8 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
 
     ``hash``: seeds f32[hashes, bits].  A bit is 1 if a sum over the rows of ``input`` is positive.  The terms
     of the sum are the fingerprints of seed and row, multiplied by the ``weight`` of the row if there are
-    weights.  DENSE returns the bits, i32[hashes * bits]; SPARSE returns one number per hash, i32[hashes].
+    weights.  DENSE returns the bits, i32[hashes * bits].  SPARSE returns one number for each
+    hash, i32[hashes]: its bits as an integer, plus the index of the hash times 2^bits.
     """
 
     hash = operand(f32)

@@ -41,7 +41,7 @@ LSTM_WEIGHTS = tuple(
     for source in ("input", "recurrent")
     for gate in ("input", "forget", "cell", "output")
 )
-"""The operands of an LSTM that are matrices [cells, inputs] and [cells, outputs]."""
+"""The names of the weights for the input, [cells, inputs], and for the last output, [cells, outputs]."""
 
 
 PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output"))
@@ -237,7 +237,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
     @property
     def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
-        """The names of the variable operands; in the basic form, two of them are named like weights."""
+        """The names of the variable operands; those of the basic form are at positions named for weights."""
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:

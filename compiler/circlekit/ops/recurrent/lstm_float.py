@@ -22,9 +22,10 @@ GATES = ("input", "forget", "cell", "output")
 class FloatLstm:
     """One direction of an LSTM over the input ``x`` [time, batch, inputs].
 
-    ``aux``: a second input, or None.  ``driven``: the sums of the gates without the recurrent products,
-    [gates, time, batch, cells].  If the input gate has no weights, it is one minus the forget gate (coupled
-    gates).  Peephole weights, layer normalization of the gates, and a projection of the output are optional.
+    ``aux``: a second input, or None.  ``driven`` [gates, time, batch, cells]: the products with the inputs,
+    plus the bias if there is no layer normalization.  If the input gate has no weights, it is one minus the
+    forget gate (coupled gates).  Peephole weights, layer normalization of the gates, and a projection of the
+    output are optional.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -62,7 +63,7 @@ class FloatLstm:
     def _gate(self, gate: str, total: Array, cell: Array) -> Array:
         """Return the argument of the gate's activation.
 
-        ``total``: the sums of the gate; peephole products, layer normalization and bias are added here.
+        ``total``: the products with inputs and last output, plus the bias if there is no layer normalization.
         """
         total = self._sums(gate, total, cell)
         if self.has_norm:

@@ -67,8 +67,7 @@ class IntegerGate:
 
     The sums of the gate have the scale 2^-12 (Q3) or, with layer normalization, the scale of
     ``intermediate``.  ``driven`` [time, batch, cells]: the products with the input ``x`` [time, batch,
-    inputs], without the recurrent products.  They include the bias, unless there is layer normalization:
-    then the bias is added after it.
+    inputs], plus the bias if there is no layer normalization.  Layer normalization adds the bias at its end.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:

@@ -43,7 +43,7 @@ class Weight(NamedTuple):
         return self.array.dtype.itemsize == 1
 
     def dequantized(self) -> Array:
-        """Return the elements as float32; 8-bit elements are signed, as in LiteRT."""
+        """Return the elements as float32; like LiteRT, read all 8-bit elements as int8 with zero point 0."""
         if not self.is_hybrid:
             return self.array
         return np.asarray(self.array.view(np.int8).astype(np.float32) * self.scale)
@@ -97,7 +97,7 @@ CellState = tuple[Array, ...]
 """The state of a cell between two steps; its first array is the hidden state [batch, outputs], the output."""
 
 Step = Callable[[int, CellState], CellState]
-"""A function of a time step t and the state before it that returns the state after it."""
+"""A function of t and the state before time step t that returns the state after this step."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
 """A function of weights, input and second input that returns the step: see ``RecurrentLayer.cell``."""
@@ -120,7 +120,7 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    version_operand = 1  # the weights
+    version_operand = 1  # the index of the weights for the input
 
     @abstractmethod
     def output_width(self, direction: str) -> Dim:

@@ -117,10 +117,10 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
 
 
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION", reference_version=0):
-    """x * (bias + alpha * sum(x * x)) ** -beta, where the sum is over the channels c - radius to c + radius.
+    """x * (bias + alpha * sum(x * x)) ** -beta, where the sum is over neighboring channels.
 
-    TensorFlow and LiteRT's optimized kernel compute this.  LiteRT's reference kernel leaves out channel
-    c + radius.
+    For x in channel c, the sum is over channels c - radius to c + radius, as in TensorFlow and LiteRT's
+    optimized kernel.  LiteRT's reference kernel leaves out channel c + radius.
     """
 
     quantization_rule = OWN_RANGES
@@ -215,9 +215,9 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
     """Vectors along the last axis with each pair (a, b) rotated to (a * cos - b * sin, a * sin + b * cos).
 
-    GPT_NEOX pairs element i with element i + n / 2 of n elements; GPT_J pairs neighbors.  The first row of
-    each table has one entry per element and applies to every vector, as in ONE's runtimes, which have only
-    GPT_NEOX.
+    GPT_NEOX pairs element i with element i + n / 2 of n elements; GPT_J pairs neighbors.  The tables
+    are [..., n]; as in ONE's runtimes, their first row is used for every vector, and other rows are ignored.
+    These runtimes have only GPT_NEOX.
     """
 
     sin_table = operand(*REAL)

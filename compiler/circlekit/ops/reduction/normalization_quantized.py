@@ -33,7 +33,7 @@ from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
 EQUAL_8_BITS = ((i8, i8), (u8, u8))
-"""The pairs of input and output dtypes for which LiteRT has kernels."""
+"""The pairs of input and output dtypes for which LiteRT has kernels: of SOFTMAX, and of the others here."""
 
 INPUT_INTEGER_BITS = 5
 """The integer bits of the scaled differences from the maximum; outside of their range, e^x is taken as 0."""
@@ -49,10 +49,10 @@ def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType,
 
 
 class ExpTable(NamedTuple):
-    """The exponentials of the differences of 8-bit data from their maximum: of -d for d = 0 to 255.
+    """Tables of exponentials; the index d = 0 to 255 is the distance of an 8-bit element from the maximum.
 
     ``scaled``: -d times the scale, in Q5.  ``exps``: the exponentials of these numbers, in Q0.  ``addends``:
-    the same exponentials in Q12.  They are 0 if -d is below ``lowest``.  ``multiplier``: converts -d to Q5.
+    the same exponentials in Q12.  Both are 0 if -d is below ``lowest``.  ``multiplier``: converts -d to Q5.
     """
 
     scaled: Ints

@@ -210,8 +210,8 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """Base class of REDUCE_MAX and REDUCE_MIN.  NaN is ignored.
 
-    Without any element, the result of REDUCE_MAX is the lowest number of the dtype, that of REDUCE_MIN the
-    highest.
+    REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  Without any
+    element, that number is the result.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -223,7 +223,7 @@ class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
     start: ClassVar[int] = 0
-    """The result without any element: 0 for the lowest finite number of the dtype, 1 for the highest."""
+    """The number from which the reduction starts, as an index into ``finite_limits``."""
 
     def compute(self, x: Array, axes: Axes) -> Array:
         start = finite_limits(x.dtype)[self.start]

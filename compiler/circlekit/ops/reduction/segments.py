@@ -105,8 +105,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment; NaN is ignored.  An empty segment gives the lowest number."""
+    """The largest number of each segment; NaN is ignored.  Without any, it is the lowest finite number."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment; NaN is ignored.  An empty segment gives the highest number."""
+    """The smallest number of each segment; NaN is ignored.  Without any, it is the highest finite number."""

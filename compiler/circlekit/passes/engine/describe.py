@@ -140,6 +140,6 @@ def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _suffix(item: type[Pass]) -> str:
-    """Return a note for a pass of a pipeline that also has approximate rules; "" for other passes."""
+    """Return a note if the pass is in a pipeline and also has approximate rules, else ""."""
     has_more = pipeline_of(item.name) and any(rule.approximate for rule in rules_of(item))
     return " (Asked for by name: approximate rewrites too.)" if has_more else ""

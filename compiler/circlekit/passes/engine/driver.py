@@ -18,7 +18,7 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""The rounds that a group of passes, and the sequence of all groups, may take; ``_rounds`` may add some."""
+"""The limit for the rounds of a group of passes, and of all groups; ``_rounds`` may add some."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
@@ -124,7 +124,7 @@ def _rounds(model: Model) -> Iterator[None]:
 
 
 def _state(graph: Graph) -> tuple[object, ...]:
-    """Return the operators of ``graph``, their attributes, and how they are connected; not their names."""
+    """Return the operators of ``graph``, their attributes, and how they are connected; no names."""
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):
         numbers[value] = len(numbers)

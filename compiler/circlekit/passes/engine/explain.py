@@ -149,7 +149,8 @@ def explain_op(
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
-    Raise ModelError if nothing in the model, nothing removed and no declared operator has that name.
+    If no operator of the model has that name, return [] if a removed or declared operator has it, else raise
+    ModelError.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

@@ -13,7 +13,7 @@ MAX_MISSES = 3
 """The most refusals that the text about a pass shows."""
 
 MAX_SENTENCES = 5
-"""The most refusals that the text about an operator shows; several passes may give the same one."""
+"""The most sentences of refusals that the text about an operator shows; each is shown only once."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def distance(self) -> tuple[bool, int, int]:
-        """A key that orders explanations: the nearest miss first, those without one last."""
+        """A key that orders explanations: the nearest miss first, explanations without refusals last."""
         return min((refusal.distance for refusal in self.refusals), default=(True, 0, 0))
 
     def __str__(self) -> str:

@@ -31,7 +31,10 @@ LITERT = frozenset({"litert", "litert-xnnpack"})
 """Names of the targets that are LiteRT."""
 
 MAX_ROUNDS = 30
-"""How often all legalizations run at most; one may make an operator that another one replaces."""
+"""The limit for the rounds of ``legalize_in_place``; in each round, every legalization runs once.
+
+A later round replaces operators that legalizations made in an earlier round.
+"""
 
 MAX_DEPTH = 2
 """Largest ``depth`` of a legalization: how often the operators that it makes may be replaced again."""
@@ -40,18 +43,19 @@ MAX_DEPTH = 2
 class Legalization(GraphPass):
     """A pass that replaces operators which the format or a runtime refuses; both accept the new operators.
 
-    It also replaces an operator that the runtime accepts, but its delegate refuses; the delegate accepts the
-    new operators.  The pass has no ``name``, so users and pipelines cannot run it: it would remove operators
-    that later passes look for.
+    It also replaces operators that a runtime accepts and only the runtime's delegate refuses, by operators
+    that the delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would remove
+    operators that later passes look for.
 
-    ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
-    cannot express what is wrong with the form.
+    ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
+    cannot express what is wrong with them.
     ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves this pass out; "" for none.
     ``depth``: how often the operators that it makes may be replaced again until they run.
-    ``changes_more``: whether it runs after the legalizations for which this is False, because it changes more
-    of the model.
+    ``changes_more``: whether the pass changes more of the model than other legalizations, and so runs after
+    those for which ``changes_more`` is False.
 
-    For the arguments, see ``legalize_in_place``; ``runtimes``: the targets; ``names``: their names.
+    The arguments are those of ``legalize_in_place``.  ``runtimes``: the targets that the user named.
+    ``names``: their names, or the name of the default target.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -95,9 +99,10 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and would run them all in no more partitions.
+        """Return whether a delegate refuses one of ``ops``, which thus may divide a partition.
 
-        In an excerpt, whose partitions are unknown, a refusal is enough.
+        There must not be more partitions if the delegate runs all of ``ops``.  In an excerpt, whose partitions
+        are unknown, a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
@@ -129,7 +134,7 @@ class Lowering(Legalization, Rewrite):
     """A legalization that is declared by a picture.
 
     It applies if the format or a runtime refuses the root of the picture.  It also applies if the delegate of
-    a runtime refuses the root, and the operators of the picture together may divide a partition.
+    a runtime refuses the root, and ``is_cut`` holds for the operators of the picture.
     """
 
     def wants(self, op: Op) -> bool:
@@ -198,9 +203,10 @@ def legalize_in_place(
     gives a result that the format and all runtimes have.
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
-    ``targets``: the runtimes; None if the user named none.  Then an operator is replaced only if the format
-    lacks it, or by a legalization that has the default runtime in its own ``targets``.  The table of the
-    default runtime is not consulted, because ONE's compiler may take more than ONE's interpreter.
+    ``targets``: the runtimes; None if the user named none.  Then legalizations replace operators that the
+    format lacks; those with the default runtime in their own ``targets`` replace all operators that they are
+    for.  The table of the default runtime is not consulted, because ONE's compiler may take more than ONE's
+    interpreter.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """

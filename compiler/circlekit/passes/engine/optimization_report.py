@@ -22,7 +22,7 @@ DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; see docs/guide/results.md."""
 
 MAX_VERDICTS = 12
-"""If more outputs were compared, only one is named: the one whose difference is nearest to its tolerance."""
+"""If more outputs differ, ``verdicts`` names only the output whose difference is nearest to its tolerance."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
@@ -103,9 +103,9 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """The largest difference of an output from that of the original model, relative to its tolerance.
+    """How far an output differs from the original model, for the inputs where it is nearest to its tolerance.
 
-    ``inputs``: the name of the set of inputs that showed it.  ``difference`` and ``tolerance`` are absolute.
+    ``inputs``: the name of this set of inputs.  ``difference`` and ``tolerance`` are absolute.
     """
 
     output: str

@@ -53,7 +53,7 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
     ``numbers``: the number of each operator of ``original``, by ``id``.  An operator that has no result with
-    a name of ``original`` gets the numbers of the operators that read its results.
+    a name of ``original`` inherits the numbers of the operators that read its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}

@@ -26,7 +26,7 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
     """Return ``findings``, all of ``target``, each with the first remedy after which it is gone.
 
     Remedies are tried in this order: writing the model as a format that the target reads, a pipeline, a
-    single pass that keeps values and interface.  A remedy must not make unsupported operators of other kinds.
+    single pass that keeps values and interface.  A remedy must not add unsupported operators of any kind.
     ``model`` stays as it is.
     """
     remedies: dict[tuple[str, str], str] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pass; undo the run if the pass replaced operators that the target takes by one that it does not take.
+"""Run a pass; undo the run if the target took the old operators, but does not take all of the new ones.
 
 A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
 written as code may make operators anywhere, so its result is examined.
@@ -23,8 +23,8 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
     If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
-    run, ``Context.accepts`` refuses the operator from which the pass made it.  If the pass did not ask
-    ``Context.accepts``, the pass is not run any more.
+    run, ``Context.accepts`` forbids to rewrite the original of that operator.  If the pass did not ask
+    ``Context.accepts``, the pass is not run any more.  Return the number of changes.
     """
     rules = context.target
     if rules is None or item.obeys_target:

@@ -47,7 +47,7 @@ class _WrittenForms:
     def refusal(self, check: Refusal) -> Refusal:
         """Return a function that says why ``check`` refuses both an operator and what is written for it.
 
-        The function returns None if one of the two is not refused.
+        The function returns None if the operator, or all that is written for it, is accepted.
         """
 
         def refusal(op: Op) -> str | None:
@@ -78,8 +78,8 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
     """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    The model is legalized first, for ``format``, or for a format that the target reads if it does not read
-    ``format``; no other pass runs.  Return None if the target has no delegate.
+    The model is legalized first, for ``format``; if the target does not read ``format``, for one that it
+    reads.  No other pass runs.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None

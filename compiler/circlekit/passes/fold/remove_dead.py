@@ -58,7 +58,7 @@ def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> i
 
 
 def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
-    """Remove values that no operator uses, except those with an id in ``in_signatures``; return how many."""
+    """Remove values that nothing uses; return how many.  ``in_signatures``: ids of values that stay."""
     needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))

@@ -17,10 +17,11 @@ Pads = list[tuple[int, int]]
 
 
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
-    """Return the padding with which one dilated convolution gives the result of the three operators.
+    """Return the padding of the one dilated convolution that replaces the three operators.
 
-    ``pads`` and ``crops`` [dims, 2]: rows before and after the image; a crop cancels padding.  ``inner``: the
-    padding of the convolution with filter ``w``; one padded row of it is ``block`` rows of the image.
+    ``pads``, of space-to-batch, and ``crops``, of batch-to-space, [dims, 2]: rows before and after the image;
+    a crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``; each row that it
+    pads is ``block`` rows of the image.
     """
     total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):

@@ -85,7 +85,7 @@ class _NegFactor(Rewrite):
 
 
 class FuseNeg(Rules):
-    """Merge NEG into the ADD, SUB, or MUL by a constant that reads its result; results are bit-exact."""
+    """Merge NEG into a later ADD or SUB, or into a MUL by a constant; results are bit-exact."""
 
     name = "fuse_neg"
     rules = (

@@ -66,9 +66,9 @@ class FuseNegWithFactor(GraphPass):
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
-    The list of a value has the operands that its producer moves.  It is empty if the producer moves no data,
-    if it is a concatenation with an activation, or if its results have more than one use together, where
-    being an output of the graph counts as a use.
+    The list of a value has the operands that its producer moves.  The list is empty if the producer moves no
+    data, is a concatenation with an activation, or has results with more than one use in total, where being
+    an output of the graph counts as a use.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -117,7 +117,7 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
 def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array:
     """Return the sign, -1 or 1, of each element of ``value``; an axis along which all are equal has size 1.
 
-    ``tree``: from ``_tree``.  ``negated``: the values in it that NEG produces.
+    ``tree``: from ``_tree``.  ``negated``: the values in ``tree`` whose NEGs will be removed.
     """
 
     def signs_of(part: Value) -> Array:

@@ -59,7 +59,7 @@ class JoinFullyConnected(GraphPass):
         return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
 
     def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
-        """Join alike layers in ``ops``, which all read one input; return the number of joined layers."""
+        """Join alike layers in ``ops``, which all read one input; return how many layers replace them."""
         groups: dict[Hashable, list[FullyConnected]] = {}
         for op in ops:
             sentence = _layer_refusal(op)
@@ -219,7 +219,7 @@ class ForwardSplit(GraphPass):
 
 
 def _size_refusal(split: SplitOperator, users: Sequence[Op], axis: int) -> str | None:
-    """Refuse if a result of ``users`` has an unknown size along ``axis``; the parts of a SPLIT are equal."""
+    """Return a sentence if a result's rank is unknown, or, for SPLIT_V, its size along ``axis``; else None."""
     for op in users:
         shape = op.output.shape
         if shape is None or (shape[axis] is None and isinstance(split, SplitV)):

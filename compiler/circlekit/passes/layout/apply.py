@@ -97,7 +97,7 @@ class Applier:
     def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
         """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
-        ``chosen``, here and below: the new side of each variable.  Moves that nothing needs are removed.
+        ``chosen``, here and below: the new side of each variable.  Moves of the tensor that make no copy are removed.
         """
         copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
         source = copies[tensor.shapes[origin]].value
@@ -129,7 +129,10 @@ class Applier:
             self.insert(copy.mover, users)
 
     def present_mover(self, tensor: Tensor, copy: _Copy) -> Op | None:
-        """Return the move that makes ``copy`` from its base now; None if none is of the cheapest kind."""
+        """Return the present move that makes ``copy`` from its base, or None if it has to be replaced.
+
+        A Transpose has to be replaced where a Reshape is enough.
+        """
         assert copy.base is not None
         kind = Reshape if tensor.orders[copy.side] == tensor.orders[copy.base.side] else Transpose
         found = (m for m in tensor.moves if m.input is copy.base.value and m.output is copy.value)
@@ -148,7 +151,7 @@ class Applier:
         return Value(name, root.dtype, permuted_shape(root.known_shape, perm), None, quantization)
 
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
-        """Let every user read the copy on its side, and add it to the ``users`` of this copy.
+        """Let every user read the copy on the user's side, and add the user to the ``users`` of this copy.
 
         ``copies``: the copies by their numbers in ``tensor.shapes``.
         """
