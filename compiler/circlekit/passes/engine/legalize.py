@@ -44,8 +44,8 @@ class Legalization(GraphPass):
     """A pass that replaces operators which the format or a runtime refuses; both accept the new operators.
 
     It also replaces operators that a runtime accepts and only the runtime's delegate refuses, by operators
-    that the delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would remove
-    operators that later passes look for.
+    that the delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would
+    remove operators that later passes look for.
 
     ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
     cannot express what is wrong with them.
@@ -101,8 +101,8 @@ class Legalization(GraphPass):
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether a delegate refuses one of ``ops``, which thus may divide a partition.
 
-        There must not be more partitions if the delegate runs all of ``ops``.  In an excerpt, whose partitions
-        are unknown, a refusal is enough.
+        There must not be more partitions if the delegate runs all of ``ops``.  In an excerpt, whose
+        partitions are unknown, a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)

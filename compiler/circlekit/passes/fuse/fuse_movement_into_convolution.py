@@ -96,8 +96,8 @@ def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
 def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
     """Return whether a TRANSPOSE_CONV from ``rows`` to ``out`` rows with padding ``new`` is possible.
 
-    It is possible if a CONV_2D over ``out`` rows has ``rows`` windows, or if the padding ``old`` is VALID and every
-    input row still reaches the output.  LiteRT accepts only the first case; in the second case,
+    It is possible if a CONV_2D over ``out`` rows has ``rows`` windows, or if the padding ``old`` is VALID and
+    every input row still reaches the output.  LiteRT accepts only the first case; in the second case,
     FitTransposeConv inserts a slice again for LiteRT.
     """
     if forward_size(new, out, kernel, stride) == rows:

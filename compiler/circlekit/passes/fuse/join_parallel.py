@@ -219,7 +219,7 @@ class ForwardSplit(GraphPass):
 
 
 def _size_refusal(split: SplitOperator, users: Sequence[Op], axis: int) -> str | None:
-    """Return a sentence if a result's rank is unknown, or, for SPLIT_V, its size along ``axis``; else None."""
+    """Return which result has an unknown rank or, for SPLIT_V, an unknown size along ``axis``; else None."""
     for op in users:
         shape = op.output.shape
         if shape is None or (shape[axis] is None and isinstance(split, SplitV)):

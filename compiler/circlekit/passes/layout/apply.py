@@ -97,7 +97,7 @@ class Applier:
     def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
         """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
-        ``chosen``, here and below: the new side of each variable.  Moves of the tensor that make no copy are removed.
+        ``chosen``, here and below: the new side of each variable.  Moves that make no copy are removed.
         """
         copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
         source = copies[tensor.shapes[origin]].value

@@ -233,7 +233,7 @@ class GroupFinder:
 
 
 def _in_its_own_order(op: Op) -> str:
-    """Say that ``op`` fixes the order of channels."""
+    """Return the sentence that ``op`` fixes the order of its channels."""
     name = f"%{op.output.name}: {type(op).__name__}"
     return f"{name} needs its channels in one order, or shares its weights with another operator"
 

@@ -72,7 +72,7 @@ def _by_position(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return whether the order of each group is free; a group comes before those that get its channels.
+    """Return whether the order of each group is free; groups come before groups that get their channels.
 
     The order of a group is not free if one of its sinks comes after one of its suppliers: the sink might get
     channels that come from the supplier.

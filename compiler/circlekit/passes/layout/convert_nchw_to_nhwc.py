@@ -51,7 +51,7 @@ def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
 
 
 def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Iterator[Region]:
-    """Yield the regions of those of ``values`` that are in no region yet; they are on ``side``."""
+    """Yield a new region for each of ``values`` that is in no region yet; the value is on ``side``."""
     for value in values:
         if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)

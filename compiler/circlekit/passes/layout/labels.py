@@ -108,7 +108,7 @@ class Problem:
     def solve(self, moves_first: bool = False) -> list[int]:
         """Return labels for which the tuple (bytes, moves, ops_after, changes) is low.
 
-        With two labels it is the lowest possible one; with more, steps lower it until none does, but for at
+        With two labels it is the lowest possible one; with more, steps repeat until none lowers it, for at
         most MAX_ROUNDS rounds.  ``changes``: the number of labels that differ from ``current``.
         ``moves_first``: compare (moves, bytes, ops_after, changes).
         """
@@ -224,7 +224,7 @@ def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int
     copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
-        """Charge ``cost`` if node ``copy`` has the choice that the copy is for, and ``original`` not."""
+        """Charge ``cost`` if node ``copy`` has the copy's label, and ``original`` has the other one."""
         network.add_edge(*((original, copy) if up else (copy, original)), cost)
 
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]

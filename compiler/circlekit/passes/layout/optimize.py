@@ -20,8 +20,8 @@ from circlekit.rewrite.base import Context, GraphPass
 MAX_SWEEPS = 10
 """The largest number of sweeps over all ranks.
 
-Once may not be enough: an operator that regroups axes, such as a Reshape from rank 4 to rank 5, may change in
-the sweeps of both ranks.
+One sweep may not be enough: an operator that regroups axes, such as a Reshape from rank 4 to rank 5, may
+change in the sweeps of both ranks.
 """
 
 

@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""All orders of the digits of a channel number (in mixed radix) are tried if there are at most this many."""
+"""The most digits of a channel number (in mixed radix) of which all orders are tried."""
 
 
 def weights_of(op: Op | None) -> Value | None:

@@ -108,7 +108,7 @@ class RegionFinder:
         region = Region([0, 1] if self.most_sides == 2 else [side])
         placed = set[Value]()
         for member in self.spread(region, value, side):
-            while member not in placed:  # again if the tensor leaves ``member``, an output, out
+            while member not in placed:  # again: a tensor may leave out ``member`` or an output before it
                 region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
         region.sides.sort()
         for tensor in region.tensors:
@@ -121,7 +121,8 @@ class RegionFinder:
         """Give sides to ``value`` and to all values that are connected with it; return these values.
 
         The operands and results of a variable are on the same side.  Transposes lead to other sides; those
-        that move the most bytes are followed first.  A transpose that contradicts known sides is left out.
+        that move the most bytes are followed first.  A transpose that contradicts known sides becomes a
+        variable if it can.
         """
         self.sides[value] = side
         values, moves, seen = [value], list[tuple[int, int, Move]](), set[Op]()
@@ -139,9 +140,9 @@ class RegionFinder:
         return values
 
     def cross(self, region: Region, op: Move) -> list[Value]:
-        """Give a side to the operand or the result of ``op``, whichever has none yet; return this value."""
+        """Give sides to those of the operand and the result of ``op`` that have none; return these values."""
         source, result = op.input, op.output
-        if source in self.sides and result in self.sides:  # unless it agrees with both, it may be a variable
+        if source in self.sides and result in self.sides:  # if ``op`` contradicts these, it may be a variable
             if self.source_of(op) is not None:
                 return []
             self.is_frustrated = True
@@ -194,7 +195,7 @@ class RegionFinder:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
         Of the values of one shape, at most one may be an input or output of the graph; a second one is left
-        out.  Values in ``placed`` are left out, too; the values of the tensor are added to it.
+        out.  Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
         placed.add(root)

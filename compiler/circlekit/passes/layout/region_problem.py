@@ -55,5 +55,5 @@ def _consumer(op: Op, index: int, side: int, finder: RegionFinder) -> int:
 
 
 def accepts_all_sides(op: Op, index: int, tensor: Tensor) -> bool:
-    """Return whether ``op`` is a Reshape of ``tensor``, operand ``index``, with one result for all sides."""
+    """Return whether ``op`` is a Reshape that reads ``tensor`` and has the same result on all its sides."""
     return isinstance(op, Reshape) and index == 0 and tensor.has_one_order

@@ -203,7 +203,7 @@ class LowerRopeOfRows(Lowering):
 
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
-    """The same in mode GPT_J, which rotates pairs of adjacent elements."""
+    """LowerRopeOfRows in mode GPT_J, which rotates pairs of adjacent elements."""
 
     before = GPT_J
     after = GPT_J_ROTATION + ROWS + SUM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the rank of paddings, slices and reductions, or of the results of reductions, by reshapes."""
+"""Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MergeAxes(Replacement):
 
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
-    operator for each group that ``op`` changes.
+    operator for each group that ``op`` changes.  A mean of integers is not divided: each part would round.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)

@@ -21,7 +21,10 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The most slices along an axis that replace an operator; 2 along the last axis, where runs are short."""
+"""The limit for results, for slices along an axis, and for repetitions of elements that are not f32.
+
+Along the last axis, where slices are short in memory, at most 2 slices are made.
+"""
 
 MAX_JOINED = 5
 """The number of operands that XNNPACK takes in one CONCATENATION."""

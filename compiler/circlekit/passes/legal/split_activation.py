@@ -90,7 +90,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """Split the activation of an operator that a runtime refuses; for TRANSPOSE_CONV, see below."""
+    """Split the activation of an operator, other than TRANSPOSE_CONV, that a runtime refuses."""
 
     kinds = (Op,)
 

@@ -24,7 +24,7 @@ MAX_STEPS = 256
 class UnrollGru(Replacement):
     """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * from_state + from_input).
 
-    Source of one step: the kernel in ops/recurrent.
+    Source of one step: the kernel of ``Gru``.
     """
 
     changes_more = True

@@ -103,7 +103,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Refuse if ``c`` has neither one number, nor one per channel of ``x`` along the transposed axis."""
+    """Return why ``c`` has not one number, or one per channel along the transposed channel axis."""
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"

@@ -117,7 +117,7 @@ class _Rope(Rewrite):
 
 
 def _row_obstacle(table: Value, entries: int) -> str | None:
-    """Return why ``table`` is not one row of ``entries``."""
+    """Return why ``table`` is not one row of ``entries`` numbers; None if it is."""
     shape = format_shape(table.shape)
     if table.shape is None or table.shape[-1:] != (entries,):
         return f"%{table.name}: expected a row of {entries}, got shape {shape}"

@@ -23,7 +23,7 @@ MAX_COUNTED_CALLS = 1 << 40
 
 
 def is_constant_if(op: Op) -> TypeGuard[If]:
-    """Return whether ``op`` is an IF with a constant condition whose operands fit its branch."""
+    """Return whether ``op`` is an IF with a constant condition, and its operands fit its branches."""
     if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
         return False
     return op.condition.data.size == 1 and fits(op)
