@@ -117,7 +117,10 @@ class Declaration:
     commutative: ClassVar[bool] = False
     """The first two operands may be exchanged."""
     pure: ClassVar[bool] = True
-    """Equal operands give equal results; no side effects.  Passes may fold, share or remove the operator."""
+    """Equal operands give equal results; no side effects.  Passes may fold, share or remove the operator.
+
+    False by default for an operator with graph attributes: the graphs may have side effects.
+    """
     elementwise: ClassVar[bool] = False
     """Each element of the result depends on one element of each operand; two operands may broadcast."""
     data_movement: ClassVar[bool] = False
@@ -181,6 +184,8 @@ class Declaration:
             cls.result_names = tuple(results)
         if variadic_results:
             cls.variadic_results = True
+        if any(spec.is_graph for spec in cls.attributes):
+            cls.pure = False
         for trait, value in traits.items():
             if not hasattr(cls, trait):
                 raise TypeError(f"{cls.__name__}: no trait is named {trait}")

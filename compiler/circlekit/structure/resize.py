@@ -225,7 +225,7 @@ class _Resizer:
 
     def _compute(self, op: Op) -> None:
         """Compute the results of ``op`` if they are few integers that depend only on constants and shapes."""
-        if not op.pure or op.called_graphs() or not all(_is_small(v) for v in op.results):
+        if not op.pure or not all(_is_small(v) for v in op.results):
             return
         if not op.reads_data:
             self._compute_from_shapes(op)

@@ -41,7 +41,7 @@ def _is_true(array: Array) -> bool:
     return bool(array.reshape(-1)[0])
 
 
-class While(Op, code="WHILE", variadic_results=True, pure=False):
+class While(Op, code="WHILE", variadic_results=True):
     """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace them."""
 
     input = variadic_operand(*ANY)
@@ -60,7 +60,7 @@ class While(Op, code="WHILE", variadic_results=True, pure=False):
         return state
 
 
-class If(Op, code="IF", variadic_results=True, pure=False):
+class If(Op, code="IF", variadic_results=True):
     """The outputs of ``then_graph`` if the condition is true, else those of ``else_graph``."""
 
     condition = operand(boolean)
@@ -80,7 +80,7 @@ class If(Op, code="IF", variadic_results=True, pure=False):
         return run(self.then_graph if _is_true(args[0]) else self.else_graph, args[1:])
 
 
-class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
+class CallOnce(Op, code="CALL_ONCE", results=()):
     """Runs the graph ``init``, which initializes resources, once after each reset of the state."""
 
     init: Graph = graph_attribute(field="init_subgraph_index")
@@ -107,15 +107,13 @@ class GraphCall(Op, variadic_results=True):
         return run(self.called_graphs()[0], args)
 
 
-class Call(GraphCall, code="CALL", pure=False):
+class Call(GraphCall, code="CALL"):
     """The outputs of ``subgraph`` for the operands.  LiteRT has no kernel for it."""
 
     subgraph: Graph = graph_attribute(field="subgraph")
 
 
-class StablehloComposite(
-    GraphCall, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions", pure=False
-):
+class StablehloComposite(GraphCall, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions"):
     """The outputs of the graph ``decomposition``, which defines the composite operator ``name``."""
 
     name: str | None = attribute(None)

@@ -144,8 +144,8 @@ def code_of(op: Op) -> str:
 
 
 def _is_foldable(op: Op) -> bool:
-    """Return whether ``op`` is pure, calls no graph, and reads only known elements and shapes."""
-    if not op.inputs or not is_pure(op) or op.called_graphs():
+    """Return whether ``op`` is pure and reads only known elements and shapes."""
+    if not op.inputs or not is_pure(op):
         return False
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.program.custom import is_pure
 from circlekit.rewrite.base import Context, Pass
@@ -22,33 +21,18 @@ class RemoveDead(Pass):
     name = "remove_dead"
 
     def run(self, model: Model, context: Context) -> int:
-        effects: dict[Graph, bool] = {}
-        changes = sum(_remove_ops(graph, effects, context) for graph in model.graphs)
+        changes = sum(_remove_ops(graph, context) for graph in model.graphs)
         in_signatures = {id(v) for s in model.signatures for v in (*s.inputs.values(), *s.outputs.values())}
         return changes + sum(_remove_values(graph, in_signatures) for graph in model.graphs)
 
 
-def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
-    """Return whether ``op``, or a graph that it calls, may have a side effect or change a variable.
-
-    ``known``: the answers for graphs so far; the function adds new answers.
-    """
-    if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
-        return True
-    for graph in op.called_graphs():
-        if graph not in known:
-            known[graph] = True  # a graph that calls itself may not terminate: that is an effect
-            known[graph] = any(_has_effect(inner, known) for inner in graph)
-    return any(known[graph] for graph in op.called_graphs())
-
-
-def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> int:
-    """Remove unused operators, users before producers; return how many.  ``effects``: see _has_effect."""
+def _remove_ops(graph: Graph, context: Context) -> int:
+    """Remove unused operators, users before producers; return how many."""
     count = 0
     for op in reversed(graph.ops):
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
-        if _has_effect(op, effects):
+        if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
             sentence = f"its results have no use, but {op.code} may have side effects"
             context.refuse(RemoveDead.name, op, sentence)
             continue

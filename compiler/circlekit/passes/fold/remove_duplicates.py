@@ -91,7 +91,7 @@ class ValueNumbers:
 
     def key(self, op: Op) -> Hashable | None:
         """Return a key that is equal for equal operators; None for an operator that must not be merged."""
-        if not op.pure or op.called_graphs():
+        if not op.pure:
             return None
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None

@@ -91,4 +91,4 @@ def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
 def _has_effect(op: Op) -> bool:
     """Return whether ``op`` may depend on, or change, something besides its operands and results."""
     touches_variable = any(value is not None and value.is_variable for value in op.inputs)
-    return not is_pure(op) or touches_variable or bool(op.called_graphs())
+    return not is_pure(op) or touches_variable
