@@ -22,13 +22,16 @@ from circlekit.quant.techniques.range_choice import chosen_estimators, estimator
 from circlekit.quant.techniques.reader_ranges import reader_ranges
 
 MakePlan = Callable[[Model, Ranges], Plan]
-"""Returns a plan by plain rules for a float model and the ranges of its tensors."""
+"""A function that makes a plan by plain rules from a float model and the ranges of its tensors."""
 
 Samples = Sequence[Sequence[Array]]
 """For each sample, arrays in the order of the graph's inputs."""
 
 QUARTERS = 4
-"""The number of parts of the samples.  Each part is run with the ranges from the other parts."""
+"""The samples are divided into this many parts, or into single samples if there are fewer.
+
+Each part is run with the ranges from the other parts.
+"""
 
 PER_TENSOR = "the best estimator of each tensor"
 """The value of ``Settings.estimator`` that lets ``range_choice`` choose an estimator for each tensor."""
@@ -111,6 +114,7 @@ class Trials:
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
+        Return [] if ``activations`` is None.
         ``quarter``: 0 to QUARTERS - 1 is a part of the samples; QUARTERS leaves out no sample.
         """
         if self.activations is None:
@@ -137,7 +141,7 @@ class Trials:
 
     @staticmethod
     def _outputs(model: Model) -> set[str]:
-        """Return the names of the main graph's outputs and of the tensors that are only moved to outputs."""
+        """Return the names of the main graph's outputs and of the tensors that are moved to these outputs."""
         found = {value.name for value in model.main.outputs}
         for op in reversed(list(model.main)):
             if op.data_movement and found.issuperset(value.name for value in op.results):
@@ -149,7 +153,7 @@ class Trials:
         return strength in self._parts
 
     def _ranges_by_readers(self, settings: Settings, quarter: int) -> dict[str, Range]:
-        """Return the ranges, by tensor, that are better for the readers; ``quarter``: see ``ranges``."""
+        """Return the result of ``reader_ranges`` for ``settings`` without margins and for ``quarter``."""
         settings = replace(settings, margin=False)
         if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
@@ -184,9 +188,9 @@ def widened(ends: Range, factor: float) -> Range:
 
 
 def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorStatistics]) -> dict[str, Range]:
-    """Return wider ranges for the tensors of which calibration observed fewer than FEW_NUMBERS numbers.
+    """Return wider ranges for the tensors of which calibration observed 2 to FEW_NUMBERS - 1 numbers.
 
-    The logits of a classifier are an example.  The other tensors are not in the result.
+    The logits of a classifier are an example.  Other tensors are not in the result.
     The largest of n normally distributed numbers grows as sqrt(2 ln n) (Cramer, 1946, section 28.6), so the
     ranges are multiplied by sqrt(ln(UNSEEN * n) / ln(n)).
     """

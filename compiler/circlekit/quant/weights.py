@@ -77,9 +77,9 @@ def biases_of(op: Op) -> set[int]:
 
 
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
-    """Return the first of ``products`` whose factors are all operands or inner tensors of ``op``, else None.
+    """Return the first of ``products`` whose factors ``op`` has, as operands or inner tensors; else None.
 
-    ``products``: those of one bias, see ``QuantizationRule.biases``.
+    ``products``: the possible products of one bias, see ``QuantizationRule.biases``.
     """
     present = {inner.name for inner in op.inner_tensors()}
     present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}
@@ -87,7 +87,7 @@ def product_of(op: Op, products: Iterable[Product]) -> Product | None:
 
 
 def form_of_stored(value: Value) -> TensorForm:
-    """Return the form of ``value``, a tensor that is quantized already; raise ModelError without a scale."""
+    """Return the form of ``value``, which is quantized already; raise ModelError if it has no scale."""
     return TensorForm(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 
@@ -107,9 +107,9 @@ def finite_numbers(value: Value) -> Array:
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
     """Return {index: channel axis} of the constants of ``op`` that ``scheme`` stores in another dtype.
 
-    ``scheme``: a scheme with float activations.  It stores weights and tables that are float32.  A float16
-    scheme also stores all other float32 constants that are large enough to save bytes.  The axis None means
-    one scale for the tensor.
+    ``scheme``: a scheme with float activations.  Every scheme converts weights and tables that are float32; a
+    float16 scheme also converts every other float32 constant that is large enough to save bytes.  The axis
+    None means one scale for the tensor.
     Operators that call graphs, and opaque operators, have no such constants.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():
@@ -165,8 +165,8 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
 def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     """Return the form of ``weights`` [units, depth] in which each block of a row has its own scale.
 
-    A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, LiteRT's delegate
-    converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
+    A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, and LiteRT's
+    delegate converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
     Raise UnsupportedError if rows are not whole blocks; ModelError for NaN and infinite numbers, and for the
     reasons of ``scales_for``.
     """
@@ -192,7 +192,7 @@ def bfloat16_at_least(scales: Array) -> Array:
 
 
 def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) -> TensorForm:
-    """Return the form of ``bias``, whose scales are the scale of the data times those of the weights.
+    """Return the form of ``bias``, whose scales are the scale of the data times the scales of the weights.
 
     ``data``: the form of the operand that is multiplied with the weights; it has one scale.  ``weights``:
     the form of the weights.  ``dtype``: the dtype of the quantized bias.  Channels are on the last axis.
@@ -209,9 +209,10 @@ def fit_bias(
     """Return the form ``weights`` with larger scales for the channels whose bias does not fit into ``dtype``.
 
     ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights; a
-    channel of zeros gets the scale that suits its bias best, which may be smaller.  ``smallest``: the
-    smallest scale of a channel whose bias is not 0.
-    Raise ModelError if a bias is NaN or infinite, or if the number of biases differs from that of channels.
+    channel of zeros gets the scale that suits its bias best (ZERO_WEIGHT_BIAS), even if it is smaller.
+    ``smallest``: the smallest allowed scale of a channel whose bias is not 0.
+    Raise ModelError if a bias is NaN or infinite, or if there are several biases and several scales, but not
+    equally many.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:

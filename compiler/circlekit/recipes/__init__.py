@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: models as texts that a person reads and writes, with rules; and the runner of dredd tests.
+"""Recipes (models as texts that people read and write, with rules), and dredd, which tests passes on them.
 
-There are two languages: the text form (``.ck``) and ONE's ``test.recipe``.  ``load`` reads both,
-``recipe_export`` writes both.
+A recipe is written in one of two languages: the text form (``.ck``) or ONE's ``test.recipe``.  ``load``
+reads both languages, ``recipe_export`` writes them.
 """

@@ -66,7 +66,7 @@ class Result:
     ``name``: the name of the case.  ``passes``: the names of the passes that were run.
     ``failures``: a text for each failure; empty if the test passed.
     ``notes``: what was not compared, and why.
-    ``before``, ``after``: the number of operators before and after the passes; None without a model.
+    ``before``, ``after``: the number of operators before and after the passes; None: the test failed earlier.
     ``rules``: the number of rules that were checked.
     ``compared``: the number of outputs after the passes that were compared with those before.
     ``litert``: the number of arrays that were compared with LiteRT.
@@ -178,8 +178,8 @@ class _Test:
     def run_reference(self, base: Model) -> None:
         """Run the recipe's model on all sets of seeded inputs, and keep the runs in ``runs``.
 
-        A model that does not run, for example because an axis is out of range, only gets a note.  But
-        with LiteRT, the error is raised unless LiteRT has all operators and fails to run the model, too.
+        An UnsupportedError only becomes a note.  Any other error, such as an axis out of range, becomes a
+        note, too, if LiteRT is not used or refuses the model (``_litert_refuses``); otherwise it is raised.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -267,7 +267,7 @@ class _Test:
 
     @staticmethod
     def rounding(base: Model, run: Run) -> dict[str, float]:
-        """Return by name how much rounding may change each output of ``base`` where terms cancel."""
+        """Return {output: largest change by rounding}, which is 0 for outputs whose terms do not cancel."""
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))
 
@@ -275,8 +275,9 @@ class _Test:
         """Compare the outputs of ``model`` on normal inputs with those that LiteRT computes for it.
 
         ``when``: ``before`` or ``after``, for messages.
-        If LiteRT cannot run the model but ONE's interpreter can, there is only a note.  The error is raised
-        if neither can, or if the result is to be a TFLite file and LiteRT ran the model before the passes.
+        If LiteRT fails, the error is raised in two cases: ONE's interpreter lacks an operator, or ``model``
+        is a TFLite model and LiteRT ran it before the passes.  In other cases, and if LiteRT lacks an
+        operator, there is only a note.
         """
         if not self.runs:
             return
@@ -324,8 +325,8 @@ def _differences(
 ) -> list[str]:
     """Return a sentence for each output in both mappings that differs by more than allowed.
 
-    ``tolerance``: relative to the largest magnitude of the output, None for the default.  ``noise``: absolute
-    differences that are allowed, too.  ``kind``: the kind of inputs, for messages.
+    ``tolerance``: relative to the largest magnitude of the output; None: the default.  ``noise``: by output,
+    an absolute difference that is allowed in any case.  ``kind``: the kind of inputs, for messages.
     """
     wrong = []
     for name in (name for name in before if name in after):

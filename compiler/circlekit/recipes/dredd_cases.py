@@ -40,7 +40,7 @@ class Case:
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
     ``passes``: the names of the passes; if the block of rules names passes, those run instead.
     ``format``: the format of the result; None: that of the recipe.
-    ``block``: the index of the block of rules in the recipe; None: it has none.
+    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
     ``place``: FILE:LINE:1 of the case in its list, followed by an error if ``recipe`` is None; "" without a
     list.
@@ -57,7 +57,7 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError for an invalid rule, RewriteError for an unknown pass, FileError without a recipe.
+        Raise ParseError for a wrong rule, RewriteError for an unknown pass, FileError if ``recipe`` is None.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -82,9 +82,10 @@ def cases_of(
 
     ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
     ``passes``: the passes for recipes that name none.
-    ``with_rules``: whether to check ``test.rule`` files, whose rules are made for the passes in a list.
+    ``with_rules``: whether the cases of a list check ``test.rule`` files.
 
-    Raise FileError if a list cannot be read or a folder has no recipe, ParseError for an invalid list.
+    Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;
+    ParseError for an invalid list.
     """
     with translated(path, "read"):
         path = Path(path)
@@ -107,7 +108,7 @@ def recipes_in(folder: Path) -> list[Path]:
 
 
 def name_of_recipe(path: Path) -> str:
-    """Return the name of a recipe in lists and reports: of the folder of ``test.recipe``, or of the file."""
+    """Return the name of a recipe in lists and reports: the name of its folder (``test.recipe``) or file."""
     return path.absolute().parent.name if path.name == ONE_RECIPE else path.stem
 
 
@@ -157,7 +158,7 @@ _COMMAND = re.compile(r"\s*(?:(?P<word>\w+)\s*\((?P<inside>[^()]*)\)|(?P<other>\
 
 
 def _lst(text: str, label: str) -> Iterator[Case]:
-    """Yield the cases of one of ONE's lists; ``label``: its name, for errors.  Raise ParseError."""
+    """Yield the cases of a list of ONE, named ``label`` in errors; raise ParseError if it is invalid."""
     plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
     for match in _COMMAND.finditer(plain):
         if match["other"]:

@@ -31,7 +31,7 @@ def run_cases(
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the case, its result) in any order.
 
-    ``keep``: a folder that gets a folder with the files of each test; None: no files are kept.
+    ``keep``: the folder in which each test leaves its files, in a folder of its own; None: none are kept.
     ``with_litert``: compare with LiteRT, if it is installed.
     ``processes``: the number of processes; None: one for each processor that this process may use.
     ``client``: a ``distributed.Client``, to run on its cluster; its workers must see the recipes' files.
@@ -43,7 +43,7 @@ def run_cases(
         tests = [test.with_absolute_paths() for test in tests]
     elif len(cases) > MAX_LAZY_IMPORT_TESTS:
         _import_once(with_litert)
-    retries = 0 if client is None else RETRIES  # a test that crashes its process would do so again
+    retries = 0 if client is None else RETRIES  # a test that crashes a local process would crash it again
     yield from run_jobs(run_test, tests, _lost, client=client, processes=processes, retries=retries)
 
 

@@ -97,7 +97,7 @@ class ModelFile:
     def conv2d_weights(self) -> list[tuple[str, str]]:
         """Return (code of the operator, code of its weights' producer) for each operator in CONVOLUTIONS.
 
-        In place of a producer, ``CONST`` stands for constant weights, ``?`` for any others.
+        If no operator produces the weights, the second code is ``CONST`` for constants and ``?`` otherwise.
         """
         return [pair for graph in self.graphs for pair in self._weights(graph)]
 
@@ -122,7 +122,7 @@ class ModelFile:
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
     def buffer(self, index: int) -> memoryview:
-        """Return the bytes of the buffer ``index``, which may be external data; none for a wrong index."""
+        """Return the bytes of the buffer ``index``, which may be external data; b"" for a wrong index."""
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}
         data, offset = tree.get("data"), tree.get("offset", 0)
@@ -136,7 +136,7 @@ class ModelFile:
         return len(self.buffer(index)) if index else 0
 
     def constants(self) -> list[str]:
-        """Return the names of all tensors with data, without variables."""
+        """Return the names of all tensors that have data and are no variables."""
         tensors = (tensor for tensor in self.tensors() if not tensor.get("is_variable", False))
         return [name_of(tensor) for tensor in tensors if self.buffer_size(tensor)]
 
@@ -179,9 +179,9 @@ PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
 
 
 def data_of(file: ModelFile, tensor: Tree) -> Array | None:
-    """Return the data of ``tensor`` with its dtype and shape; None without data.
+    """Return the data of ``tensor`` with the tensor's dtype and shape; None if there is no data.
 
-    If the data does not fit dtype and shape, return its bytes.
+    If the data does not fit the dtype and the shape, return its bytes as uint8[n].
     """
     if not file.buffer_size(tensor):
         return None
@@ -198,9 +198,9 @@ def data_of(file: ModelFile, tensor: Tree) -> Array | None:
 def hdf5_of(file: ModelFile) -> bytes:
     """Return the bytes of an HDF5 file with a group for each tensor of ``file`` that has a name.
 
-    A group has those of the datasets ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
-    ``quantized_dimension`` that the tensor has.  Its name is that of the tensor with ``_`` in place of ``/``;
-    a repeated name gets a number at its end.
+    A group has the datasets ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
+    ``quantized_dimension``, as far as the tensor has them.  The group's name is the tensor's name with ``_``
+    in place of ``/``; a repeated name gets a number at its end.
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 

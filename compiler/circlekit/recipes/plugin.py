@@ -5,7 +5,7 @@ There is a test for each ``test.recipe``, for each block of rules in a ``*.ck`` 
 without blocks), and for each line of a list (``test.lst``, or a ``.tsv`` file whose first line is
 ``recipe<tab>passes``).  Options:
 
-    --dredd-recipes DIR    folder with the recipes of lists, by default that of the list; may be repeated
+    --dredd-recipes DIR    folder with the recipes of lists, by default the list's folder; may be repeated
     --dredd-passes P,P     passes for recipes that name none
     --dredd-keep DIR       keep the files of each test in DIR/NAME
     --dredd-no-litert      do not compare with LiteRT, even if it is installed

@@ -28,7 +28,7 @@ class Source:
     """A model in the report.
 
     ``path``: the path of its file, followed by the passes that ran on it, if any.
-    ``file_size``: the size of its file in bytes; None: it has no file.
+    ``file_size``: the size of the model as a file, in bytes; None: unknown, because there is no file.
     """
 
     path: str

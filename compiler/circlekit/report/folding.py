@@ -101,11 +101,11 @@ class _Folder:
         return Group(" to ".join(labels), first, stop, children)
 
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return (label, first, stop) of each scope that is directly below the scopes of all operators.
+        """Return (label, first, stop) of each scope directly below the scopes that all operators share.
 
         An operator in none of these scopes is returned alone, with the label "".
-        Return [] if there are too many scopes, or if a scope occurs in several places, for example because it
-        is named after a class.
+        Return [] if there are too many scopes or only one, or if a scope occurs in several places, for
+        example because it is named after a class.
         """
         scopes = self.scopes[first:stop]
         depth = 0

@@ -34,8 +34,8 @@ After that, they are visited as often again to improve the places of the boxes.
 class Box:
     """A node of the drawing.
 
-    It stands for a ``child`` of the group, or for a ``value`` that enters or leaves it (``is_output``).  If
-    both are None, it is a bend.  ``x``: the center, in pixels.
+    The box stands for a ``child`` of the group, or for a ``value`` that enters the group or leaves it
+    (``is_output``).  If ``child`` and ``value`` are None, it is a bend.  ``x``: the center, in pixels.
     """
 
     child: Group | int | None = None

@@ -143,7 +143,7 @@ def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
 
 
 def arena_tables(content: Content) -> list[dict[str, Any]]:
-    """Return for each model the size of its arena, the peak of live activations, and what lives there."""
+    """Return for each model with operators the size of its arena and its live activations at their peak."""
     tables = []
     for side in content.sides:
         arena, ops = side.arena, side.source.model.main.ops

@@ -61,7 +61,7 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
 
 
 def category(op: Op, cost: OperatorCost) -> str:
-    """Return the class by which an operator is colored: ``compute`` (it has MACs), ``movement``, ... ."""
+    """Return the class by which ``op`` is colored: compute (it has MACs), movement, elementwise or other."""
     if cost.macs:
         return "compute"
     return "movement" if op.data_movement else "elementwise" if op.elementwise else "other"

@@ -26,7 +26,7 @@ class Difference:
     ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements.
     ``relative``: ``absolute`` divided by the largest magnitude of the reference.
     ``cosine``: the cosine similarity (see Similarity), None if there is none.
-    ``allowed``: the tolerated absolute difference, None for layers.
+    ``allowed``: the tolerated absolute difference; None for layers (see ValueComparison).
     """
 
     name: str

@@ -26,7 +26,7 @@ class Refusal:
 
     ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
     ``progress``: how much of the picture matched: 2 for each operator that matched, 1 for each operator with
-    only the right class; 0 if the pass does not say.  ``missing``: how much did not match, counted likewise.
+    only the right class; 0 if the pass does not say.  ``missing``: the progress that a full match would add.
     ``is_partial``: whether only a part of the picture is in the graph, so that this is no near miss.
     ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, as it was when it
     was refused; "" for a partial match.
@@ -61,7 +61,7 @@ A picture of one operator has this progress if the operator matches and only a c
 
 @dataclass
 class Budget:
-    """Counts rewrites and limits them, so that a wrong one can be found by bisection.
+    """Counts rewrites and limits them, so that a wrong rewrite can be found by bisection.
 
     ``left``: how many more are allowed, None for any number.  ``made``: how many were made.  ``last``: the
     text of the operator at which the latest rewrite started, as it was before the rewrite.
@@ -95,9 +95,8 @@ def _itself(op: Op) -> Sequence[Op]:
 class TargetRules:
     """What the target of an optimization allows.
 
-    ``checks``: functions that return why the target does not take an operator, None if it does.  The first
-    says whether the runtimes have the operator; if there is a delegate, the second says whether the delegate
-    takes the operator.
+    ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
+    The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.
     ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
     current run of a pass.
@@ -169,7 +168,7 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text."""
+        """Count a rewrite that started at ``op``, an operator or its text; None is fine without a budget."""
         if self.budget is not None:
             self.budget.made += 1
             self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
@@ -254,7 +253,7 @@ class Pass(ABC):
     ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
     creates operators that only circle has.
     ``undoes``: passes whose result this pass reverts.  A pipeline skips this pass if a user asks for one of
-    those.
+    these passes.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
     Its docstring says how, and verification starts again after it.
     ``options``: what the user may set.

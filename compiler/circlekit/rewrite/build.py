@@ -82,7 +82,7 @@ class Builder:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
-        """Return the attributes of the operator of ``node``; an attribute that is missing has its default.
+        """Return the attributes of the operator of ``node``; those that are left out have their defaults.
 
         ``like`` copies attributes from a matched operator.  Those that the picture gives replace the copies.
         """
@@ -104,7 +104,7 @@ class Builder:
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return why ``new`` must not replace ``old``: another dtype or shape; None if it may.
+    """Return why ``new`` must not replace ``old``, as dtype or shape differ; None if they agree.
 
     A dimension that is unknown in one of the shapes agrees with every size.
     """
@@ -120,10 +120,11 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Value) -> str | None:
-    """Return why ``new`` may have another rank than ``old`` if operands have an unknown rank, None if not.
+    """Return a sentence if ``new`` can get another rank than ``old``; None if their ranks always agree.
 
-    A constant raises the rank of a value that has a lower one.  So the shapes are inferred for each rank up
-    to that of the constants.  ``before``, ``after``: the operators that give ``old`` and ``new``, in order.
+    A constant raises the rank of an operand that has a lower rank.  So for operands of unknown rank, each
+    rank up to that of the constants is tried, and the shapes are inferred.  ``before``, ``after``: the
+    operators that give ``old`` and ``new``, in order.
     """
     results = [value for op in (*before, *after) for value in op.results]
     operands = {value for op in (*before, *after) for value in op.inputs if value is not None}
@@ -148,7 +149,7 @@ def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Val
 
 
 def _infer_ranks(op: Op, rank: int) -> None:
-    """Set the shapes of the results by the shape rule; without one, unknown ranks become ``rank``."""
+    """Set the shapes of the results by the shape rule; if ``op`` has none, unknown ranks become ``rank``."""
     try:
         shapes = [type.shape for type in op.inferred()]
     except UnsupportedError:

@@ -98,8 +98,8 @@ class Matcher:
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
         """Match the part of the picture that ends with ``node``; ``op`` stands for ``node``.
 
-        Return (the number of operators that matched, 0 if the part does not match; the sentence and the
-        progress of the failure in that case).
+        Return (the number of operators that matched, sentence, progress).  If the part does not match, the
+        number is 0, and the sentence and the progress are those of the failure.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
@@ -118,7 +118,7 @@ class Matcher:
     # -- operators -----------------------------------------------------------------------------
 
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Yield each extension of ``match`` in which ``op`` matches ``node`` and its producers match, too."""
+        """Yield each extension of ``match`` in which ``op`` and the operators before it match ``node``."""
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
@@ -146,7 +146,7 @@ class Matcher:
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
 
     def _has_producers(self, node: Node, op: Op) -> bool:
-        """Return whether ``op`` has an operand from each kind of operator that the picture has before it."""
+        """Return whether the operands of ``op`` have producers of the kinds from which ``node`` reads."""
         expected = self._producer_kinds[id(node)]
         if not expected:
             return True

@@ -51,7 +51,7 @@ class OperandPattern(NamedTuple):
 
 
 class AttributePattern(NamedTuple):
-    """One attribute.  ``choices``: the values that match, None for any.  ``bind``: the name of the value."""
+    """One attribute.  ``choices``: the values that match, None for any.  ``bind``: a name for the value."""
 
     choices: tuple[Any, ...] | None
     bind: str | None = None
@@ -61,7 +61,7 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``kinds``: the operator classes that match.  ``like``: the name after the word ``like``, None without it.
+    ``kinds``: the operator classes that match.  ``like``: the name after the word ``like``, or None.
     ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code, or
     several separated by ``|``.
     """

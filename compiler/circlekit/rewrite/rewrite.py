@@ -59,7 +59,7 @@ class Rewrite(GraphPass):
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
     ``shared``: interior results that may have users outside the match; their producers then stay.
-    ``spread``: interior results that may have other users, if this rewrite applies to each of them, too.
+    ``spread``: interior results that may have users outside the match, if this rewrite applies to them, too.
     ``approximate``: values may change beyond rounding, as in ONE; no pipeline applies the rewrite then.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -175,7 +175,7 @@ class Rewrite(GraphPass):
         return changes
 
     def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
-        """Apply the first match with root ``op`` that no condition refuses; return whether there is one."""
+        """Rewrite the first match with root ``op`` that nothing refuses; return whether there is one."""
         for match in matcher.matches(op):
             sentence = self._refusal(graph, match)
             if sentence is None and not context.may_rewrite:
@@ -197,7 +197,10 @@ class Rewrite(GraphPass):
     # -- refusing ------------------------------------------------------------------------------
 
     def _refusal(self, graph: Graph, match: Match, compare_users: bool = True) -> str | None:
-        """Return why ``match`` must not be rewritten, None if it may be (see _interior_refusal)."""
+        """Return why ``match`` must not be rewritten, None if it may be.
+
+        ``compare_users``: see ``_interior_refusal``.
+        """
         sentence = (
             self._interior_refusal(graph, match, compare_users)
             or next(filter(None, map(_shape_error, match.ops.values())), None)
@@ -236,7 +239,7 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Return whether ``user`` is the root of a match with ``value`` as interior value ``name``."""
+        """Return whether ``user`` is the root of a match to rewrite where ``name`` stands for ``value``."""
         found = Matcher(self.old, False, self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
@@ -346,7 +349,7 @@ class Rules(GraphPass):
 
 
 def _shape_error(op: Op) -> str | None:
-    """Return why ``op`` cannot take its operands, which constant folding may reveal; None if it can."""
+    """Return why ``op`` cannot take its operands, for example after constant folding; None if it can."""
     try:
         check_op(op)
     except UnsupportedError:  # there is no shape rule

@@ -17,15 +17,15 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output with
-    its own name, if there is one.  If not, it becomes an input of the result; models that have an input of
-    this name share it.
+    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output that
+    has the same name.  If there is no such output, the input becomes an input of the result; models that have
+    an input of this name share it.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
     A model runs after the models from which it reads.  Inner values are renamed if two models use the same
     name.  Signatures and metadata are dropped.
 
     Raise ModelError if ``models`` is empty, if two models have an output of the same name, if models read
-    from each other in a circle, or if no model has a name in ``connect`` or ``outputs``; ShapeError if the
+    from each other in a circle, or if a name in ``connect`` or ``outputs`` is in no model; ShapeError if the
     dtypes, shapes or quantizations of an output and the input that reads it differ.
     """
     if not models:
@@ -114,8 +114,8 @@ class _Merger:
     def _source(self, value: Value) -> Value:
         """Return the value that replaces the input ``value`` of a model.
 
-        It is an output of another model, or an input of the result.  Raise ShapeError if its dtype, shape or
-        quantization differs.
+        It is an output of another model, or an input of the result.  Raise ShapeError if it differs from
+        ``value`` in dtype, shape or quantization.
         """
         name = self.links.get(value.name, value.name)
         source = self.given.get(name)

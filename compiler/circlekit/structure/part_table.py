@@ -34,7 +34,7 @@ class PartTable:
     assign.
     ``opcodes``: {code in the schema, or name of a custom operator: backend}.
     ``opnames``: {name of a result: backend of the operator that produces it}.
-    ``comply``: which of the two applies: ``opcode`` or ``opname``.
+    ``comply``: ``opcode`` or ``opname``: whether ``opcodes`` or ``opnames`` is used.
     """
 
     backends: Sequence[str]
@@ -44,7 +44,7 @@ class PartTable:
     comply: str = "opcode"
 
     def check(self) -> None:
-        """Raise FormatError, in ONE's words, if a backend is missing or is not in ``backends``."""
+        """Raise FormatError, in ONE's words, if backends or default are missing or a backend is unknown."""
         if not self.backends:
             raise FormatError("There is no 'backends' information")
         if not self.default:

@@ -199,7 +199,7 @@ def _check_state(model: Model, groups: Sequence[_Group]) -> None:
 def _unique_names(graph: Graph, groups: Sequence[_Group]) -> dict[Value, str]:
     """Return a name for each value between parts, and for each input and output of the graph.
 
-    It is the name of the value, unless another of these values has the same name.
+    It is the value's own name, unless that is empty or an earlier one of these values has the same name.
     """
     between = [v for group in groups for v in results_for_outside(group.ops)]
     values = dict.fromkeys([*graph.inputs, *graph.outputs, *between])

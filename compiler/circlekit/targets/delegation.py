@@ -92,9 +92,9 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     """Return the operators of each partition of a delegate that runs all operators except ``refused``.
 
     The runtime divides the graph into parts, each of which is delegated or not.  It makes one part after the
-    other.  The first operator that is left and has computed operands determines whether the next part is
-    delegated.  The part gets all operators with the same answer (delegated or not) whose operands are
-    computed before the part or in it.
+    other.  The first operator that is in no part and whose operands are all computed determines whether the
+    next part is delegated.  The part gets all operators with the same answer (delegated or not) whose
+    operands are computed before the part or in it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

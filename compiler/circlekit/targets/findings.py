@@ -65,7 +65,7 @@ NO_TARGETS = TargetSet()
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the targets that ``choice`` names.
 
-    If ``choice`` is None, this is the default target of ``format``, or none if its table is not complete.
+    If ``choice`` is None, return the default target of ``format``, or no target if its table is not complete.
     The name NO_TARGET stands for no target.  Raise UnsupportedError for any other unknown name.
     """
     if choice is None:
@@ -104,7 +104,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The names of graph and result.  Unlike the index, passes do not change them."""
+        """The names of graph and result.  They stay the same when passes change the index."""
         return self.graph, self.result
 
     def document(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
     A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
     the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So every
-    operator may be such a later one, except the readers of the output and the operators that they need.
+    operator may run later, except the readers of the output and the operators that these readers need.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operators whose results have another shape in a runtime, where that makes no difference.
+"""Find operators whose results have a wrong shape in a runtime, where the graph's outputs are still right.
 
 An operator's entry in a table may have ``ignores``: attributes that the runtime ignores, such as
 ``keep_num_dims`` of FULLY_CONNECTED, with the values that it uses instead.  The result then has the same
@@ -43,9 +43,9 @@ class _Shapes:
         self.origins: dict[Value, set[Op]] = {}
 
     def tolerated(self) -> set[Op]:
-        """Remove the operators that cause the first wrong result from ``ops`` until no result is wrong.
+        """Return the operators that remain in ``ops`` after all that cause a wrong result were removed.
 
-        Return those that remain.
+        Those that cause the first wrong result are removed, then the results are examined again.
         """
         ops = self.graph.ops
         numbers = {op: number for number, op in enumerate(ops)}

@@ -110,7 +110,7 @@ def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
 def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
     """Return whether the planner places ``value``.
 
-    It does not if the value is computed before the run, or if the caller provides its memory.
+    It places no value that is computed before the run or whose memory the caller provides.
     """
     if value.producer is not None and planner.is_computed_early(value.producer):
         return False

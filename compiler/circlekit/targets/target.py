@@ -75,7 +75,7 @@ class Target:
         return None if shortfall is None else shortfall.refusal
 
     def wanted_change(self, op: Op) -> str:
-        """Return what an exporter should write instead of ``op``, as the end of a sentence, or ""."""
+        """Return what to write instead of ``op``, as the end of a sentence; "" if the target can run it."""
         shortfall = self._shortfall(op)
         return "" if shortfall is None else shortfall.change
 
@@ -93,7 +93,7 @@ class Target:
         return _shortfall_in(self.operators, op, self.title)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none."""
+        """Return why the delegate, if there is one, does not run ``op``, as a sentence; otherwise None."""
         if not self.delegated:
             return None
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")

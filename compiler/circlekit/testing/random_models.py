@@ -205,8 +205,8 @@ class _Instance:
     def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
         """Return a shape that the dimensions ``dims`` of a pattern allow.
 
-        Letters with a known size keep it; other dimensions take their size from ``proposed``, where the last
-        dimensions correspond.
+        Letters with a known size keep it; any other dimension takes the size at the same place of
+        ``proposed``, counted from the end.
         """
         m = self.m
         leading: list[int] = []

@@ -252,7 +252,7 @@ def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
 def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
     """Return a random shape that broadcasts with ``shape``: mostly one number per channel.
 
-    Rarely, broadcasting with it enlarges ``shape``.
+    Rarely, the broadcast shape is larger than ``shape``.
     """
     rank, last = len(shape), tuple(shape[-1:])
     kind = m.below(10)

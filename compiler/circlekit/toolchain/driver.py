@@ -71,7 +71,8 @@ class Driver:
     ``check``: raises UsageFault if values of options do not fit together.
     ``usage``: the usage line; None: the line of argparse.
     ``foreign_words``: which words of the command line are for another program.  ``no``: none;
-    ``after_dashes``: those after ``--``; ``any``: those after ``--`` and all unknown words.
+    ``after_dashes``: the words after ``--``; ``any``: the words after ``--`` or, if there is no ``--``, all
+    unknown words.
     ``log``: the name of an option; its value with ``.log`` appended is the path of the log file.  Empty: no
     log.
     ``standard``: the names of the options of STANDARD that the driver has.

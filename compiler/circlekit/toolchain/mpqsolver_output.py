@@ -27,7 +27,7 @@ ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
 
 
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
-    """Return the lines about ``options`` {name: value}; the line of an absent option has no value."""
+    """Return the lines about ``options`` {name: value}; an absent text is empty, an absent switch False."""
     lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
     lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
     method = "bisection" if is_bisection else "patterns"
@@ -49,7 +49,7 @@ def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
 
 @dataclass
 class SearchFiles:
-    """Writes ONE's files about the steps of a search into ``folder``; a SearchObserver.
+    """A SearchObserver that writes ONE's files about the steps of a search into ``folder``.
 
     ``model_path``: the path of the float model.  ``errors``: the lines of the file with the errors so far.
     """

@@ -34,7 +34,7 @@ class Option:
     ``help``: its text on the help page.  ``short``: the short flag with its dash, such as ``-i``.
     ``default``: the value if the option is not given; None: there is no value then.
     ``required``: whether it must be given.
-    ``parse``: raises ValueError for a text that is not accepted.
+    ``parse``: converts a text; raises ValueError for a wrong text.  ``Values`` keep the text itself.
     ``choices``: the accepted texts; (): all.
     ``constants``: {value: help} of additional flags ``--VALUE`` that set the option to VALUE.  With them, the
     help page shows only these flags.

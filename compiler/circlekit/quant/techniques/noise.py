@@ -14,16 +14,16 @@ Outcome = list[list[Powers]]
 """For each sample, the powers of signal and noise of each output."""
 
 FLOOR = 1e-12
-"""``paired_gain`` adds this part of the signal's power to the noise, so errors of float32 do not count."""
+"""``paired_gain`` adds this fraction of the signal's power to the noise, so float32 errors hardly count."""
 
 STANDARD_ERRORS = 1.5
-"""How many standard errors are subtracted from a measured gain."""
+"""How many standard errors ``paired_gain`` subtracts from the gain, unless told otherwise."""
 
 
 def powers(reference: Array, actual: Array) -> Powers:
-    """Return the powers of ``reference`` and of ``actual - reference``; both have the same shape.
+    """Return the powers of ``reference`` (the signal) and of ``actual - reference`` (the noise).
 
-    Elements that are not finite in ``reference`` do not count.
+    The arrays have the same shape.  Elements that are not finite in ``reference`` do not count.
     """
     finite = np.isfinite(reference)
     signal = float(np.square(reference[finite], dtype=np.float64).sum())
@@ -33,7 +33,7 @@ def powers(reference: Array, actual: Array) -> Powers:
 def decibels(outcome: Outcome) -> float:
     """Return the signal-to-noise ratio in dB: the mean over all outputs of 10 log10(signal / noise).
 
-    The powers of an output are first summed over the samples.
+    The powers of an output are first summed over the samples.  Its ratio is limited to -200 to 200 dB.
     """
     ratios = []
     for output in zip(*outcome, strict=True):
@@ -46,10 +46,11 @@ def decibels(outcome: Outcome) -> float:
 def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS) -> float:
     """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
 
-    ``before``, ``after``: outcomes on the same samples.  The gain of an output compares the amplitudes of the
-    noise, summed over the samples; a few samples would dominate sums of powers.  The result is the mean over
-    the outputs.  The standard error is estimated by the jackknife (Efron, "The Jackknife, the Bootstrap and
-    Other Resampling Plans", 1982, chapter 3).  For a single sample there is none.
+    ``before``, ``after``: outcomes on the same samples.  For each output, the amplitudes of the noise, not
+    its powers, are summed over the samples, because a few samples would dominate the powers; the gain is the
+    ratio of these sums in dB, averaged over the outputs.  The standard error is estimated by the jackknife
+    (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3); for a single sample,
+    nothing is subtracted.
     """
     amplitudes = np.stack([_amplitudes(before), _amplitudes(after)])
     count = amplitudes.shape[1]
@@ -67,6 +68,6 @@ def _amplitudes(outcome: Outcome) -> Array:
 
 
 def _gain(before: Array, after: Array) -> float:
-    """Return the mean over the outputs of ``before / after`` in dB; both are amplitudes [outputs]."""
+    """Return the ratio ``before / after`` of amplitudes [outputs] in dB, averaged over the outputs."""
     ratios = np.log10(np.maximum(before, 1e-25)) - np.log10(np.maximum(after, 1e-25))
     return 20 * float(ratios.mean()) if ratios.size else 0.0

@@ -17,15 +17,15 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.program.state import State
 
 Column = Array | Sequence[Array] | None
-"""An operand for all samples: one array if it is constant, else one array for each sample; None if absent."""
+"""An operand: one array for a constant or variable, None if absent, otherwise an array for each sample."""
 
 
 class OperatorRuns:
     """Runs the main graph of a float model operator by operator.
 
     ``samples``: arrays in the order of the graph's inputs.  Iterating yields, in the order of execution,
-    (operator, its operands, for each sample the list of its results).  An array stays in memory until the
-    last operator that reads it has run.
+    (operator, its operands, for each sample the list of the operator's results).  The arrays of a value are
+    released after the last operator that reads the value has run.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
@@ -68,7 +68,7 @@ class OperatorRuns:
 
 
 def fixed_column(value: Value | None) -> Column:
-    """Return the elements of a constant, or the initial contents of a variable; None for None."""
+    """Return the elements of a constant or the initial contents of a variable; None for an absent operand."""
     if value is None:
         return None
     return State().read(value) if value.is_variable else value.array()

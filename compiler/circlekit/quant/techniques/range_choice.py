@@ -20,7 +20,7 @@ LARGEST_NOISE_SHARE = 0.98
 """Another estimator replaces the default if its noise is below this share of the default's noise."""
 
 Estimators = Mapping[str, Callable[[TensorStatistics], Range]]
-"""Functions that return the range for statistics, by a name for reports."""
+"""Functions that return the range of a tensor from its statistics; the keys are names for reports."""
 
 
 def estimators(first: str, bits: int) -> Estimators:
@@ -51,7 +51,7 @@ def estimators(first: str, bits: int) -> Estimators:
 def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> list[dict[str, str]]:
     """Return for each graph {name of a tensor: name of its best estimator}.
 
-    ``parts``: calibrations with histograms, each on another part of the samples.
+    ``parts``: calibrations with histograms, each on a different part of the samples.
     ``first``, ``bits``: see ``estimators``.  A tensor that one of the parts did not observe is missing.
     """
     tried = estimators(first, bits)
@@ -70,7 +70,7 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
 
 
 def _noise_of(parts: Sequence[TensorStatistics], tried: Estimators, bits: int) -> dict[str, float]:
-    """Return for each estimator the sum over ``parts`` of the noise with the range from the other parts."""
+    """Return {estimator: noise} summed over all parts; a part gets the range made from the other parts."""
     total = dict.fromkeys(tried, 0.0)
     for index, held in enumerate(parts):
         others = merged([part for i, part in enumerate(parts) if i != index])

@@ -24,22 +24,22 @@ from circlekit.quant.techniques.layer_sweep import fake_quantized
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns
 
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
-"""Each end of a range is tried with these factors."""
+"""The factors by which each end of a range is multiplied in trials."""
 
 LARGEST_NOISE_SHARE = 0.97
 """A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""About the largest number of elements of a result that are compared; it limits the number of samples."""
+"""How many elements of a result, in all samples together, are compared at most; but see LEAST_SAMPLES."""
 
 LEAST_SAMPLES = 4
-"""A result is compared on at least this many samples, if there are as many."""
+"""A result is compared on at least this many samples, or on all samples if there are fewer."""
 
 
 def reader_ranges(
     model: Model, plan: Plan, ranges: Mapping[str, Range], samples: Sequence[Sequence[Array]]
 ) -> dict[str, Range]:
-    """Return {name: range} for the tensors of the main graph that have a better range than in ``ranges``.
+    """Return {name: range} for the tensors of the main graph whose range in ``ranges`` can be improved.
 
     ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.
     ``samples``: arrays in the order of the graph's inputs.
@@ -58,7 +58,8 @@ def reader_ranges(
 def _is_reader(op: Op, plan: OperatorPlan) -> bool:
     """Return whether ``op`` is a reader whose operands' ranges may be changed.
 
-    It has integer activations, one result and no weights, and it computes more than data movement.
+    Such an operator has integer activations, one result and no weights; it is pure, calls no graph, and is
+    not a data movement.
     """
     rule = op.quantization_rule
     if rule is None or plan.is_float or SCHEMES[plan.scheme].activations is None or op.called_graphs():
@@ -96,7 +97,7 @@ class _Reader:
     def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
         """Return the operands whose range may be changed, with their range in ``ranges``.
 
-        No other operator reads such an operand, and its planned form covers just its range.
+        Nothing but this operator reads such an operand, and its form in the plan covers just its range.
         """
         found = {}
         for value, form in self.forms.items():
@@ -108,7 +109,10 @@ class _Reader:
         return found
 
     def better(self, value: Value, ends: Range) -> dict[str, Range]:
-        """Return {name: range} with a better range than ``ends`` for the operand ``value``; {} if none is."""
+        """Return {name: range} with a better range than ``ends`` for operand ``value``; {} if there is none.
+
+        Later calls quantize ``value`` with the better range.
+        """
         first = least = self._noise(value, ends)
         best = ends
         for end in (0, 1):
@@ -131,7 +135,10 @@ class _Reader:
             return None
 
     def _noise(self, value: Value, ends: Range) -> float:
-        """Return the sum of squared errors of the quantized result if ``value`` has the range ``ends``."""
+        """Return the sum of squared errors of the quantized result if ``value`` has the range ``ends``.
+
+        Return infinity if there is no scale for the range.
+        """
         form = self._form(ends)
         if form is None:
             return np.inf

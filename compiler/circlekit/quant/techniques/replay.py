@@ -58,13 +58,16 @@ TECHNIQUES: Mapping[str, Callable[..., None]] = {
 
 
 def replay(model: Model, records: Iterable[Record]) -> None:
-    """Apply ``records`` to ``model`` in place, in their order; raise FormatError for a wrong record."""
+    """Apply ``records`` to ``model`` in place, in their order.
+
+    Raise FormatError for a wrong record, ModelError for a rotation of layers that the model does not have.
+    """
     for record in records:
         _replay_one(model, record)
 
 
 def _replay_one(model: Model, record: Record) -> None:
-    """Apply one record to ``model`` in place; raise FormatError if it is wrong."""
+    """Apply one record to ``model`` in place; errors: see ``replay``."""
     try:
         arguments = {key: value for key, value in record.items() if key != "technique"}
         TECHNIQUES[record["technique"]](model, **arguments)

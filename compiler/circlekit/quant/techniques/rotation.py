@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotate channels between two layers by a Hadamard matrix, so that none is much larger than the others.
+"""Multiply the channels between two layers by a Hadamard matrix, so that their magnitudes become similar.
 
-If all operators between two layers are linear and do not mix a block of channels with others, the first
-layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose: the
-outputs of the model stay the same.  Examples are the value projection and the output projection of
+If all operators between two layers are linear and do not mix a block of channels with other channels, the
+first layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose:
+the outputs of the model stay the same.  Examples are the value projection and the output projection of
 attention, where a block is a head.  Such pairs are found by trial: both layers are rotated, and the outputs
 of the model are compared.
 
@@ -56,9 +56,9 @@ class Rotation(NamedTuple):
 
 
 def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> list[Rotation]:
-    """Return the rotations that do not change the outputs of ``model`` for ``sample``.
+    """Return rotations that each change the outputs of ``model`` for ``sample`` by less than TOLERANCE.
 
-    They are in the order of their first layers.
+    They are in the order of their first layers; no two of them have the same second layer.
     ``sample``: arrays in the order of the graph's inputs.  ``runs``: about the largest number of runs of the
     model.
     """
@@ -150,7 +150,7 @@ def _reached(first: Op) -> list[Op]:
 
 
 def _is_rotatable(layer: LinearLayer) -> bool:
-    """Return whether ``layer`` mixes channels but not positions, and is the only user of its constants."""
+    """Return whether ``layer`` has one group, mixes no positions, and is the only user of its constants."""
     constants = [value for value in (layer.weights, layer.bias) if value is not None]
     is_plain = layer.groups == 1 and not layer.is_depthwise
     depth = layer.input.shape[-1] if layer.input.shape else None
@@ -175,10 +175,11 @@ def _change(
     expected: Sequence[Array],
     only_first: bool = False,
 ) -> float:
-    """Return the largest change that ``rotation`` causes in an output, relative to its largest element.
+    """Return the largest change that ``rotation`` causes in an output of ``model``.
 
+    The change of an output is divided by the largest magnitude in that output before the rotation.
     ``expected``: the outputs of ``model`` for ``sample``.  ``only_first``: see ``rotate``.
-    Return infinity if an output is not finite, or if an output of integers changes.
+    Return infinity if a change is not finite, or if an output that is not float changes.
     """
     rotated = clone(model)
     rotate(rotated, [rotation], only_first)

@@ -44,11 +44,12 @@ EMPTY_STRING_BYTES = 64
 MAX_LISTED = 64
 """The largest number of elements that a recipe lists.
 
-Data that cannot be listed is in base64 up to this number of bytes; if it is larger, a file may hold it.
+Data that is not listed is written in base64 if it has at most this number of bytes, or if there is no folder
+for files; otherwise it is written to a file.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
-"""All tags."""
+"""The tags of all fillers."""
 
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
@@ -148,7 +149,7 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
 
 
 def _bool(text: str) -> bool:
-    """Return the truth value of an argument; raise ModelError if it has none."""
+    """Return the truth value of an argument, a word in TRUE or FALSE or an integer; else raise ModelError."""
     word = text.strip().lower()
     if word not in TRUE | FALSE and not word.lstrip("-").isdigit():
         raise ModelError(f"expected true or false, got {word!r}")
@@ -242,9 +243,9 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return a filler with all elements, or with a single element if all are equal.
+    """Return a filler with all elements, or with one element if there are more than 4 and all are equal.
 
-    Return None if there are too many elements, or if decimals cannot give their bits.
+    Return None if too many elements would be listed, or if decimals cannot give the elements' bits.
     """
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
@@ -255,7 +256,7 @@ def _listing(array: Array) -> Tree | None:
 
 
 def _strings(data: Array) -> list[bytes] | None:
-    """Return the strings in a buffer; None if ``encode_strings`` makes another buffer of these strings."""
+    """Return the strings in a buffer; None unless ``encode_strings`` makes the same buffer of the strings."""
     try:
         strings: list[bytes] = decode_strings(data).tolist()
     except ModelError:

@@ -29,7 +29,7 @@ SPELLINGS: Final = {
     "TOPK_V2": "TopKV2", "BATCH_TO_SPACE_ND": "BatchToSpaceND", "SPACE_TO_BATCH_ND": "SpaceToBatchND",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
 }  # fmt: skip
-"""By code, the types of operators that are not the code in camel case."""
+"""{code of an operator: its type in recipes}, where the type is not the code in camel case."""
 
 OPTION_FIELDS: Final = {
     "ARG_MAX": "argmax", "ARG_MIN": "argmin", "AVERAGE_POOL_2D": "averagepool2d", "CONV_2D": "conv2d",
@@ -39,7 +39,7 @@ OPTION_FIELDS: Final = {
     "LESS_EQUAL": "lessequal", "MAX_POOL_2D": "maxpool2d", "MIRROR_PAD": "mirrorpad", "NOT_EQUAL": "notequal",
     "ONE_HOT": "onehot", "REVERSE_V2": "reversev2",
 }  # fmt: skip
-"""By code, the fields of options, without ``_options``, that are not the code in lower case."""
+"""{code: field of the options, without ``_options``}, where the field is not the code in lower case."""
 
 RENAMED: Final = {
     ("", "fused_activation_function"): "activation",
@@ -62,7 +62,7 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
     ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
 }  # fmt: skip
-"""{(table of options, or "" for all tables; field): default}, where recipes and the schema differ."""
+"""{(table of options, or "" for all tables; field): default in recipes}; the schema has another default."""
 
 
 Options = Mapping[str, Any]
@@ -191,7 +191,7 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint
 EMPTY: Final = "empty_vectors"
 """A field of every message: it lists the repeated fields that are present but empty.
 
-ONE's language does not have it, and protobuf cannot distinguish empty fields from absent fields.
+It is an addition to ONE's language, because protobuf does not distinguish empty fields from absent fields.
 """
 
 

@@ -147,7 +147,7 @@ def _tree_of(message: Any, fmt: str) -> Tree:
 
 
 def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
-    """Return a value of the library as trees have it."""
+    """Convert ``value`` from the form of the library to the form of trees."""
     if isinstance(value, bytes):
         is_text = field.type == "string"
         return value.decode("utf-8", "surrogateescape") if is_text else np.frombuffer(value, np.uint8)
@@ -237,7 +237,7 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
 
 
 def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
-    """Return a value of a tree as the library has it."""
+    """Convert ``value`` from the form of trees to the form of the library."""
     if field.type == "string":
         return value.encode("utf-8", "surrogateescape")
     if field.type == "[ubyte]":

@@ -31,7 +31,10 @@ from circlekit.recipes.prototext.message_types import (
 from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
-"""An operator code: (code in the schema, custom code, version); version 0 if all versions share a code."""
+"""An operator code: (code in the schema, custom code, version).
+
+The version is 0, unless the recipe sets ``keep_versions``: then each version has a code of its own.
+"""
 
 _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 
@@ -323,7 +326,10 @@ class _RecipeReader:
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
-        """Return {field of the union: options} of a built-in operator; the options may be defaults."""
+        """Return {field of the union: options} of a built-in operator; {} if its code has no options.
+
+        If the recipe states no options, they are the defaults.
+        """
         table = option_table(code)
         if table is None or (union := options_field(table)) is None:
             return {}

@@ -108,7 +108,7 @@ class Call:
         return arguments
 
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
-        """Return the arguments with names, by name; the names must be in ``known``, None: any names."""
+        """Return the arguments with names, by name; the names must be in ``known``, unless it is None."""
         for name in self.node.named:
             if known is not None and name not in known:
                 names = list(known)

@@ -172,7 +172,7 @@ def _order(call: Call) -> Check:
     expected = [call.kind(word) for word in call.words()]
 
     def check(subject: Subject) -> Iterator[str]:
-        """Yield a sentence if the operators are others."""
+        """Yield a sentence if the main graph has other operators, or in another order."""
         if [op.code for op in subject.model.main] != expected:
             yield f"the operators are {', '.join(kind_of(op) for op in subject.model.main) or 'none'}"
 

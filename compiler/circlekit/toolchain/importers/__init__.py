@@ -31,8 +31,9 @@ class Importer:
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
         """Run the script with the arguments ``words``; raise StepFailed if it fails.
 
-        The script runs in this Python if the package is installed here, otherwise in that of
-        ``Installation.venv_python``.  ``program``, ``shown``: ONE's program and its arguments, for the log.
+        The script runs in ``Installation.venv_python`` if that exists and the package is not installed in
+        this Python, otherwise in this Python.  ``program``, ``shown``: ONE's program and its arguments, for
+        the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)

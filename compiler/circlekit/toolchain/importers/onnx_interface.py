@@ -92,7 +92,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
 
 
 def _fingerprint(array: Array) -> list[float]:
-    """Return the numbers by which an array is recognized; ``nodes_of`` in ``onnx_model.py`` has the same."""
+    """Return the numbers by which an array is recognized, as ``nodes_of`` in ``onnx_model.py`` does."""
     mean_square = np.square(array, dtype=np.float64).mean()
     return [array.size, array.mean(dtype=np.float64), mean_square, array.min(), array.max()]
 
