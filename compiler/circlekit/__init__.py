@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimize circle and TFLite models; every rewrite is verified by value.
+"""Optimize circle and TFLite models; with ``verify=True``, values are compared after every pass.
 
     model = circlekit.load("in.tflite")
     report = circlekit.optimize(model, verify=True)
@@ -122,7 +122,7 @@ _MODULES = {
     "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
-"""For each module, the public names that it defines; the imports for type checkers above list the same."""
+"""For each module, the public names to import from it: all but ``passes`` and ``__version__``."""
 
 
 if not TYPE_CHECKING:  # a type checker then reports names that do not exist

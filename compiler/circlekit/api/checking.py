@@ -17,8 +17,8 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     interpreter, for a circle model.
     A finding has the fields ``target``, ``graph``, ``index``, ``operator``, ``result``, ``reason`` and
     ``remedy``.  The remedy is a conversion or a pass after which the target runs the operator; it was tried
-    on a copy.  If there is none, the remedy names a scheme of ``quantize`` in which the target has the
-    operator, other runtimes that run it, and what to export instead.
+    on a copy.  If no such change helps, the remedy says what to export instead, and what may help: known
+    shapes, a scheme of ``quantize`` in which the target has the operator, or another runtime that runs it.
     Raise UnsupportedError for an unknown target.
     """
     check_model(model)

@@ -166,9 +166,10 @@ def check_model(model: object) -> None:
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or if it is None that of the extension of ``target``.
+    """Return the format to write: ``format``, or, if that is None, the format of ``target``'s extension.
 
-    Raise FileError if both are known and differ, if neither is known, or if ``target`` is empty.
+    Raise FileError if the extension is that of another format than ``format``, if ``format`` is None and the
+    extension is unknown, or if ``target`` is empty.
     """
     if not os.fspath(target):
         raise FileError("a file without a name cannot be written")

@@ -104,7 +104,8 @@ class Optimization:
     def _explain(self, report: Report, removed: Collection[str]) -> None:
         """Add to ``report`` the explanations for which the options ask.
 
-        ``removed``: the names of the operators before the passes ran, also of those that are still there.
+        ``removed``: codes, class names and result names of all operators before the passes ran, also of
+        operators that were not removed; empty if no operator is to be explained.
         """
         options, targets = self.options, self.watch.targets
         if options.explain is not None:
@@ -158,8 +159,8 @@ class Optimization:
     def bisecting(self) -> Iterator[None]:
         """Replace an error that the block raises by one that names the wrong rewrite.
 
-        The smallest model that shows the fault is written to the file ``options.bisect``.  If that is None,
-        or if no wrong rewrite is found, the error stays as it is.
+        The smallest model that shows the fault is written to the file ``options.bisect``.  If
+        ``options.bisect`` is None, or if no wrong rewrite is found, the error stays as it is.
         """
         try:
             yield

@@ -34,7 +34,8 @@ class Options:
     ``profile``: write ONE's table of origins into the metadata: from which operators each operator was made.
     ``keep_activations``: keep a fused activation that ONE's runtime ignores; otherwise it is written as an
     operator of its own.
-    ``explain_op``: which operators of the optimized model to explain; see ``which`` of ``explain_op``.
+    ``explain_op``: the operators of the optimized model to explain: the argument ``which`` of the function
+    ``circlekit.explain_op``.
     """
 
     passes: Sequence[str] = ()
@@ -53,7 +54,7 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options`` and return them; replace the path of a file of records in a setting by its arrays.
+    """Check ``options``; return them with records read from their file in every setting that names one.
 
     Raise RewriteError for an unknown name, or for a setting of a pass that does not run; UnsupportedError for
     an unknown target, FileError for an unusable path.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the plan of a quantization: operators to raise, techniques or plain rules."""
+"""Choose the plan of a quantization: by techniques that are tried on samples, or by plain rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class QuantizationChoice:
     ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
-    ``unasked``: the operators that are raised without being asked for.  ``raised``: all raised operators.
+    ``unasked``: the raised operators for which the user did not ask.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
     ``replay``.
     """
@@ -60,8 +60,8 @@ class QuantizationChoice:
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
         """Return a plan by plain rules.
 
-        ``raised``: schemes of operators, in place of those that mixed precision raised so far.  The user's
-        own choices come first.
+        ``raised``: the schemes of raised operators by name; None: those of the field ``raised``.  A scheme
+        that the user chose for an operator (``operators``) takes precedence.
         """
         operators = {**(self.raised.schemes if raised is None else raised), **self.operators}
         return plan_model(
@@ -90,8 +90,8 @@ class QuantizationChoice:
     def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
         """If the user asked for raised operators, choose them.
 
-        ``ranges``: those of the final plan.  Techniques are tried before, without these operators, because
-        the choice of operators depends on the final ranges.
+        ``ranges``: those of the final plan.  Techniques are tried before these operators are raised,
+        because the choice of operators depends on the final ranges.
         """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)

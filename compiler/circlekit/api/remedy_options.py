@@ -23,7 +23,7 @@ from circlekit.targets.findings import Finding
 from circlekit.targets.target import Target, find_target, target_names
 
 RANGE = (0.5, 1.0)
-"""The range of all tensors when a scheme is tried; every operator accepts it."""
+"""The lowest and highest real number of all tensors when a scheme is tried; every operator accepts them."""
 
 
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:

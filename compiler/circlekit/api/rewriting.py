@@ -44,8 +44,8 @@ def optimize(
     """Optimize ``model`` in place and return a report of what was done.
 
     ``passes``: names of passes and pipelines, in the order to run them, or a Pipeline from ``read_pipeline``.
-    ``verify``: run the model before the passes and after each pass that changed it.  If outputs differ, raise
-    EquivalenceError and leave ``model`` as that pass made it.
+    ``verify``: run the model before the passes and after each pass that changed it.  If outputs differ
+    after a pass, raise EquivalenceError and leave ``model`` as this pass made it.
     ``record``: a directory to which the compared values are written; implies ``verify``.
     ``explain``: the name of a pass whose rewrites and near misses are reported, or ``all``.
     ``disable``: names of passes to leave out.
@@ -108,7 +108,7 @@ def convert(
     ``options``: None: no pass runs, only the format changes.
     ``format``: the format to write.  None means the format of the extension of a path; for a stream, the
     format of the input.
-    ``is_strict``: raise FileError if the extension is not that of ``format``.
+    ``is_strict``: raise FileError if the extension of ``target`` is that of another format than ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
     before any work.  On an error nothing is written.

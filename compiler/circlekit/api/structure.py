@@ -86,8 +86,8 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output with
-    its own name, if there is one; if not, it becomes an input of the result.
+    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output of
+    the same name; if no output has this name, the input becomes an input of the result.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
     Raise ModelError for equal names of outputs, for unknown names, and for models that read from each other
     in a circle; ShapeError if the types of an output and the input that reads it differ.
@@ -124,7 +124,8 @@ def partition_file(
     """Divide the model ``input_file`` by ``part_file``; write the parts; return the connection.
 
     Both files are in the folder ``work_path``, and the parts are written there (``save_parts``).
-    ``backends``, ``default``: replace those of the part file if given.  ``fewest``: see ``partition``.
+    ``backends``, ``default``: if not empty, they replace the fields of the part file with these names.
+    ``fewest``: see ``partition``.
     """
     folder = Path(work_path)
     with translated(work_path or ".", "used"):

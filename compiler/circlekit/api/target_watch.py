@@ -12,7 +12,7 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target: another runtime on which users may run the file, although they named no runtime}."""
+"""{default target: another runtime to watch if the user named no target, as it may run the file, too}."""
 
 
 class TargetWatch:
@@ -43,8 +43,8 @@ class TargetWatch:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
         An operator that legalization will replace by operators that run counts as one that runs.
-        Raise EquivalenceError if outputs were verified and a pass replaced operators that ran by one that
-        does not run; but not for the default target if a pass makes special forms.
+        Raise EquivalenceError if outputs were verified and a pass replaced operators that a target ran by
+        one that it does not run.  For the default target, do not raise it if a pass makes special forms.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
@@ -63,7 +63,7 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return a function that returns for an operator why ``target`` cannot run its legalized form."""
+        """Return a function that says why ``target`` cannot run the legalized form of an operator, if so."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 

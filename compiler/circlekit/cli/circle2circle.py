@@ -135,9 +135,9 @@ def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
     """Return the options of ``convert`` for the flags of ``add_optimization_flags``.
 
-    The order of the flags has no effect.  Passes run in this order: those in the file after --pipeline; those
-    after --passes; those of pipelines with a flag of their own (--O1); those with a flag of their own, sorted
-    by ``in_order``.  ``output``: the path to write.
+    The order of the flags has no effect.  Passes run in this order: those that the file of --pipeline
+    names; those that --passes names; those of the pipelines given as flags (--O1); those given as flags,
+    sorted by ``in_order``.  ``output``: the path to write.
     """
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))

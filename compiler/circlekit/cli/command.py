@@ -22,7 +22,7 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 ONE_HEADING = "ERROR"
-"""The first word of an error of ONE's commands; other commands begin with "error"."""
+"""The first word of an error message of ONE's commands; other commands print "error" there."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Command:
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return the exit code; ``argv``: the arguments, by default those of the process.
 
-        No error is raised: its message is printed, with a traceback only for --verbose.
+        Print the message of an error instead of raising it, and the traceback only for --verbose.
         """
         verbose = False
         progress = ProgressLine()
@@ -131,8 +131,8 @@ def _report_stdout(error: OSError) -> int:
 def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the result of ``work`` for each path.
 
-    If there is only one path, its error is raised.  Of several paths, one that fails has the result
-    ``{"file": path, "error": message}``; its error is printed, and the work goes on with the next path.
+    If there is only one path, its error is raised.  If there are several paths, a CirclekitError is printed,
+    ``{"file": path, "error": message}`` is the result for its path, and the work goes on with the next path.
     """
 
     def attempt(path: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ BOOLEANS_AS_WORDS = frozenset(
 
 
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """Yield a line for each table of options of the operator ``op``, unless the table has no fields.
+    """Yield a line for each table of options of ``op`` that has fields, and a line for its custom options.
 
     ``op``: the decoded table of the operator.  ``fmt``: the format of the file, circle or tflite.
     """

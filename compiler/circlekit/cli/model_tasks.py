@@ -24,7 +24,7 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""The most lines of its output that the result of a command keeps: the last ones."""
+"""How many lines of a command's output are kept in the result at most; they are the last lines."""
 
 
 @dataclass(frozen=True)

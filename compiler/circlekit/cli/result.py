@@ -26,7 +26,7 @@ from circlekit.passes.engine.optimization_report import Port, Report
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12
-"""The most inputs that are listed, and the most outputs."""
+"""The result lists at most so many inputs, and at most so many outputs."""
 
 PIPE = "-"
 """The path that stands for the standard input or output."""
@@ -101,7 +101,7 @@ def converted(
 ) -> Report:
     """Convert ``source`` to ``output`` and return the report.
 
-    ``is_strict``: whether to refuse an extension that is not that of the format.
+    ``is_strict``: whether to refuse an output path with the extension of another format.
     """
     return run_quietly(
         arguments, lambda: convert(source_of(source), output, options, arguments.format, is_strict=is_strict)

@@ -112,7 +112,7 @@ def _pipeline(words: str) -> tuple[str, str]:
 def _models(folder: Path, output: Path) -> list[Path]:
     """Return the paths of the models in ``folder`` and below, sorted, without those in ``output``.
 
-    Raise FileError if there are none, or if both are the same folder.
+    Raise FileError if there are none, or if ``output`` is the same folder as ``folder``.
     """
     with translated(folder, "read"):
         if not folder.is_dir():

@@ -35,7 +35,7 @@ from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
-"""The most elements of an output that is printed as a whole."""
+"""An output with at most so many elements is printed as a whole."""
 
 FIRST_ELEMENTS = 5
 """The number of elements that are printed of a larger output."""

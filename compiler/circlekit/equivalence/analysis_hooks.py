@@ -146,7 +146,7 @@ class _Observer:
 def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
     """Return the argument ``word`` of a hook of ``op``: a tensor, an attribute, or a dict of two numbers.
 
-    ``given``: the tensors by name.
+    Return None for an absent operand.  ``given``: the tensors by name.
     """
     attributes = op.attribute_items()
     if word in given or word not in {"stride", "dilation", "padding", "fused_act", *attributes}:

@@ -65,7 +65,8 @@ def run_jobs(
     ``work``: returns the result of one job, and raises nothing.  ``lost``: returns the result of a job whose
     worker died more than ``retries`` times; its second argument says how.  ``client``: a
     ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be picklable.  Without
-    a client, ``processes`` local processes run the jobs, by default one per processor.
+    a client, ``processes`` forked processes run the jobs, by default one for each processor; on systems that
+    cannot fork, this process runs them.
     """
     if client is not None:
         yield from _on_cluster(client, work, jobs, lost, retries)

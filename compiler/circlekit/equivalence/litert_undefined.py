@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find operators whose results LiteRT leaves, or may leave, undefined.
 
-It reads unset memory or another tensor for them.
+For such results, LiteRT reads memory that is not set, or that belongs to another tensor.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _undefined(op: Op) -> str | None:
 def _undefined_slice(op: StridedSlice) -> str | None:
     """Return why the result of ``op`` is, or may be, undefined; None if it is surely defined.
 
-    With ``offset``, ``end`` holds sizes.  LiteRT reads one for each axis, and does not check it.
+    With ``offset``, ``end`` holds sizes.  LiteRT reads a size for each axis, and does not check it.
     """
     begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
     shape = op.input.shape

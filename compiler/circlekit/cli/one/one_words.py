@@ -23,10 +23,10 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
     ``source``, ``target``: the path that the context reads, and the path that it writes; ``""`` if there is
     none.  ``failed``: the first words of the message about ``target``.
 
-    The context raises FormatError if ``source`` is no model.  It raises FileError instead of an error about a
-    file whose message begins with ``source`` or says "cannot be read", and NotWrittenError instead of any
-    other.  So where both paths are equal, a failed write becomes a FileError; a closed standard input becomes
-    a NotWrittenError.
+    A FormatError or ParseError becomes a FormatError.  A FileError becomes another FileError if its message
+    begins with ``source`` or says "cannot be read"; any other FileError becomes a NotWrittenError.  This
+    guess is wrong in two cases: if both paths are equal, a failed write becomes a FileError; a closed
+    standard input becomes a NotWrittenError.
     """
     try:
         yield

@@ -16,10 +16,10 @@ from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import Planner, default_planner, find_planner
 
 MAX_NAME_COLUMNS = 40
-"""The width at which names are cut."""
+"""The number of characters after which names of results and buffers are cut."""
 
 MAX_BUFFERS = 12
-"""The most buffers that the text lists; it lists the largest of those that are live at the peak."""
+"""How many of the buffers that are live at the peak the text lists at most; the largest are listed."""
 
 
 def cost_of(path: str, target: str | None) -> dict[str, Any]:

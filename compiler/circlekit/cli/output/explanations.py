@@ -29,8 +29,9 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     """Yield the texts about passes.
 
-    If there is only one pass, yield its text.  Of several passes, yield the text of each that rewrote
-    something or has a near miss; at most two more texts list and count the others.
+    If there is only one pass, yield its text.  If there are several, yield the text of each that
+    rewrote something or has a near miss, then a list of the others that would rewrite something if asked for
+    by name, if there are any, and the number of the rest.
     """
     if len(passes) <= 1:
         yield from map(str, passes)

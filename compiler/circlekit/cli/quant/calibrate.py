@@ -95,7 +95,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Calibration:
-    """Return the statistics of the tensors of ``model`` on the samples that the flags name."""
+    """Return the statistics of the tensors of ``model`` on the samples that the flags name.
+
+    With ``--resume``, also write them to the file ``output``, from time to time and at the end.
+    """
     if arguments.random is None:
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
     else:

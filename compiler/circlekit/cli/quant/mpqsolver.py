@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-mpqsolver: quantize to uint8, and where that is too inexact to int16, with ONE's flags."""
+"""circle-mpqsolver: quantize a model to uint8, and to int16 where uint8 is too inexact, with ONE's flags."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _image(file: h5py.File) -> bytes:
 
 
 def _member_name(name: str) -> str:
-    """Return ``name`` with escape sequences for NUL, which HDF5 does not allow, and for path parts ``.``."""
+    """Return ``name`` without empty path parts, and with escape sequences for NUL and for parts ``.``."""
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
 

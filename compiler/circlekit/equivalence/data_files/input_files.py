@@ -201,7 +201,8 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
     """Yield the records of one file.
 
-    ``lazily``: as ``iterate_records`` does: hold one record in memory, and announce the others as progress.
+    ``lazily``: hold only one record in memory, unless an npz file is compressed, and announce all records
+    but the first as further steps of progress.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
@@ -247,7 +248,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array``; if it is a vector of raw bytes, as ONE stores it, return its elements."""
+    """Return ``array``, or, if it is a vector of the bytes of ``value``, as ONE stores it, the value's array."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
@@ -268,7 +269,7 @@ def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
 
 
 def _raw_bytes(value: Value) -> int | None:
-    """Return the bytes of ``value`` in a raw file; None if its shape or the size of an element is unknown."""
+    """Return the number of bytes of ``value`` in a raw file; None if its shape or element size is unknown."""
     if value.dtype.numpy is None or not value.is_static:
         return None
     return value.numel * value.dtype.numpy.itemsize

@@ -69,7 +69,9 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
 
 
 def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
-    """Return the shape of ``value`` that has ``count`` elements; raise ShapeError unless exactly one fits.
+    """Return the shape of ``value`` with ``count`` elements; for an unknown rank, return (``count``,).
+
+    Raise ShapeError if no shape fits, or more than one.
 
     ``path``, ``unit``: the file, and what it holds ("elements" or "strings"), for the message.
     """
