@@ -91,9 +91,9 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
 
     Of ``names``, at most ``limit`` are suggested.  If ``word`` has three letters or more, names that begin
     with ``word`` are suggested first.  If there is none, the names with the smallest edit distance to
-    ``word`` are suggested.  One edit is allowed for every three letters of ``word``, at least one in all; the
-    same holds for each part between underscores.  Upper and lower case count as equal, and so do ``-`` and
-    ``_``.  Names of one letter are not suggested for their edit distance.
+    ``word`` are suggested.  One edit is allowed for every three letters of ``word``, at least one in all; if
+    both have as many underscores, the same holds for each part between underscores.  Upper and lower case
+    count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their edit distance.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

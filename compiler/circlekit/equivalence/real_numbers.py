@@ -24,7 +24,7 @@ def real_numbers(value: Value, array: Array) -> Array:
 
 
 def stored_numbers(value: Value, numbers: Array) -> Array:
-    """Return the elements of ``value`` for ``numbers``, rounded and clipped: inverts ``real_numbers``."""
+    """Return ``numbers`` as elements of ``value``: quantized, rounded and clipped if it has one scale."""
     form = per_tensor_quantization(value)
     if form is not None and is_quantized(value):
         levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())

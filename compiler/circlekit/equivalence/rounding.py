@@ -48,9 +48,9 @@ def _moved(data: Array, seed: int) -> Array:
 
 
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the absolute difference that rounding may make in ``reference``, an output; 0 if not float.
+    """Return the absolute difference that rounding may make in an output; 0 if its dtype is not float.
 
-    ``moved``: the same output of the model with moved constants.  ``limit``: the largest difference to
+    ``reference``: the output.  ``moved``: the same output of the model with moved constants.  ``limit``: the largest difference to
     return, divided by the largest magnitude of the output.
     """
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
@@ -106,7 +106,7 @@ def with_moved_results(model: Model) -> Model:
 
 
 def _factors(value: Value) -> Array:
-    """Return float32 factors next to 1: one for each index of the last axis, or a single one if unknown."""
+    """Return float32 factors next to 1: one for each channel (last axis); if that is unknown, only one."""
     channels = value.shape[-1] if value.shape else None
     rng = np.random.Generator(np.random.PCG64(seed_of("factors", value.name)))
     signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))

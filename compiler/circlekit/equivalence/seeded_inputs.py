@@ -38,7 +38,7 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""For a model with at most so many input elements, there are enough boundary sets to have all of EDGES."""
+"""If the float inputs have at most so many elements together, the boundary sets have all of EDGES."""
 
 
 class InputSet(NamedTuple):
@@ -125,8 +125,8 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
     ``bound``: the size that the integers index, or None.  Integers that index nothing and are quantized or
-    have 8 bits may have any value of the dtype.  All others are at least 0, and below ``bound``, or without
-    one below UNBOUNDED_INTEGERS_END.
+    have 8 bits may have any value of the dtype.  All others are at least 0, and below ``bound``; if
+    ``bound`` is None, they are below UNBOUNDED_INTEGERS_END.
     """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):

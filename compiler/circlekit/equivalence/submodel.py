@@ -67,7 +67,7 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
     """Return a copy in which the operators of a called graph replace ``op``, the operator that calls it.
 
     ``callee``: the index of the called graph among the graphs that ``op`` calls.  The last operands of ``op``
-    take the place of its inputs.
+    take the place of the inputs of the called graph.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -84,7 +84,8 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    Each of its results is replaced by a value of the same type: an operand of it, a graph input, or zeros.
+    Each result of the operator is replaced by a value of the same type: one of its operands, a graph input,
+    or zeros.  Raise ModelError if there is no such value for a result that is used or is an output.
     """
     copy = clone(model)
     home = copy.graphs[graph]

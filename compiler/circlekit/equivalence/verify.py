@@ -236,7 +236,7 @@ class Verifier:
         self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, which names ``step``, if outputs or interface of ``model`` differ."""
+        """Raise EquivalenceError, naming ``step``, if ``model`` fails or differs in outputs or interface."""
         self._check_interface(model, step)
         try:
             comparison = Comparison(outputs=self._compare_outputs(model))
@@ -269,7 +269,7 @@ class Verifier:
     def compare(self, model: Model) -> Comparison:
         """Return the comparison of ``model`` with the reference.
 
-        Outputs with equal names are compared; if name, dtype or rank of an input differs, no output is.
+        Outputs with equal names are compared; if name, dtype or rank of an input differs, none is compared.
         Raise a CirclekitError if ``model`` cannot be run.
         """
         result = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])

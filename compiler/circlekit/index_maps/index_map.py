@@ -175,7 +175,7 @@ class IndexMap:
         The first list has the coordinates of the source element that the first result element copies.  The
         second list has one step per factor, in the order of the factors; a factor that moves along several
         axes has a step for each of them.  Return None if such a factor cannot be divided at the borders of
-        the axes.
+        the axes, or if several factors together move beyond the end of an axis.
         """
         strides = strides_of(shape)
         start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]

@@ -56,12 +56,12 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return how ``op`` moves data; None if it does not, or if these conditions do not hold.
+    """Return how ``op`` moves data; None if it does not, or if one of these conditions does not hold.
 
-    The operands that must be constant are constant, and index maps describe the movement, for every size of
-    an unknown dimension.  No source or result is a variable, has a dimension of 0, or has more than one
-    unknown dimension (``has_dims``).  All of them have the same dtype and the same quantization, which is not
-    per channel.
+    The operands that say how to move data, such as a permutation, are constant.  The index maps hold for
+    every size of an unknown dimension.  No source or result is a variable, has a dimension of 0, or has more
+    than one unknown dimension (``has_dims``).  All sources and results have the same dtype and the same
+    quantization, which is not per channel.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None

@@ -18,7 +18,7 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""How many multiply-accumulates take as long as to store one element of a result, for progress bars."""
+"""Storing one element of a result takes as long as so many multiply-accumulates; for progress bars."""
 
 POINTER_BYTES = 8
 """The bytes of one element of a string tensor in an array: a pointer to a Python object."""
@@ -85,7 +85,7 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:
-    """Return the result types by the shape rule of ``op``; () if that rejects the operands.
+    """Return the result types by the shape rule of ``op``; () if the rule rejects the operands.
 
     The kernel then rejects the operands too, and reports the error.
     """

@@ -23,9 +23,9 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     """Return the kernel set whose results an interpreter of ``model`` reproduces.
 
     This is ``requested`` if it is given, else the set that the metadata of the model names
-    (KERNELS_METADATA).  Without both, it is a set with which LiteRT can run the whole model: the reference
-    kernels if they have every operator of the model in its version, else the optimized kernels.  Raise
-    ValueError if ``requested`` is not the name of a kernel set.
+    (KERNELS_METADATA).  If there is neither, it is a set with which LiteRT can run the whole model: the
+    reference kernels if they have every operator of the model in its version, else the optimized kernels.
+    Raise ValueError if ``requested`` is not the name of a kernel set.
     """
     if requested is not None:
         return Kernels(requested)

@@ -248,7 +248,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array``, or, if it is a vector of the bytes of ``value``, as ONE stores it, the value's array."""
+    """Return ``array``; if ONE stored the bytes of ``value`` in it as a vector, return the decoded array."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array

@@ -52,7 +52,7 @@ class LayerError:
 
     @property
     def quantized(self) -> Value | None:
-        """The value that holds the quantized result: ``value`` or the operand of its DEQUANTIZE; may be None."""
+        """The quantized result: ``value``, or the operand of its DEQUANTIZE; None if it is not quantized."""
         producer = self.value.producer
         value = producer.input if isinstance(producer, Dequantize) else self.value
         return value if is_quantized(value) else None
@@ -74,7 +74,7 @@ class LayerError:
 
     @property
     def added_share(self) -> float:
-        """The sum of squares of the error that the operator adds, divided by that of the float model's result."""
+        """The sum of squares of the error that the operator adds, divided by that of the float result."""
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 
     @property

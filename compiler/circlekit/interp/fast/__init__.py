@@ -21,7 +21,7 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
 FastKernel = Callable[..., Array]
-"""A function that is called like ``Op.kernel``, with one array per operand; returns the one result."""
+"""A function with the arguments of ``Op.kernel``: an array or None for each operand; returns one result."""
 
 
 def prepare(op: Op) -> FastKernel | None:

@@ -76,7 +76,7 @@ class FastConvolution:
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return the prepared weights, or prepare ``filter``: as floats minus the zero points, arranged."""
+        """Return the kept weights; without them, subtract zero points from ``filter`` and arrange it."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))

@@ -42,7 +42,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """Whether the kernel accepts every operand.  SQRT and DIV do not: there is no table for them."""
+        """Whether the kernel accepts all integers, as far as is known; those of SQRT and DIV do not."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
