@@ -50,8 +50,8 @@ def _moved(data: Array, seed: int) -> Array:
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
     """Return the absolute difference that rounding may make in an output; 0 if its dtype is not float.
 
-    ``reference``: the output.  ``moved``: the same output of the model with moved constants.  ``limit``: the largest difference to
-    return, divided by the largest magnitude of the output.
+    ``reference``: the output.  ``moved``: the same output of the model with moved constants.
+    ``limit``: the largest difference to return, divided by the largest magnitude of the output.
     """
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
