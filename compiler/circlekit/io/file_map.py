@@ -62,7 +62,7 @@ def _stamp(descriptor: int) -> tuple[int, ...]:
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """Return the bytes of a file as a read-only memory map; those of a pipe as a copy.
+    """Return the bytes of a file as a read-only memory map, or a copy of the bytes of a pipe.
 
     Raise FileError if the file cannot be read; if ``path`` is the folder of another framework's model, the
     error says what to do.  Raise LimitError if a pipe has more bytes than the memory limit.
@@ -94,8 +94,8 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Return a context that turns errors into FileError with the message ``PATH: cannot be VERB: reason``.
 
-    The errors are OSError, ValueError (a path with a zero byte) and RuntimeError (a loop of links).  Raise
-    FileError for an empty ``path``.
+    The errors are OSError, ValueError (for example for a path with a zero byte) and RuntimeError (for a loop
+    of links).  Raise FileError for an empty ``path``.
     """
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for model files, each with a severity; the error for files that cannot be loaded.
 
-A file that violates a rule of severity ``refused`` cannot be loaded.  If it violates a rule of severity
-``error``, it can be loaded, shown and written, but it may not run, or two programs may read it differently.
-Runtimes accept a file that violates a rule of severity ``warning``; it is only unusual.
+The severity says what a violation means.  ``refused``: the file cannot be loaded.  ``error``: the file can be
+loaded, shown and written, but it may not run, or two programs may read it differently.  ``warning``: the file
+is unusual, but at least some runtimes accept it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Finding(NamedTuple):
 
     @property
     def severity(self) -> str:
-        """``warning`` for rules of severity ``warning``; ``error`` for ``error`` and ``refused``."""
+        """The severity of the finding: ``warning`` if its rule has that severity, otherwise ``error``."""
         return WARNING if RULES[self.rule][0] == WARNING else ERROR
 
     def __str__(self) -> str:

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""The number of bytes at the beginning of a file in which patterns and names in archives are searched for."""
+"""The tests below search this many bytes at the beginning of a file for patterns and for names in archives."""
 
 ZIP_TAIL_BYTES = 1 << 16
-"""The number of bytes at the end of a zip archive in which names are searched for, too."""
+"""The tests below also search this many bytes at the end of a zip archive for names."""
 
 MAX_FIELDS = 64
-"""The largest number of fields that are read of a protobuf message."""
+"""At most this many fields of a protobuf message are read."""
 
 VARINT, COUNTED = 0, 2
 """Two ways to store a field of a protobuf message: as a varint, or as a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The other ways to store a field, with the number of its bytes."""
+"""The numbers of the two other ways to store a field, each with the number of bytes that the field takes."""
 
 Fields = dict[int, memoryview | int]
 """The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.
@@ -53,7 +53,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview | int | None) -> Fields:
-    """Return the first fields of a protobuf message, the last of which may be cut off; {} for other data."""
+    """Return the first MAX_FIELDS fields of a protobuf message, which may be cut off; {} for other data."""
     fields: Fields = {}
     if not isinstance(data, memoryview):
         return fields
@@ -113,7 +113,7 @@ def _is_frozen_graph(data: memoryview) -> bool:
 
 
 def _is_core_ml(data: memoryview) -> bool:
-    """Return whether ``data`` is a Core ML Model: fields 1 version, 2 description, one field from 200 on."""
+    """Return whether ``data`` is a Core ML Model: fields 1 version, 2 description, one from 200 to 3000."""
     model = _fields(data)
     return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)
 

@@ -18,10 +18,10 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
 
 CodeKey = tuple[str, str | None, int]
-"""The name of the operator, its custom code and its version."""
+"""An operator code of a file: name of the operator, custom code or None, version."""
 
 PLACEHOLDER = 127
-"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number does not fit it."""
+"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number is too large."""
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
@@ -44,11 +44,12 @@ GRAPH_FIELDS = ("subgraph_index", "subgraph_indices")
 
 
 def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:
-    """Return ``options`` with graphs in place of their indices; invalid indices stay numbers."""
+    """Return ``options`` with graphs in place of indices; a field with an invalid index stays as it is."""
     return {k: _graphs(v, graphs) if k.endswith(GRAPH_FIELDS) else v for k, v in options.items()}
 
 
 def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
+    """Return the graph for an index, or a list for an array; ``indices`` itself if an index is invalid."""
     listed = indices.tolist() if isinstance(indices, np.ndarray) else [indices]
     if not all(isinstance(i, int) and 0 <= i < len(graphs) for i in listed):
         return indices
@@ -86,7 +87,7 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether field and attribute have different defaults (beta of SOFTMAX: 0 in the file, 1 here)."""
+        """Whether the attribute is a number whose default is not the field's (beta of SOFTMAX: 1, not 0)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
@@ -105,9 +106,10 @@ class OptionsPlan(NamedTuple):
 
 @cache
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
-    """Return how a file of format ``fmt`` stores the attributes of ``kind``; None if it has no options.
+    """Return how a file of format ``fmt`` stores the attributes of ``kind``; None if ``kind`` has no options.
 
-    Raise ModelError if the schema does not have the options table or a field of it.
+    An attribute whose field only the other format has is left out.  Raise ModelError if neither format has
+    the options table or the field of an attribute.
     """
     if kind.options is None:
         return None
@@ -128,8 +130,7 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute that ``value``, in the field of ``slot``, stands for.
 
-    Raise LookupError for an index without a graph, and for a name that the enum of the attribute does not
-    have.
+    Raise LookupError for an index without a graph, and for a value that is no member of the attribute's enum.
     """
     attribute, field = slot
     if attribute.is_graph:

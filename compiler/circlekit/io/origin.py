@@ -13,7 +13,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
             stored_version  the version of an operator without a declaration
-    Value   buffer        the index of a buffer without data
+    Value   buffer        the index of the tensor's buffer, if this buffer has no data and is not buffer 0
+            stored_data   all bytes of the constant's buffer, if they are more than its elements take
             stored_name   for a tensor without a name in the file, a pair: the name that ``load`` gave it, and
                           what the file has, None (no string) or "" (an empty string)
             stored_quantization  the quantization table
@@ -33,7 +34,7 @@ from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
 
 Place = tuple[int, int]
-"""The address and the number of bytes of an array; they are equal for views of the same memory."""
+"""The address and the number of bytes of an array.  Views of exactly the same memory have equal places."""
 
 
 def place_of(data: Array) -> Place:
@@ -43,13 +44,13 @@ def place_of(data: Array) -> Place:
 
 @dataclass(eq=False, repr=False)
 class Origin:
-    """The parts of the input file that ``save`` needs and the IR does not have.  It is immutable.
+    """The parts of the input file that ``save`` needs and the IR does not have.  It is never changed.
 
     ``codes``: the operator codes.  ``buffers``: the data of the buffers; None for a buffer without a vector.
     ``unused_buffers``, ``unused_codes``: the indices of buffers and codes to which nothing refers; ``save``
     keeps them.
     ``metadata``: the index of the buffer of each metadata entry.
-    ``metadata_buffer``: the field of this name of the table Model.
+    ``metadata_buffer``: the field ``metadata_buffer`` of the table Model.
     ``has_external_data``: whether the file has external data.
     ``has_rank``: whether the file marks tensors of known rank by the field ``has_rank``.
     ``absent``: the names of the vectors and strings of Model that are absent in the file.
@@ -85,12 +86,12 @@ NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "sign
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of ``names`` that are no fields of ``tree``."""
+    """Return those of ``names`` that are not fields of ``tree``."""
     return tuple(name for name in names if name not in tree)
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove each field of ``names`` from ``tree`` if it is empty; the input file did not have it."""
+    """Remove empty fields from ``tree``.  ``names``: fields that the input file did not have."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse JSON that need not be trusted."""
+"""Parse JSON from untrusted sources."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from circlekit.ir.value import Quantization, Shape, Value
 def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
     """Return the shape that the fields ``shape`` and ``shape_signature`` describe.
 
-    A dimension that is -1 in one of the two is unknown.  Raise FormatError for a lower number in ``shape``.
+    A dimension that is -1 in one of the two is unknown.  A signature with another rank than the shape is
+    ignored.  Raise FormatError for a number below -1 in ``shape``.
     """
     if any(d < -1 for d in stored):
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
@@ -30,8 +31,8 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
     """Return the fields ``shape`` and, if needed, ``shape_signature`` that describe ``shape``.
 
-    ``extra``: the tensor's ``extra``.  If it has these fields of the input file and they describe ``shape``,
-    they are returned.
+    ``extra``: the tensor's ``extra``; fields of the input file in it are returned if they describe ``shape``.
+    ``is_const``: whether the tensor is a constant, whose ``shape_signature`` says nothing about its shape.
     """
     canonical = [1 if d is None else d for d in shape or ()]
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
@@ -53,7 +54,7 @@ _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """Return the quantization that the table ``tree`` describes; None if it has no parameters."""
+    """Return the quantization that the table ``tree`` describes; None if the table has no parameters."""
     if not tree:
         return None
     scale = tree.get("scale")
@@ -88,7 +89,7 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
 
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
-    """Return ``quantization`` with indices in place of values.  ``indices``: the index by ``id(value)``."""
+    """Return ``quantization`` with ``indices`` (by ``id(value)``) in place of the values in its details."""
     if quantization is None or not quantization.details:
         return quantization
     stored = quantization.details.items()

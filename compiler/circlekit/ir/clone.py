@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy models, graphs and operators.  Copies share the arrays of constants; these must not be changed."""
+"""Copy models, graphs and operators.  Copies share the arrays of constants, which must not be changed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class _Cloner:
         return new
 
     def edges(self, values: Iterable[Value]) -> None:
-        """Set producers and uses of the copies of ``values``, as far as these operators are copied too."""
+        """Set ``extra``, producer and uses of the copies of ``values``; only copied operators count."""
         for value in values:
             new = self.values[id(value)]
             if value.extra:

@@ -140,9 +140,9 @@ class Declaration:
     versions: ClassVar[Mapping[DType, int]] = {}
     """The operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """By rank: the least operator version if operand ``version_operand`` has this rank or a higher one.
+    """Least operator versions by the rank of operand ``version_operand``.
 
-    ``{5: 4}``: at least version 4 for rank 5 or more.
+    For example, ``{5: 4}`` means at least version 4 for rank 5 or more.
     """
     version_operand: ClassVar[int] = 0
     """The index of the operand on whose dtype and rank the operator version depends."""
@@ -251,23 +251,23 @@ class Declaration:
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
         """Return the attributes and constant operands that this operator needs for new operand shapes.
 
-        The operands already have the new shapes.  ``old``: the shapes before, by the name of the operand, and
-        that of the first result as "output".  ``outer``: whether a constant shape that begins with 1 may get
-        another first dimension when axis 0 of an operand changes.  It may not where an exporter moved the
-        batch to another axis.  The returned dict has, by name, attributes and the elements of constant
+        The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
+        and of the first result by the name "output".  ``outer``: whether the first dimension of a constant
+        shape that begins with 1 may change with axis 0 of an operand; False if an exporter moved the batch to
+        another axis.  The returned dict has, by name, attributes and the elements of constant
         operands (lists of integers).  Raise ShapeError if no constant fits.
         """
         return {}
 
     def dynamic_fault(self) -> str | None:
-        """Return why dynamic quantization gives wrong values for this operator; None if they are right.
+        """Return why dynamic quantization gives wrong results for this operator; None if they are right.
 
         Dynamic quantization: the weights are integers, and the runtime quantizes the float data during a run.
         """
         return None
 
     def integer_fault(self) -> str | None:
-        """Return why the integer kernel of a runtime computes another function; None if it computes this one.
+        """Return why the integer kernels of runtimes do not compute this operator; None if they do.
 
         Operands and results already have the dtypes and scales of integers; constants still are floats.
         For a float operator, return only a fault that no choice of scales avoids.
@@ -322,7 +322,7 @@ DECLARATIONS: dict[str, type[Any]] = {}
 def arity_faults(
     kind: type[Declaration], operands: Sequence[object], results: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield a fault for each missing or absent operand, and for a wrong number of operands or results.
+    """Yield the faults in the numbers of operands and results, and for operands that must not be absent.
 
     A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
     ``results``: the number of results.

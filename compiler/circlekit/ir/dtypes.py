@@ -12,9 +12,9 @@ from numpy.typing import DTypeLike
 class DType(Enum):
     """One element type.  The names of the members are those of the schema's ``TensorType``.
 
-    ``short``: the name in the text form.  ``numpy``: the numpy dtype, or None if numpy has none.  Such a type
-    is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of an element, 0 if it
-    is not fixed.
+    ``short``: the name in the text form.  ``numpy``: the numpy dtype, or None if numpy has none.  A type
+    without one is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of an
+    element, 0 if it is not fixed.
     """
 
     FLOAT32 = ("f32", "<f4", 32)

@@ -32,8 +32,8 @@ class _Comparison:
 
     Each method compares ``a`` of the first model with ``b`` of the second, and yields a sentence for each
     difference; ``where`` is their place.  The caller stops at the first sentence, so code after a ``yield``
-    may assume that there was no difference.  ``pairs``: the counterparts in the second model of values and
-    graphs of the first, by id.  ``taken``: the ids of the values that are counterparts.
+    may assume that there was no difference.  ``pairs``: for values and graphs of the first model, by id,
+    their counterparts in the second.  ``taken``: the ids of the values that are counterparts.
     """
 
     def __init__(self, a: Model, b: Model) -> None:
@@ -134,7 +134,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def _unequal(a: Array, b: Array) -> str:
-    """Return how two arrays differ: in dtype or shape, or in how many elements, with the first such pair."""
+    """Return how two arrays differ: dtypes and shapes, or the number and first pair of unequal elements."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)]

@@ -103,7 +103,7 @@ class AttributeField(Attribute):
         op.touch()
 
 
-# Each function returns a field, but is annotated with the type that the field has on an operator.
+# The functions below return a field, but are annotated with the type that the field has on an operator.
 
 
 def operand(*dtypes: DType) -> Value:

@@ -106,7 +106,7 @@ def _settle(op: Op) -> None:
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types; if the rule rejects the operands, infer again with each shape [] unknown."""
+    """Return the inferred types; if the rule rejects the operands, make their shapes [] unknown and retry."""
     try:
         return result_types(op)
     except ModelError:
@@ -139,8 +139,8 @@ def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
     """Return the shape with each dimension that ``value`` or ``inferred`` knows.
 
-    Raise ShapeError if dtypes or known dimensions differ, or if the shape does not fit the scales of
-    ``value``.
+    Raise ShapeError if dtypes or known dimensions differ, or if the shape is not that of ``value`` and does
+    not fit its scales.
     """
     stated, ruled = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:

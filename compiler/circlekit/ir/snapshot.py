@@ -26,8 +26,8 @@ class Snapshot:
     """The state of ``model`` when the snapshot is made.
 
     Arrays of constants, and dicts of attributes, are shared with the model: they are replaced, never changed.
-    ``_operands``, ``_results``: those of each operator.  ``_extra``: a copy of each ``extra`` that is not
-    empty, by operator or value.
+    ``_operands``, ``_results``: the operands and results of each operator.  ``_extra``: a copy of each
+    ``extra`` that is not empty, by operator or value.
     """
 
     def __init__(self, model: Model) -> None:
@@ -127,7 +127,7 @@ class _Lists(Generic[T]):
 
 
 def _columns(things: Sequence[object], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return for each name the list of these fields of all ``things``."""
+    """Return, for each field in ``names``, the list of its values in all ``things``."""
     return {name: [getattr(thing, name) for thing in things] for name in names}
 
 
@@ -137,5 +137,6 @@ def _copied(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assign(owner: object, fields: dict[str, Any]) -> None:
+    """Give ``owner`` copies of ``fields`` in place of all its attributes."""
     vars(owner).clear()
     vars(owner).update(_copied(fields))

@@ -24,7 +24,7 @@ from circlekit.ops.quantization import is_quantized
 def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
     """Return the shape of ``value``, the operand ``name``; raise ShapeError if its rank is not in ``ranks``.
 
-    An unknown rank is no error: return None.
+    Return None if the rank is unknown.
     """
     if value.shape is None or len(value.shape) in ranks:
         return value.shape

@@ -23,12 +23,12 @@ from circlekit.ops.dimensions import unknown_dims
 
 
 def plain_data(value: Value) -> Array | None:
-    """Return the elements of a constant; None if it is packed, sparse or compressed, or for other values."""
+    """Return the elements of a plain constant (not packed, sparse or compressed); None for other values."""
     return value.data if value.is_plain else None
 
 
 def static_int_vector(value: Value | None) -> list[int] | None:
-    """Return the elements of a constant of integers as a flat list; None if ``plain_data`` has none."""
+    """Return the elements of a plain constant of integers as a flat list; None for any other operand."""
     if value is None or not value.dtype.is_integer:
         return None
     data = plain_data(value)
@@ -36,7 +36,7 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 
 
 def static_int(value: Value, name: str) -> int | None:
-    """Return the only element of a constant integer operand; None if it is not constant.
+    """Return the only element of a plain constant of integers; None for any other operand.
 
     Raise ShapeError if the operand has more or fewer elements.  ``name``: its name, for the message.
     """
@@ -184,7 +184,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     levels = sparsity["dim_metadata"]
     rank = len(shape)
     position = np.zeros(1, np.int64)  # the position of the root
-    # for each axis up to this level, one index per node of the level: that of the node or of its ancestor
+    # for each axis up to this level, the index of each node of the level, or of its ancestor on that axis
     coordinates: dict[int, Array] = {}
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)

@@ -76,8 +76,8 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     """Return the new shape that a reshape gives when its operand's shape changes.
 
     ``before``, ``after``: the shapes of the operand.  ``result``: the shape that the reshape gave for
-    ``before``.  The new shape has at most one -1.  Example: from [2, 12] reshaped to [2, 3, 4], a change to
-    [5, 12] gives [5, 3, 4].
+    ``before``.  The new shape has at most one -1, for an unknown dimension.  Example: from [2, 12] reshaped
+    to [2, 3, 4], a change to [5, 12] gives [5, 3, 4].
 
     ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
     possible, so that corresponding groups have equal products.  If the outermost dimension of a group of
@@ -144,7 +144,7 @@ def element_count(dims: Sequence[Dim] | None) -> int:
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return a shape of ``count`` unknown dimensions, or None for None; raise ShapeError above MAX_RANK."""
+    """Return a shape of ``count`` (at most MAX_RANK) unknown dimensions; None if ``count`` is None."""
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count

@@ -28,7 +28,7 @@ from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynam
 from circlekit.ops.quantization import zero_point_of
 
 CACHE_BLOCK_BYTES = 1 << 20
-"""The largest scratch memory of one block of patches and sums, which then stays in the cache."""
+"""A block of rows takes at most this much scratch memory, which fits the cache; one row may take more."""
 
 LARGEST_SCRATCH_RATIO = 8
 """If a TRANSPOSE_CONV needs scratch memory of more than this many times its result, the plain kernel runs."""

@@ -37,9 +37,10 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings about the order of operators.
+    """Yield the findings about when values are computed.
 
-    They report values that are computed too late or never, and inputs or constants that an operator computes.
+    A value may be used before it is computed, or never be computed; an operator may compute an input of the
+    graph or a constant.
     """
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
@@ -65,7 +66,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return a text with number and name of each tensor in the file, by ``id(value)``."""
+    """Return a text for each tensor of the file, by ``id(value)``: its number in ``graph`` and its name."""
     return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
 
 
@@ -75,7 +76,7 @@ def _has_data(value: Value) -> bool:
 
 
 def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> Iterator[Finding]:
-    """Yield the findings about an operator, except those about its types and shapes.
+    """Yield the findings about an operator's custom code, numbers of operands and results, and options.
 
     ``op``: the loaded operator.  ``tree``: the same operator in the file.  ``path``: its path.  ``fmt``: the
     format of the file.  ``graphs``: the number of graphs in the model.

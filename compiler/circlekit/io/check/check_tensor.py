@@ -23,7 +23,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
     """Yield the findings about a tensor.
 
     ``value``: the loaded tensor.  ``tree``: the same tensor in the file.  ``path``: its path.  ``external``:
-    the ids of the buffers in other files.
+    the ids of all external buffers (data in other files) that the model lists.
     """
     shape, signature = (_numbers(tree.get(name)) for name in ("shape", "shape_signature"))
     if signature and len(signature) != len(shape):

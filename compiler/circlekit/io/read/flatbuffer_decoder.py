@@ -27,7 +27,7 @@ from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 from circlekit.ir.tensor import Array
 
 HEADER_BYTES = 8
-"""The size of the smallest file, which has the offset of the root and the identifier."""
+"""The size of what every file begins with: the offset of the root table, and the identifier."""
 
 MAX_WARNINGS = 20
 """The largest number of lost fields that are reported."""
@@ -51,7 +51,7 @@ A table counts once for each reference to it.
 """
 
 MAX_OFFSET = 1 << 31
-"""The limit of offsets and of the bytes of a vector: the C++ library reads them as signed numbers."""
+"""Offsets and sizes of vectors in bytes are below this: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
 """A function called with the path of a field of the file that is lost, and a sentence about the loss."""
@@ -71,7 +71,7 @@ class Layout(NamedTuple):
     if the table has a value but no type, the field is the union.  The offset is None if the table has no
     value.
     ``wide``: the offsets of the fields of 8 bytes.
-    ``unknown``: the numbers of the fields that the schema does not have.
+    ``unknown``: the first MAX_WARNINGS slots of fields that the schema does not have.
     """
 
     size: int
@@ -172,8 +172,7 @@ class Decoder:
     def target(self, at: int, offset: int) -> int:
         """Return the position to which ``offset``, stored at byte ``at``, points.
 
-        Raise InvalidFile unless the position is a multiple of 4 with at least four bytes of the file from
-        there.
+        Raise InvalidFile unless the position is a multiple of 4 and the file has four bytes there.
         """
         target = at + offset
         if 0 < offset < MAX_OFFSET and target > self.size - 4:
@@ -334,6 +333,7 @@ class Decoder:
         return self.bytes[start : start + count * dtype.itemsize].view(dtype)
 
     def string_at(self, at: int, offset: int) -> str:
+        """Return the string to which ``offset``, stored at byte ``at``, points."""
         start, count = self.vector(at, offset, 1)
         self.spend(1)
         text = self.strings.get(start)

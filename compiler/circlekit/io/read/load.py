@@ -244,9 +244,10 @@ class Loader:
 
     @staticmethod
     def record_unused(graph: Graph, values: list[Value]) -> None:
-        """Record the values that no operator uses; make a constant of each empty value without a producer.
+        """Record the values that nothing computes or uses; make constants of values without elements.
 
-        ``values``: the values of ``graph``.  Inputs and variables stay as they are.
+        ``values``: the values of ``graph``.  A value without elements becomes a constant if nothing computes
+        it, numpy has its dtype, and it is neither an input of the graph nor a variable.
         """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
@@ -334,7 +335,7 @@ class Loader:
         """Return the data of a constant as an array of its dtype and shape.
 
         Packed, sparse and compressed data stay bytes.  If the data have more bytes than the elements take,
-        issue a warning; ``save`` writes these bytes again.
+        issue a warning; ``save`` writes all the bytes again.
         """
         dtype = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")

@@ -152,7 +152,7 @@ class OpLoader:
         if isinstance(attributes, str):
             return attributes
         del tree[plan.union]
-        rest = {  # fields that are no attribute, and empty vectors, which as attributes would be omitted
+        rest = {  # fields that are no attributes, and empty vectors: ``save`` omits an empty attribute
             name: value
             for name, value in options.items()
             if name and (name not in plan.declared or (hasattr(value, "__len__") and not len(value)))

@@ -70,9 +70,9 @@ class BufferTable:
     """Chooses a buffer for each constant.
 
     A constant that is a view of a buffer of the input file keeps that buffer.  Any other constant shares the
-    buffer of an equal constant, which may be new or from the input file.  To find equal constants, lengths
-    are compared first, then samples, then digests.  Buffers of the input file are never compared with each
-    other, so an unchanged model is written without reading its constants.
+    buffer of an equal constant, new or from the input file, if there is one.  To find equal constants,
+    lengths are compared first, then samples, then digests.  Buffers of the input file are never compared with
+    each other, so an unchanged model is written without reading its constants.
 
     Buffers that are not used any more are dropped.  So the indices in the new file are known only after all
     constants were added; until then, a key stands for a buffer.

@@ -22,7 +22,7 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     constants = sum(len(payload.data) for payload in file.payloads)
     padding = file.size - len(file.skeleton) - constants
     tables = len(file.skeleton) - old_tables
-    if tables < 0:  # the old file had at least this much padding
+    if tables < 0:  # then the old file had at least ``-tables`` bytes of padding
         tables, padding = 0, padding + tables
     parts = {
         "constants": constants - old_constants,

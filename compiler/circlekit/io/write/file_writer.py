@@ -154,7 +154,7 @@ REPORT_STEP_BYTES = 1 << 22
 """The bytes that are written between two reports of progress."""
 
 BUFFER_BYTES = 1 << 16
-"""The bytes of small pieces that are gathered before they are written."""
+"""Small pieces are gathered until they have this many bytes, then written together."""
 
 Piece = bytes | bytearray | memoryview
 

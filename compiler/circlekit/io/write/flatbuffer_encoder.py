@@ -34,14 +34,14 @@ LENGTH_BYTES = 4
 """The size of the element count that stands before the elements of a flatbuffer vector."""
 
 MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
-"""The largest size of a flatbuffer; in a larger file, the constants are external data."""
+"""If a file would have this many bytes or more, its constants are stored as external data."""
 
 SHORT_BYTES = 32
 """The size, length field included, up to which any number of fields may share a vector of numbers.
 
 Longer vectors, such as zero points, are shared only as long as the bytes saved by this do not exceed the
-bytes written so far.  The reason: some readers, as ours, bound their work by the size of the file, and count
-a vector once for every reference to it.
+bytes written so far.  The reason: some readers, such as ours, bound their work by the size of the file, and
+count a vector once for every reference to it.
 """
 
 _U32 = struct.Struct("<I")
@@ -64,7 +64,7 @@ class Payload(NamedTuple):
         return self.position + len(self.data)
 
     def gap(self, start: int) -> bytes:
-        """Return the bytes between position ``start`` and the data: zeros, and the length of a vector."""
+        """Return the bytes between position ``start`` and the data: zeros, then, for a vector, its length."""
         length = _U32.pack(len(self.data)) if self.is_vector else b""
         return length.rjust(self.position - start, b"\0")
 

@@ -35,8 +35,8 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
     model.  The file appears whole or not at all.  ``path`` may be the file that the model was loaded from.
-    When this function returns, the file is on the disk, except in one case: the model was loaded from a file
-    that still exists, and the new file replaces another one.  The system then writes it later.
+    A file that replaces another one is on the disk when this function returns, except in one case: the model
+    was loaded from a third file, which still exists.  The system writes all other files to the disk later.
     Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
@@ -91,10 +91,10 @@ class Saver:
 
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
-    ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those without it in the
-    input file.
-    ``must_mark``: whether even these exceptions get it: if no tensor had it, readers would take an unknown
-    rank for 0.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those that lack it in
+    the input file.
+    ``must_mark``: whether even the tensors that lack it in the input file get it: if no tensor had it,
+    readers would take an unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
@@ -145,7 +145,7 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the buffer of metadata entry ``number``: that of the input file, if it has these data."""
+        """Return the key of a buffer with ``data`` for metadata entry ``number``, its old one if possible."""
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
         if index and memoryview(data) == (b"" if stored is None else stored.data):

@@ -152,8 +152,8 @@ class OpSaver:
     def check(self, options: Tree, union: str, op: Op) -> None:
         """Raise UnsupportedError if the format cannot express ``options``.
 
-        The format may lack the table or a field.  A number without a name in an enum may mean something else
-        in another format.
+        The format may lack the table or a field.  If the format changes, an enum value that is a number
+        without a name is refused too, because it may mean something else in the new format.
         """
         name = options[""]
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"

@@ -20,12 +20,12 @@ from circlekit.ir.value import Array
 LARGE_BYTES = 1 << 20
 """The least size of an array that is kept in a file.
 
-A model may have hundreds of smaller arrays, hundreds of MiB at most.  A file costs about 0.7 ms
-of processor time for each MiB more than memory.
+Smaller arrays of a model, of which there may be hundreds, take hundreds of MiB at most.  An array in a file
+costs about 0.7 ms of processor time per MiB more than an array in memory.
 """
 
 HUGE_BYTES = 8 << 20
-"""The least size of an array that may take any descriptor up to MAX_DESCRIPTOR; others use half of them."""
+"""Arrays of this size or more may use descriptors up to MAX_DESCRIPTOR, smaller arrays up to half of it."""
 
 MAX_DESCRIPTOR = 512
 """The largest file descriptor to use.  Each array keeps a file open, and a process may open about 1000."""
@@ -55,7 +55,7 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return ``array`` if it is small or in a file already, else a copy in a file."""
+    """Return ``array`` if it is small or a view of a memory map or another buffer; else a copy in a file."""
     owner = array  # the array that owns the memory; if that is in a file, its base is the memory map
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

@@ -2,14 +2,15 @@
 """Make the array of a constant from the text after ``const TYPE``, or from a literal that is an operand.
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
-dtype of the following list that can hold its numbers; a number with a point or an exponent needs a float:
+dtype of the following list whose kind can hold its elements: bool holds true and false, a float dtype holds
+all numbers, an integer dtype holds numbers without a point and an exponent:
 
 1.  the dtype of the first other operand that is no literal and has the same declared dtypes; this step is
     left out for operators that call graphs, because the dtypes of their operands are unrelated;
 2.  the dtypes that are declared for the operand, in their order;
 3.  if none are declared: bool for true and false, f32 if there is a float, else i32.
 
-If no dtype of the list can hold the numbers, reading the literal fails.
+Reading the literal fails if no dtype of the list has such a kind, or if a number is too large for the dtype.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Resolve = Callable[[str, int, int], Any]
 """A function (name, offset, size) that returns ``size`` bytes of a file, or raises an error."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""The limit of the product of a constant's dimensions (0 not counted); numpy rejects much larger shapes."""
+"""The product of a constant's dimensions other than 0 must be below this; numpy rejects larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -93,7 +94,7 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are those of ``raw`` data."""
+    """Return the bytes that ``base64``, ``raw`` or ``file`` gives, and whether they are packed or sparse."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
             fail(f"{call.name} takes one base64 string")

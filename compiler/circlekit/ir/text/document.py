@@ -14,8 +14,8 @@
 ``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.  The
 text refers to a graph by ``@name`` and to a value of the same graph by ``%name``.  If a name in the model is
 empty or used twice, the text has another name, and ``named("...")`` gives the name in the model.  ``table``
-gives the order in which the file lists the values; without brackets, it is the order in which the text first
-mentions them.
+gives the order in which the file lists the values; without brackets, it is the order in which the text
+defines them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ FORMATS = ("circle", "tflite")
 
 @dataclass(eq=False, repr=False)
 class ValueNode:
-    """A value without a producer: an input, a variable, or a value that no operator uses."""
+    """A value with a type only: an input, or another value without a producer and data.
+
+    ``type``: None if an input is listed a second time.
+    """
 
     token: Token
     type: TypeNode | None

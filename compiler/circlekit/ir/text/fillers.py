@@ -107,7 +107,7 @@ def fill(
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:
-    """Return ``values`` as ``dtype``: clipped integers, rounded down if ``floor``, else to nearest."""
+    """Return ``values`` as ``dtype``: integers clipped and rounded, down if ``floor``, else to nearest."""
     assert dtype.numpy is not None  # checked by the caller
     if dtype.numpy.kind == "f":
         with np.errstate(over="ignore"):

@@ -181,7 +181,7 @@ def _is_raw(value: Value, data: Array) -> bool:
 
 
 def _is_zero(data: Array) -> bool:
-    """Return whether all bits are zero."""
+    """Return whether ``data`` are bools or real numbers whose bits are all zero."""
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 

@@ -134,7 +134,7 @@ def _format_array(array: Array) -> str:
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of what a reader records about the file, besides the keys that begin with ``stored_``."""
+"""The keys of ``extra`` that say how a file stored the model, besides those that begin with ``stored_``."""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:

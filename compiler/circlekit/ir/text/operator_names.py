@@ -105,7 +105,7 @@ operator that the schema does not have.
 """
 
 MISSPELT_LENGTH = 4
-"""A name of another framework is found in spite of one wrong letter if it has more letters than this."""
+"""A word of more letters than this may differ in one letter from the name in another framework."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:

@@ -209,10 +209,10 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
 
 class FakeQuant(Unary, code="FAKE_QUANT"):
-    """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers, the first ``min``, the last ``max``.
+    """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
-    These numbers are then shifted so that 0.0 is one of them.  With ``narrow_range`` there is one number
-    less.
+    The numbers from ``min`` to ``max`` are shifted so that 0.0 is one of them.  With ``narrow_range`` there
+    is one number less.
     """
 
     min: float = attribute(0.0)

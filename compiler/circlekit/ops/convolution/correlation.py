@@ -4,7 +4,7 @@
 Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  The
 result of a convolution for a window is the sum over the elements that the window reads, each times its tap.
 A transposed convolution has a number for each window, and adds this number times a tap to each element that
-the window would read.  Both loop over the taps, and make no padded copy of the data.
+the window would read.  The functions loop over the taps, and make no padded copy of the data.
 
 In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.
 """

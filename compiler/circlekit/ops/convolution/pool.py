@@ -56,7 +56,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # the slice is right with padding too: a single window that reads padding has all elements of the axis
+        # if the only window reads padding, it has all elements of the axis, and so does the slice
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
@@ -160,7 +160,7 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """The elements of each window, without padding, and ``init_value``, combined by ``reduce_function``."""
+    """``init_value`` and the elements of each window, combined by ``reduce_function``; nothing is padded."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("init_value",))
 

@@ -154,7 +154,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
 
     ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies the scales
     of wrong rows if several batch dimensions of x exceed 1.  With ``asymmetric_quantize_inputs``, it also
-    takes the column sums of wrong matrices if several of y do.  This kernel does the same.
+    takes the column sums of wrong matrices if several batch dimensions of y exceed 1.  This kernel does the
+    same.
     """
 
     quantization_rule = QuantizationRule(
@@ -199,7 +200,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {} (no attribute or constant has to change) if the last two axes stay, else None.
 
-        Return None for float x and int8 y too: there the result depends on the order of the batch axes.
+        Also return None if the dtypes of x and y differ: for float x and int8 y, the result depends on the
+        order of the batch axes.
         """
         rank = len(perm)
         keeps_matrices = perm[-2:] == (rank - 2, rank - 1)

@@ -60,7 +60,8 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
     LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  The
-    optimized kernel does so only if also the sums are int64 and the bias or ``quantized_bias_type`` is int64.
+    optimized kernel does so only if, in addition, the sums are int64, and so is the bias or
+    ``quantized_bias_type``.
     ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
@@ -127,7 +128,7 @@ def block_scales(op: Any) -> Array | None:
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
     """Return the results of a FULLY_CONNECTED with SHUFFLED4x16INT8 weights.
 
-    They are the sums, int16 [R, U], and the shuffled data, uint8 [R, K].  Data and weights have the zero
+    They are the products, int16 [R, U], and the shuffled data, uint8 [R, K].  Data and weights have the zero
     point 128.  The weights are stored as uint8 with their sign bit flipped, in tiles of 4 rows by 16
     columns.  Raise UnsupportedError unless ``x`` has 1 or 4 rows, as LiteRT requires.
     """

@@ -107,7 +107,7 @@ def checked_log2(scale: np.float32) -> int | None:
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
-    It is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
+    The result is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
@@ -150,7 +150,7 @@ def tanh_int16(x: Array, input: Value) -> Array:
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError if the result does not have ``scale``, or a zero point of int16 is not 0."""
+    """Raise UnsupportedError unless the result has ``scale`` and, if it is int16, all zero points are 0."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     result_scale = scale_of(result)

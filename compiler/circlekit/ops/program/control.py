@@ -19,7 +19,7 @@ def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> 
     """Return the types of ``left``, with an unknown dimension wherever that of ``right`` differs.
 
     If the ranks of two values differ, the shape is unknown.  Raise ShapeError if ``right`` has another number
-    of values or other dtypes.  ``names``: what the two are, for the message.
+    of values or other dtypes.  ``names``: the names of the two lists, for the message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")
