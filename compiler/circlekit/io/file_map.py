@@ -50,13 +50,13 @@ class FileMap(mmap.mmap):
         return True
 
     def check(self) -> None:
-        """Raise FileError if the file was changed after it was mapped, because the map has changed too."""
+        """Raise FileError if the file was changed after it was mapped: the bytes of the map may differ."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
-    """Return device, inode, size and time of change of a file; they stay equal until the file is changed."""
+    """Return device, inode, size and modification time of a file; if they stay equal, it was not changed."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

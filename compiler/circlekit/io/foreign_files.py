@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""The tests below search this many bytes at the beginning of a file for patterns and for names in archives."""
+"""Patterns are searched for in this many bytes at the beginning of a file; so are names in a zip archive."""
 
 ZIP_TAIL_BYTES = 1 << 16
-"""The tests below also search this many bytes at the end of a zip archive for names."""
+"""Names in a zip archive are also searched for in this many bytes at its end."""
 
 MAX_FIELDS = 64
 """At most this many fields of a protobuf message are read."""
@@ -191,5 +191,5 @@ def foreign_file(data: memoryview) -> str | None:
 
 
 def foreign_folder(path: Path) -> str | None:
-    """Return what kind of model the folder is, and what to do; None if the kind is not known."""
+    """Return what kind of model the folder ``path`` is, and what to do; None if the kind is not known."""
     return next((text for file, text in FOLDERS if (path / file).is_file()), None)

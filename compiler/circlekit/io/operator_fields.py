@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
 
 CodeKey = tuple[str, str | None, int]
-"""An operator code of a file: name of the operator, custom code or None, version."""
+"""What identifies an operator code: the name of the operator, its custom code or None, its version."""
 
 PLACEHOLDER = 127
 """The value of the one-byte field ``deprecated_builtin_code`` if the operator's number is too large."""
@@ -87,7 +87,7 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether the attribute is a number whose default is not the field's (beta of SOFTMAX: 1, not 0)."""
+        """Whether the default is a number other than the field's default (beta of SOFTMAX: 1, field: 0)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
@@ -128,7 +128,7 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 
 
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
-    """Return the attribute that ``value``, in the field of ``slot``, stands for.
+    """Return the attribute of ``slot`` for ``value``, the content of its field.
 
     Raise LookupError for an index without a graph, and for a value that is no member of the attribute's enum.
     """

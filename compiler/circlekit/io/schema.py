@@ -13,8 +13,9 @@ from circlekit.io.tables import ENUMS, TABLES, UNIONS
 Tree = dict[str, Any]
 """One decoded table as {field: value}; it has only the fields that the file has.
 
-An enum value is a name, or a number if the schema has no name for it.  A string is a str, a vector an array
-or a list, a table a tree.  The tree of a union also has the name of its table, under the key "".
+An enum value is a name, or a number if the schema has no name for it.  The value of a string is a str, of a
+vector an array or a list, of a table a tree.  The tree of a union also has the name of its table, under the
+key "".
 """
 
 FORMATS: Final = ("tflite", "circle")
@@ -30,7 +31,7 @@ SCALARS: Final = {
 """The scalar types of the schema, with their type code in ``struct`` and numpy."""
 
 SIZES: Final = {code: struct.calcsize(f"<{code}") for code in SCALARS.values()}
-"""The bytes of a scalar by its type code."""
+"""The size of each scalar in bytes, by its type code."""
 
 
 class Kind(IntEnum):

@@ -71,7 +71,7 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """Return the table of ``quantization``; None if that is None.
+    """Return the table of ``quantization``; None if ``quantization`` is None.
 
     ``stored``: the table in the input file, which is returned if it describes the same quantization.
     """

@@ -79,7 +79,7 @@ class Value(Tensor):
 
     @property
     def scale_values(self) -> list[Value]:
-        """The values that hold scales of blocks: the details of a blockwise quantization refer to them."""
+        """The values that hold the scales and zero points of blocks, for a blockwise quantization; or []."""
         details = self.quantization.details if self.quantization is not None else None
         return [v for v in (details or {}).values() if isinstance(v, Value)]
 
@@ -129,7 +129,7 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
-        """Raise ModelError for an operand that is no Value, or an attribute that is unknown or misfits."""
+        """Raise ModelError for an operand that is no Value, and for an unknown or wrongly typed attribute."""
         specs = {a.name: a for a in self.attributes}
         for name, content in self.attribute_values.items():
             if name not in specs:

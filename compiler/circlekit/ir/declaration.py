@@ -52,7 +52,7 @@ class Operand:
 class Attribute:
     """A declared attribute.
 
-    ``field``: the name of the attribute in the schema's options table; None if it is the same name.
+    ``field``: the name of the attribute in the schema's options table; None if the name is the same.
     ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
     attribute has no effect on data that is not quantized.
     """
@@ -282,7 +282,7 @@ class Declaration:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
         From these numbers, calibration takes the ranges that integer kernels need.  A state changes during a
-        run; its array has all the numbers that it holds one after another.  ``operands``: as for the kernel.
+        run; its array has all numbers that it holds at any time.  ``operands``: as for the kernel.
         """
         return {}
 

@@ -33,10 +33,11 @@ class Signature:
 class Model:
     """A model: graphs (the first is the main graph), signatures and metadata.
 
-    ``format``: "circle" or "tflite": the format of the file that the model was read from, in which it is also
-    saved by default.  ``source``: the path of that file, for messages; constants may be views of its memory
-    map.  ``metadata``: pairs of a name and bytes.  ``version``: the version of the schema.  ``extra``: fields
-    of the schema's table Model that the IR does not interpret.
+    ``format``: "circle" or "tflite": the format of the file that the model was read from; ``save`` uses it if
+    the extension of the new file names no format.  ``source``: the path of the file that was read, for
+    messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
+    ``version``: the version of the schema.  ``extra``: fields of the schema's table Model that the IR does
+    not interpret.
     """
 
     graphs: list[Graph]

@@ -59,7 +59,7 @@ class _Comparison:
     def data(self, where: str, a: Any, b: Any) -> Iterator[str]:
         """Compare objects of the IR or plain data.
 
-        A list may equal a tuple; floats and arrays are equal only if their bits are.
+        A list may equal a tuple; floats and arrays are equal only if their bits are equal.
         """
         if a is b:
             return

@@ -119,10 +119,10 @@ OWN_RANGES = QuantizationRule()
 
 
 def from_zero_to_one() -> Mapping[DType, tuple[float, int]]:
-    """Return the scale and zero point by dtype of results in [0, 1)."""
+    """Return, by dtype, the scale and zero point of results in [0, 1)."""
     return {i8: (1 / 256, -128), u8: (1 / 256, 0), i16: (1 / 32768, 0)}
 
 
 def from_minus_one_to_one() -> Mapping[DType, tuple[float, int]]:
-    """Return the scale and zero point by dtype of results in [-1, 1)."""
+    """Return, by dtype, the scale and zero point of results in [-1, 1)."""
     return {i8: (1 / 128, 0), u8: (1 / 128, 128), i16: (1 / 32768, 0)}

@@ -38,7 +38,7 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 def static_int(value: Value, name: str) -> int | None:
     """Return the only element of a plain constant of integers; None for any other operand.
 
-    Raise ShapeError if the operand has more or fewer elements.  ``name``: its name, for the message.
+    Raise ShapeError if such a constant has more or fewer elements.  ``name``: its name, for the message.
     """
     numbers = static_int_vector(value)
     if numbers is None:

@@ -2,8 +2,8 @@
 """Groups of dtypes for the declarations of operands.
 
 An operand declares the dtypes that kernels of TFLite and circle take, and also the packed and half-precision
-dtypes of stored models.  A literal in the text form gets the first dtype that can hold it.  Groups for any
-kind of number begin with i32, so that integer literals stay integers.
+dtypes of stored models.  A literal in the text form gets the first dtype whose kind can hold it.  Groups for
+any kind of number begin with i32, so that integer literals stay integers.
 """
 
 from __future__ import annotations

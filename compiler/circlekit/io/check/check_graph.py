@@ -66,7 +66,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return a text for each tensor of the file, by ``id(value)``: its number in ``graph`` and its name."""
+    """Return a text for each tensor of ``graph`` in the file, by ``id(value)``: its number and its name."""
     return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replace opaque operators of a parsed text by operators of the declared classes.
 
-A text may write any operator as ``Opaque`` with the code and the options of a file; earlier versions wrote
-all operators like that.  Passes do not change an opaque operator, and the interpreter has no kernel for it.
+A text may write any operator as ``Opaque`` with the code and the options of a file; earlier versions of
+circlekit wrote all operators like that.  Passes do not change an opaque operator, and the interpreter has no
+kernel for it.
 """
 
 from __future__ import annotations

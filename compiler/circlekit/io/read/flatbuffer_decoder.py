@@ -30,7 +30,7 @@ HEADER_BYTES = 8
 """The size of what every file begins with: the offset of the root table, and the identifier."""
 
 MAX_WARNINGS = 20
-"""The largest number of lost fields that are reported."""
+"""The largest number of lost fields of a file that are reported."""
 
 MAX_TABLES = 4_000_000
 """The largest number of tables of a file; a decoded table takes a few hundred bytes of memory.
@@ -316,7 +316,7 @@ class Decoder:
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:
-        """Return a vector of numbers as a view of the file; a vector of enum values as a list of names."""
+        """Return the vector to which ``offset`` points: a view of the file, or a list of enum values."""
         dtype = np.dtype(field.code).newbyteorder("<")
         start, count = self.vector(at, offset, dtype.itemsize)
         if not field.is_data:

@@ -207,7 +207,7 @@ class Loader:
 
     @staticmethod
     def set_fields(graph: Graph, tree: Tree, values: list[Value], path: str, operators: OpLoader) -> None:
-        """Set all fields of a graph except its operators."""
+        """Set all fields of ``graph`` except its operators; give a name to each value without one."""
         for side in ("inputs", "outputs"):
             setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 0))
         graph.table = list(values)

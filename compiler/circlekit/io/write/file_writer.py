@@ -33,7 +33,7 @@ PRIVATE_MODE = 0o600
 """The permissions of a temporary file until it gets those of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
-"""The most bytes of the target's name in a temporary name; some file systems allow names up to 143 bytes."""
+"""A temporary name has at most this many bytes of the target's name; some systems allow 143 bytes in all."""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """The pattern of temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""

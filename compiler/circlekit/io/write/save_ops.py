@@ -31,7 +31,7 @@ class OpSaver:
     """Creates the trees of all operators of one file.
 
     ``origin``: the file that the model was loaded from if it has the format to write, else NO_ORIGIN.
-    ``keeps_format``: whether the format to write is that of the input file, or of the model if there is none.
+    ``keeps_format``: whether the format to write is that of the input file, or of a model without input file.
     ``codes``: the tables of the operator codes: first those of the input file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.
     ``keys``: the index of the first code with each key.  ``used``: the indices of the codes that operators
@@ -136,7 +136,7 @@ class OpSaver:
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
         """Return the options table of a declared operator.
 
-        Return None if the input file had no options there and all attributes have their defaults.
+        Return None if the operator had no table in the input file and all attributes have their defaults.
         """
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
         changed = False

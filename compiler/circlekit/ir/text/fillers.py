@@ -55,10 +55,10 @@ FILLERS: dict[str, Callable[..., Array]] = {
     "ones": lambda size: np.ones(size, np.float64),
     "arange": _arange,
 }
-"""The fillers by name: functions of the number of elements and the arguments in the text; return float64."""
+"""The fillers by name: functions of the number of elements and the arguments in the text, giving float64."""
 
 SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
-"""The most temporary memory, in bytes per element, that a filler takes, by its name; others take 24."""
+"""The temporary memory that a filler takes at most, in bytes per element; other fillers take 24."""
 
 
 def seed_of(*names: str) -> int:

@@ -31,7 +31,7 @@ MAX_LIST_ELEMENTS = 32
 """Constants of up to this many elements are printed as lists, larger constants as bytes or by reference."""
 
 MAX_INLINE_ELEMENTS = 8
-"""Shortened text shows the elements of constants of up to this size instead of their names."""
+"""Shortened text shows all elements of constants and scales that have no more elements than this."""
 
 SHORTENED_ELEMENTS = 4
 """The number of elements that shortened text shows of a larger constant."""

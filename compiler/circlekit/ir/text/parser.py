@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-The text need not be trusted: the parser opens no file and obeys the memory limit.  If the text leaves out the
-dtype or the shape of a result, or both, the parser infers what is missing.  A text without a ``model`` line
-is a circle model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names of its graph and
-value, so the name of the file has no effect on constants.
+The text may come from an untrusted source: the parser opens no file and obeys the memory limit.  If the text
+leaves out the dtype or the shape of a result, or both, the parser infers what is missing.  A text without a
+``model`` line is a circle model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names
+of its graph and value, so the name of the file has no effect on constants.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
     ``graphs``: all graphs of the text by name.  ``values``: the values of the graph by their names in the
-    text.  ``order``: all values in order of definition.  ``renamed``: values with another name in the model,
-    and that name.  ``inline``: the constants that stand for literal operands.
+    text.  ``order``: all values in order of definition.  ``renamed``: pairs of a value and the name from
+    ``named(...)`` that it gets in the model.  ``inline``: the constants that stand for literal operands.
     """
 
     def __init__(

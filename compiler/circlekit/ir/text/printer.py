@@ -27,7 +27,7 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""The types of results are aligned after the longest call; calls of more characters are not counted."""
+"""The types of results are aligned after the longest call that has no more characters than this."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:

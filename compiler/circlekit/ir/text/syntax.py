@@ -15,9 +15,9 @@
     operator  := name, such as Conv2D
     ref       := "%" name, or a bare name (in pictures)
 
-Items in brackets and braces have commas between them.  The function ``parse_call`` parses a ``call`` and so
-on; each of them raises ParseError for invalid text.  The names of operators, dtypes and fillers are checked
-later.
+Items in brackets and braces have commas between them.  Functions are named after what they parse, such as
+``parse_call`` for a ``call``, and raise ParseError for invalid text.  The names of operators, dtypes and
+fillers are checked later.
 """
 
 from __future__ import annotations

@@ -180,10 +180,10 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
 
 
 class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i16: 4}):
-    """Base class of MAXIMUM and MINIMUM, which return lhs if it is greater (less) than rhs, else rhs.
+    """Base class of MAXIMUM and MINIMUM.
 
-    So if an operand is NaN, the result is rhs.  Quantized data are compared as plain integers without regard
-    to their scales, as in LiteRT.
+    The result is lhs if lhs > rhs (for MINIMUM: lhs < rhs), else rhs; so it is rhs if an operand is NaN.
+    Quantized data are compared as plain integers without regard to their scales, as in LiteRT.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))

@@ -113,7 +113,7 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  Integers: rhs must not be 0."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  For integers, rhs must not be 0."""
 
     quantization_rule = None  # the kernel ignores scales
 

@@ -79,7 +79,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
-        """Return the multiply-accumulates of the projections only; the others depend on the position."""
+        """Return the multiply-accumulates of the projections only; the other products depend on the position."""
         return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
@@ -123,8 +123,8 @@ def row_count(clusters: Value) -> int | None:
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the bits and the rows of the clusters.
 
-    ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if their number is
-    odd.
+    ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if the
+    number of elements is odd.
     """
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")

@@ -37,10 +37,9 @@ class FullyConnected(
     """``input`` times the transpose of ``weights`` [U,K], plus ``bias`` [U].
 
     The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
-    input, with the last dimension K replaced by U.  For K = 0 it is zero, without bias and activation, as in
-    LiteRT.  With shuffled int8 weights there is a second result, the
-    shuffled input.  LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed
-    point.
+    input, with the last dimension K replaced by U.  For K = 0 the result is zero, without bias and
+    activation, as in LiteRT.  With shuffled int8 weights there is a second result, the shuffled input.
+    LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed point.
     """
 
     quantization_rule = QuantizationRule(

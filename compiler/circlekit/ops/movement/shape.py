@@ -112,7 +112,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
 
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
-    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] stands for all axes of 1."""
+    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] means all such axes."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
