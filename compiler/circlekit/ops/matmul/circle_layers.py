@@ -79,7 +79,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
-        """Return the multiply-accumulates of the projections only; the other products depend on the position."""
+        """Return the multiply-accumulates of the projections only; other products depend on the position."""
         return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
