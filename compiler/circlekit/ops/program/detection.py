@@ -46,7 +46,7 @@ def suppress(
     suppression).  Boxes with scores of at most ``score_threshold`` are removed.  A box without area does not
     remove itself, so it may be selected several times, as in LiteRT.
     """
-    candidates = np.nonzero(scores > score_threshold)[0]  # the boxes that are left, by index
+    candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
     limit = min(len(candidates), count)
     selected: list[int] = []
@@ -119,8 +119,8 @@ def dequantized(value: Value | None, array: Array) -> Array:
 def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
     """Return the corners (y, x, y, x) of boxes, [n, 4].
 
-    ``codes``, [n, 4 or more], are the boxes (y, x, h, w) relative to ``anchors``, [n, 4], and multiplied by
-    the scales of ``options``.
+    ``codes``, [n, 4 or more]: the center and the logarithms of height and width, relative to ``anchors``
+    (y, x, h, w), [n, 4], and multiplied by the scales in ``options``.
     """
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
@@ -155,8 +155,8 @@ _REQUIRED_OPTIONS: dict[str, type] = {
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     """Return boxes [1, m, 4], classes [1, m] and scores [1, m] of the best detections, and a count [1].
 
-    All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  With
-    use_regular_nms, detections are counted, else boxes, each of which may have several classes.
+    All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  The count is the
+    number of detections with use_regular_nms, else the number of boxes, which may have several classes each.
 
     The operands are float32 or uint8: box codes [1, n, 4 or more]; scores [1, n, classes], or
     [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for invalid options,

@@ -20,7 +20,7 @@ INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
 
 MAX_DEPTH = 64
-"""The largest number of vectors and maps around a value; a malformed file could exhaust Python's stack."""
+"""The most vectors and maps that may enclose a value: more of them could exhaust Python's stack."""
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class State:
     def read(self, value: Value) -> Array:
         """Return a read-only view of a variable tensor.
 
-        Before it is written for the first time, it holds 0, or the zero point for int8.  Raise
-        UnsupportedError if numpy does not have its dtype.
+        Before the tensor is written for the first time, it holds 0, or the zero point if it is int8.  Raise
+        UnsupportedError if numpy does not have the dtype of the tensor.
         """
         array = self.tensors.get(value)
         if array is None:

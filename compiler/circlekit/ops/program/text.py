@@ -145,7 +145,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the groups of ``words``; a group comes after all longer groups that begin with it."""
-        waiting: list[tuple[list[int], bool]] = [([], False)]  # (indices of words, is extended)
+        waiting: list[tuple[list[int], bool]] = [([], False)]  # (indices of words, whether extended)
         while waiting:
             group, is_extended = waiting.pop()
             if len(group) == self.ngram_size or (is_extended and group and self.include_all_ngrams):

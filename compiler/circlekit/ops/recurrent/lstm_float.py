@@ -78,7 +78,7 @@ class FloatLstm:
         return total if peephole is None else np.asarray(total + cell * peephole.dequantized())
 
     def _projected(self, output: Array) -> Array:
-        """Return the hidden state [batch, outputs] for ``output`` [batch, cells]: the projection, if any."""
+        """Return the hidden state: ``output`` [batch, cells] or its projection, [batch, outputs], if any."""
         projection, limit = self.weights.get("projection_weights"), self.op.proj_clip
         if projection is None:
             return output
@@ -91,7 +91,7 @@ class FloatLstm:
 class ObservedLstm(FloatLstm):
     """A float LSTM that keeps the numbers for which an integer kernel needs scales.
 
-    ``seen``: for each step, the numbers of the cell state and of the inner tensors, by name.
+    ``seen``: the numbers of the cell state and of each inner tensor in every step, by name.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:

@@ -43,7 +43,7 @@ last output).
 """
 
 FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
-"""The index of the first intermediate of each gate.  Those of the input gate, 0 to 2, are not used."""
+"""The index of the first intermediate of each gate; those of the input gate, 0 to 2, are not used."""
 
 
 class RoundedProductsLstm:

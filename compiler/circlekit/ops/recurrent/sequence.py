@@ -130,8 +130,8 @@ class RecurrentLayer(Stateful):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         """Return the step function of one direction.
 
-        ``weights``: the operands of the direction and those of no direction, by name without the prefix.
-        ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
+        ``weights``: the operands of the direction and those that both directions share, by name without the
+        prefix.  ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
         """
 
     @property

@@ -33,7 +33,7 @@ from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
 EQUAL_8_BITS = ((i8, i8), (u8, u8))
-"""The pairs of input and output dtypes for which LiteRT has kernels: of SOFTMAX, and of the others here."""
+"""The pairs of input and output dtypes with kernels in LiteRT: for SOFTMAX, and for the other operators."""
 
 INPUT_INTEGER_BITS = 5
 """The integer bits of the scaled differences from the maximum; outside of their range, e^x is taken as 0."""
@@ -52,7 +52,8 @@ class ExpTable(NamedTuple):
     """Tables of exponentials; the index d = 0 to 255 is the distance of an 8-bit element from the maximum.
 
     ``scaled``: -d times the scale, in Q5.  ``exps``: the exponentials of these numbers, in Q0.  ``addends``:
-    the same exponentials in Q12.  Both are 0 if -d is below ``lowest``.  ``multiplier``: converts -d to Q5.
+    the same exponentials in Q12.  ``multiplier``: converts -d to Q5.  ``lowest``: the lowest -d whose
+    exponential is not taken as 0.
     """
 
     scaled: Ints
@@ -63,7 +64,7 @@ class ExpTable(NamedTuple):
 
 
 def exp_table(scale: float) -> ExpTable:
-    """Return the table for 8-bit data with ``scale``; SOFTMAX multiplies its scale by beta first."""
+    """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta)."""
     multiplier = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
     lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(multiplier.shift))
     differences = -np.arange(256)

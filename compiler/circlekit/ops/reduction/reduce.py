@@ -139,8 +139,8 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
     def _optimized_mean(self, total: Array, count: int) -> Array:
         """Return the means that LiteRT's optimized kernel gives.
 
-        ``total``: sums of ``count`` elements each.  The zero point of the input is rescaled and rounded by
-        itself.  Source: TFLite kernels/internal/optimized/integer_ops/mean.h, which computes in float32.
+        ``total``: sums of ``count`` elements each.  The zero point of the input is rescaled and rounded
+        separately.  Source: TFLite kernels/internal/optimized/integer_ops/mean.h, which computes in float32.
         """
         scale, output_scale = scale_of(self.input), scale_of(self.output)
         shift = round_half_away(np.float32(zero_point_of(self.input)) * scale / output_scale)

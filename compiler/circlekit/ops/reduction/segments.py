@@ -105,8 +105,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment; NaN is ignored.  Without any, it is the lowest finite number."""
+    """The largest number of each segment, or the lowest finite one if there is none; NaN is ignored."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment; NaN is ignored.  Without any, it is the highest finite number."""
+    """The smallest number of each segment, or the highest finite one if there is none; NaN is ignored."""

@@ -18,7 +18,7 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""The limit for the rounds of a group of passes, and of all groups; ``_rounds`` may add some."""
+"""A group of passes, and all groups together, may take this many rounds; ``_rounds`` may add more."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]

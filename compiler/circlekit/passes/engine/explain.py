@@ -66,9 +66,9 @@ def explain_pass(
 ) -> list[Refusal]:
     """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
 
-    For each operator, only the refusal with the highest progress is returned.  If the pass changes nothing
-    and has no near miss, the partial matches with the highest progress are returned.  Raise RewriteError for
-    an unknown pass.
+    For each operator, only the refusal with the highest progress (for which most matched) is returned.  If
+    the pass changes nothing and has no near miss, the partial matches with the highest progress are returned.
+    Raise RewriteError for an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
 
@@ -145,7 +145,7 @@ def explain_op(
     removed: Collection[str] = (),
     targets: TargetSet = NO_TARGETS,
 ) -> list[OpExplanation]:
-    """Return, for each operator of ``model`` that ``which`` names, the passes that come nearest to it.
+    """Return, for each operator that ``which`` names, the passes that would rewrite it, and the refusals.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.

@@ -99,10 +99,9 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, which thus may divide a partition.
+        """Return whether a delegate refuses one of ``ops``, and would have no more partitions if it ran all.
 
-        There must not be more partitions if the delegate runs all of ``ops``.  In an excerpt, whose
-        partitions are unknown, a refusal is enough.
+        In an excerpt, whose partitions are unknown, a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
@@ -183,7 +182,7 @@ def legalize(
     targets: Sequence[Target] | None = None,
     is_excerpt: bool = False,
 ) -> Model:
-    """Return a legalized copy of ``model``, with which it shares its constants; see ``legalize_in_place``."""
+    """Return a legalized copy of ``model`` with the same constant arrays; see ``legalize_in_place``."""
     copy = clone(model)
     legalize_in_place(copy, format, keep, targets, is_excerpt)
     return copy

@@ -22,7 +22,7 @@ DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; see docs/guide/results.md."""
 
 MAX_VERDICTS = 12
-"""If more outputs differ, ``verdicts`` names only the output whose difference is nearest to its tolerance."""
+"""With more outputs than this, ``verdicts`` names only one: that with the largest difference / tolerance."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
@@ -103,9 +103,10 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """How far an output differs from the original model, for the inputs where it is nearest to its tolerance.
+    """The difference of an output of the optimized model from the same output of the original model.
 
-    ``inputs``: the name of this set of inputs.  ``difference`` and ``tolerance`` are absolute.
+    ``inputs``: the name of the set of inputs for which ``difference / tolerance`` is largest.  Both numbers
+    are absolute.
     """
 
     output: str
@@ -157,7 +158,7 @@ class TargetCheck:
         return [f for f in self.after if f.place not in places and f.reason not in reasons]
 
     def __str__(self) -> str:
-        """Return the numbers of operators in words, "" if the target runs all and has no delegate."""
+        """Return the numbers of operators in words, "" if the target ran and runs all and has no delegate."""
         return "; ".join(filter(None, (self._unsupported(), self._delegated())))
 
     def _delegated(self) -> str:
@@ -189,7 +190,7 @@ class Report:
     ``verified``: whether outputs were compared; ``differences``: how far each of them differed.
     ``source``, ``target``: the input file and the output file.  ``seconds``: the time that the work took.
     ``unchanged``: whether the output file is a copy of the input file.
-    ``legalizations``: by name, how often each replaced an operator that the format or a target lacks.
+    ``legalizations``: by name of a legalization, how often it replaced what the format or a target lacks.
     ``growth``: why the output file is larger than the input file, "" if it is not.
     ``targets``: the operators that each target cannot run.
     """

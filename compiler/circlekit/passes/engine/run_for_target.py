@@ -16,15 +16,16 @@ from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
 
 WHOLE_PASS = ""
-"""In ``TargetRules.barred``, this in place of an operator's name says that the pass does not run at all."""
+"""In a key of ``TargetRules.barred``, this stands for all operators: the pass does not run at all."""
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
     If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
-    run, ``Context.accepts`` forbids to rewrite the original of that operator.  If the pass did not ask
-    ``Context.accepts``, the pass is not run any more.  Return the number of changes.
+    run, ``Context.accepts`` forbids to rewrite the original of that operator.  If the original is not known,
+    the pass does not run any more.  Nothing is undone if the target did not take a replaced operator either,
+    or does not take another operator for the same reason.  Return the number of changes.
     """
     rules = context.target
     if rules is None or item.obeys_target:

@@ -32,16 +32,17 @@ SMALL_BYTES = 64 << 10
 """Results of at most this size are computed whatever the size of the operands."""
 
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
-"""Limits for all results of one optimization: MAX_TOTAL_GROWTH times the bytes of the model's constants.
+"""Limits for the bytes of all results of one optimization.
 
-The limit is never below MIN_TOTAL_BYTES nor above MAX_TOTAL_BYTES.
+The limit is MAX_TOTAL_GROWTH times the bytes of the model's constants, but never below MIN_TOTAL_BYTES nor
+above MAX_TOTAL_BYTES.
 """
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""Limits for all multiply-accumulates of one optimization: MIN_TOTAL_MACS, and MACS_PER_BYTE more for each
-byte of the model's constants.
+"""Limits for all multiply-accumulates of one optimization.
 
-The limit is never above MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below it.
+The limit is MIN_TOTAL_MACS, and MACS_PER_BYTE more for each byte of the model's constants, but never above
+MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below the limit.
 """
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
@@ -52,8 +53,8 @@ class FoldConstants(Pass):
     """Replace a pure operator with constant operands by its results, computed by its kernel.
 
     An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
-    Results keep their names and quantization.  Outputs of the main graph may become constants; outputs of a
-    graph that WHILE or IF calls stay computed.
+    Results keep their names and quantization.  Outputs of the main graph with known shapes may become
+    constants; outputs of a graph that WHILE or IF calls stay computed.
 
     ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
     the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.

@@ -155,7 +155,7 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on an operator that needs the old elements of a multiplied value; else None.
 
-        For the result of a layer, and for values that data movement makes of it, ``channels`` decides.
+        Results of layers, and values that data movement makes of them, are left to ``channels``.
         """
         moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:

@@ -17,7 +17,7 @@ Pads = list[tuple[int, int]]
 
 
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
-    """Return the padding of the one dilated convolution that replaces the three operators.
+    """Return the padding of a dilated convolution that replaces space-to-batch, convolution, batch-to-space.
 
     ``pads``, of space-to-batch, and ``crops``, of batch-to-space, [dims, 2]: rows before and after the image;
     a crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``; each row that it

@@ -56,7 +56,7 @@ REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 
 
 class _Dropped(Rewrite):
-    """$move(reduce(x) with keep_dims)  ==  reduce(x) without it, if $move drops the reduced dimensions."""
+    """$move(reduce(x) with keep_dims)  ==  reduce(x), if $move drops the dimensions that keep_dims keeps."""
 
     before = f"""
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}

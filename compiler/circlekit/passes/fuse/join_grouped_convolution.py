@@ -93,7 +93,7 @@ def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
 class _Group(NamedTuple):
     """The convolution of one group.
 
-    ``before``, ``after``: the permutations of the transposes around it, None for none.  ``data``: the value
+    ``before``, ``after``: the permutations of the transposes around it, or None.  ``data``: the value
     of which the group reads a part.  ``indices``: for each axis of ``data``, the indices of this part.
     """
 

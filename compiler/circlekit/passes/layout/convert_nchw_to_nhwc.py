@@ -168,7 +168,7 @@ class ConvertNchwToNhwc(GraphPass):
         return moved + move_reductions(graph, finder.sides, ALWAYS_NHWC)
 
     def _explain_others(self, graph: Graph, context: Context) -> None:
-        """Record why operators of other ranks, and those that are not in ALWAYS_NHWC, keep their layout."""
+        """Record why operators of a rank other than 4, and others not in ALWAYS_NHWC, keep their layout."""
         for op in graph:
             if op.results and op.output.rank != 4:
                 rank = "unknown" if op.output.rank is None else op.output.rank

@@ -129,7 +129,7 @@ def _kinds(parts: Sequence[_Part]) -> Sequence[type[Op]]:
 def _joined(graph: Graph, parts: Sequence[_Part], kind: type[Op], base: str) -> list[Op]:
     """Return an operator of ``kind`` whose results are ``parts``, and Reshapes to the shapes of the slices.
 
-    Their results are named after ``base``.  The operators are not in the graph yet.
+    All results are named after ``base``.  The operators are not in the graph yet.
     """
     axis, sizes = parts[0].axis, [part.stop - part.start for part in parts]
     source = parts[0].op.inputs[0]

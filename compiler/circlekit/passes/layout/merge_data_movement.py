@@ -39,8 +39,8 @@ class MergeDataMovement(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        # A chain may pass through a Split.  The chain that ends behind it is longer than the one that ends at
-        # it, so operators with several results come last.
+        # A chain may pass through a Split.  A chain that ends behind the Split is longer than one that ends
+        # at the Split, so operators with several results come last.
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
         ends = [result for op in ops for result in _only_result(graph, op)]
         writer = MovementWriter(graph, context)
@@ -64,7 +64,7 @@ class MergeDataMovement(GraphPass):
 
 
 EXPLAINED = 12
-"""The progress of a refusal that says why data movement stays: high, to list it before those of pictures."""
+"""The progress of a refusal that says why data movement stays: high, so that it is listed before others."""
 
 
 class Order(NamedTuple):
@@ -84,9 +84,9 @@ _Form = tuple[Join | None, Plan, Order | None]
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``: its cost, first without legalization; ``cheapest`` sets the cost after legalization.  ``old``:
-    the cost, after legalization, of the operators that the way replaces.  ``is_simpler``: whether the way
-    costs less if legalization is ignored on both sides; this decides if ``new`` equals ``old``.
+    ``new``: the cost of the way, first without legalization; ``cheapest`` sets the cost after legalization.
+    ``old``: the cost, after legalization, of the operators that the way replaces.  ``is_simpler``: whether
+    the way costs less if legalization is ignored on both sides; this decides if ``new`` equals ``old``.
     ``origin``: the sources and the map of the chain.  ``join``: the join of the sources, if there are
     several.  ``steps``: the operators after the join.  ``order``: the new order of channels of a layer at one
     end, if any.
@@ -244,7 +244,7 @@ class _Chain:
 
 
 def _only_result(graph: Graph, op: Op) -> list[Value]:
-    """Return a list of the only result of ``op``, or the only one that is used; else an empty list."""
+    """Return [the only result of ``op``] or [the only result that is used]; [] if there is neither."""
     used = [value for value in op.results if value.use_count or graph.is_output(value)]
     return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 

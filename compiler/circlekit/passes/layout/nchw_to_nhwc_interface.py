@@ -18,7 +18,7 @@ from circlekit.rewrite.base import Context, Pass
 class InterfacePass(Pass):
     """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of both passes.
 
-    The pass changes the values whose layout is NCHW by ``nhwc_regions``, and only in its first run.  If the
+    The pass changes the values that are NCHW according to nhwc_regions, and only in its first run.  If the
     model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 

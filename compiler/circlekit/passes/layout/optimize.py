@@ -54,7 +54,7 @@ class OptimizeLayout(GraphPass):
         """Choose layouts around transposes by ``perms``, which have one rank.
 
         If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone, and then for
-        all.  ``run_bytes``: as for RegionFinder.  Return the number of changed operators, with transposes.
+        all.  ``run_bytes``: as for RegionFinder.  Return the number of changed operators and transposes.
         """
         changes = self._choose(writer, perms, run_bytes, accepts_frustrated=len(perms) == 1)
         if changes is not None:
@@ -139,7 +139,7 @@ def transposes_by(graph: Graph, perms: Sequence[Perm]) -> list[Transpose]:
 
 
 def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
-    """Return the best label for each variable of ``region``; None if that is no better than the graph now."""
+    """Return the best label for each variable of ``region``; None if the present labels are as good."""
     problem, current = problem_of(region, finder), region.current_cost()
     labels = problem.solve()
     cost = problem.cost(labels)

@@ -109,7 +109,7 @@ class _Region:
     def rewrite(self, context: Context, writer: MovementWriter) -> bool:
         """Put the channels in the cheapest order if that is cheaper than now; return whether it did."""
         first = self.sinks[0].producer
-        assert first is not None  # it computes channels of others
+        assert first is not None  # a sink is computed from channels of other values
         obstacles = [self.groups[value].obstacle for value in (*self.sinks, *self.suppliers)]
         plan = None if all(obstacles) else self.plan()
         if plan is None or not plan.cost.improves_on(sum_of(map(_cost_of_old, self.old))):
@@ -147,7 +147,7 @@ class _Region:
     def refusal(
         self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
     ) -> str | None:
-        """Return why the operators ``new`` cannot compute ``results``, by sink; None if they can."""
+        """Return why operators ``new`` cannot compute ``results``, the new value of each sink, or None."""
         taken = set[Value]()  # values that take the place of an output of the graph
         for sink, value in results.items():
             is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))

@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""The most digits of a channel number (in mixed radix) of which all orders are tried."""
+"""The most digits of a channel number, in mixed radix, for which all orders of the digits are tried."""
 
 
 def weights_of(op: Op | None) -> Value | None:

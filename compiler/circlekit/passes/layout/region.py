@@ -54,7 +54,7 @@ class Tensor:
 class Variable:
     """An operator that can work on several sides, and now works on ``side``.
 
-    ``number``: its index in the region.  ``operands``: the indices of the operands that are permuted, too.
+    ``number``: its index in the region.  ``operands``: the indices of the operands that depend on the side.
     ``changes``: for each side that it can have, the attributes and operands that change, from
     ``Op.permuted``.  ``charges``: its own cost on each of these sides.
     """

@@ -175,7 +175,7 @@ class RegionFinder:
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` moves it from its own side to the side of the result.
+        """Return the operand of ``op`` if ``op`` leads from the side of the operand to that of the result.
 
         Return None for other operators.
         """

@@ -78,7 +78,7 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e).  The sum is never -0, for which both sides differ in sign."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e), except for -0, which the sum is not if e is not 0."""
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])

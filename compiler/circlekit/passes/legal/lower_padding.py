@@ -42,7 +42,7 @@ class PadByConcatenation(Replacement):
 
 
 def _constant(value: Value, axis: int, count: int, number: Value, insert: Inserter) -> Value | None:
-    """Return a constant of the shape of ``value``, but ``count`` along ``axis``; None if it is empty."""
+    """Return padding in the shape of ``value``, but of size ``count`` along ``axis``; None if it is empty."""
     shape = [count if a == axis else size for a, size in enumerate(value.static_shape)]
     if not math.prod(shape):
         return None

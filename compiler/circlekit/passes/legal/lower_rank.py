@@ -109,7 +109,7 @@ def _groups(changes: Changes) -> list[list[int]]:
 def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: Inserter) -> Value:
     """Insert an operator like ``op`` that makes only ``changes``, on data with one axis for each group.
 
-    Update ``shape``, the shape of the data before the axes are grouped.
+    ``shape``: the shape of the data with all axes, which the function updates.
     """
     groups = _groups(changes)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]

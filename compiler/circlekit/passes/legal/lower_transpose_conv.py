@@ -71,7 +71,7 @@ class _ImageAxis(NamedTuple):
 
     @property
     def computed_size(self) -> int:
-        """The number of rows that the convolution computes, counted after its phases have become rows."""
+        """The number of computed rows after ``_interleaved`` has moved the phases from channels to rows."""
         return (self.input_size + sum(self.paddings) - self.taps + 1) * self.stride
 
 

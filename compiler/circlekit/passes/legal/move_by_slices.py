@@ -187,7 +187,7 @@ def _joined(values: Sequence[Value], axis: int, insert: Inserter) -> Value:
 
 
 def _stepped(value: Value, steps: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value:
-    """Return one of every ``inner`` elements along the axes in ``steps``."""
+    """Return every ``inner``-th element of ``value`` along the axes in ``steps``."""
     if not steps:
         return value
     shape, places = _split_shape(value.static_shape, steps)

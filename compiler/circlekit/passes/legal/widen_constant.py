@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 LONG_RUNS = 4
-"""Runs of at least this many times the ``run_bytes`` of the runtime cost little besides their elements."""
+"""A run of LONG_RUNS * ``run_bytes`` bytes (see ``targets.target``) costs little more than its elements."""
 
 MAX_WIDE_BYTES = 1 << 14
 """Largest constant that is made: it has to stay in the cache together with the data."""
@@ -56,7 +56,7 @@ class WidenConstant(Replacement):
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
-        """Return ``array`` repeated until runs are long; None if they are already, or that is too large."""
+        """Return ``array`` repeated for longer runs; None if runs are long, or if that would be too large."""
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
         best, longest = None, _run(array.shape, shape)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move factors and offsets per channel up the graph, to the linear operator that can absorb them.
 
-A linear operator is a convolution or a fully connected layer; the fuse passes then merge them into it.
+A linear operator is a convolution or a fully connected layer; it absorbs them in the fuse passes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Return why ``c`` has not one number, or one per channel along the transposed channel axis."""
+    """Return a sentence unless ``c`` has one number, or one per channel along the transposed channel axis."""
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"

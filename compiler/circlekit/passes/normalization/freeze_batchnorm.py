@@ -70,7 +70,7 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
 
 
 def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
-    """Return whether both arrays list the axes of ``x`` but one, and axis 0 (the batch) among them."""
+    """Return whether both arrays list the same axes: axis 0 (the batch) and all others of ``x`` but one."""
     if x.rank is None:
         return False
     axes, others = (set(reduced_axes(int_list(v), x.rank)) for v in (mean_axes, variance_axes))

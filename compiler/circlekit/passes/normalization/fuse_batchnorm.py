@@ -169,7 +169,7 @@ class IntoConvAfterMean(IntoConvAfter):
 
 
 class FusePreActivationBatchNorm(Rules):
-    """Fold factors and offsets before a RELU into the convolution before them or after the RELU."""
+    """Fold factors and offsets before a RELU into the convolution before, or factors into the one after."""
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvAfter, IntoConvAfterMean)

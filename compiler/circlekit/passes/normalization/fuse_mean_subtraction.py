@@ -211,7 +211,7 @@ class _Stream:
                 remove_unused(self.graph, mean)
 
     def _copy(self, op: Op, value: Value) -> Value:
-        """Return ``value`` minus its mean: a constant, or computed before ``op``."""
+        """Return ``value`` minus its mean, as a constant or computed by operators before ``op``."""
         new = Inserter(self.graph, op)
         if value.is_const:
             return new.constant("centered", _centered(value.array(), -1))
