@@ -71,14 +71,14 @@ class ArgumentParser:
     target: str | None = None
     arguments: list[Argument] = field(default_factory=list)
 
-    def add_argument(self, *names: str, action: type[Action] | None = None, dtype: type = str) -> None:
+    def add_argument(self, *names: str, action: type[Action] = Action, dtype: type = str) -> None:
         """Add an argument; raise DriverError, in ONE's words, if it is not valid."""
         known = {key for argument in self.arguments for key in argument.keys}
         dashed = [name.startswith("-") for name in names]
         faults = {
             "Duplicate option names": bool(known & {name.lstrip("-") for name in names}),
-            '"action" keyword argument is required': action is None,
-            "Invalid action": action not in (None, DriverName, NormalOption, TargetOption),
+            '"action" keyword argument is required': action is Action,
+            "Invalid action": action not in (DriverName, NormalOption, TargetOption),
             "Invalid option name": not names,
             "onecc doesn't support multiple driver name": action is DriverName and len(names) > 1,
             "Only normal option can be boolean type": dtype is bool and action is not NormalOption,
@@ -91,7 +91,7 @@ class ArgumentParser:
                 raise DriverError("RuntimeError", f"{message}: {', '.join(names)}")
         if action is DriverName:
             self.driver = names[0]
-        elif action is not None:
+        else:
             self.arguments.append(Argument(names, action, dtype))
 
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -107,7 +107,9 @@ class Driver:
     def call(self, words: Sequence[str], session: Session) -> int:
         """Run with the arguments ``words`` in ``session``; print errors; return the exit code."""
         return guarded(
-            self.name, self.print_usage, lambda: self.execute(self.resolve(words, session), session)
+            self.name,
+            lambda: self.parser(session).print_usage(sys.stderr),
+            lambda: self.execute(self.resolve(words, session), session),
         )
 
     @cached_property
@@ -115,11 +117,10 @@ class Driver:
         """The options of the driver, without those of STANDARD."""
         return tuple(self.declare())
 
-    def parser(self, session: Session | None = None) -> argparse.ArgumentParser:
-        """Return the parser of the command line; the help page has ``details`` if there is a ``session``."""
-        details = self.details(session) if session is not None else ""
+    def parser(self, session: Session) -> argparse.ArgumentParser:
+        """Return the parser of the command line."""
         parser = argparse.ArgumentParser(
-            self.name, self.usage, self.description, details,
+            self.name, self.usage, self.description, self.details(session),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         groups: dict[str, argparse._ActionsContainer] = {}
@@ -128,10 +129,6 @@ class Driver:
                 groups[option.exclusive] = parser.add_mutually_exclusive_group()
             option.add_to(groups[option.exclusive] if option.exclusive else parser)
         return parser
-
-    def print_usage(self) -> None:
-        """Print the usage to standard error, as argparse does before an error."""
-        self.parser().print_usage(sys.stderr)
 
     # -- from words to values --------------------------------------------------------------------
 
