@@ -30,12 +30,19 @@ TOOLCHAIN = {name: path for name, path in SCRIPTS.items() if path.startswith("ci
 
 
 @pytest.mark.parametrize("name", TOOLCHAIN)
-def test_every_driver_has_help_and_a_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_driver_has_help_and_a_version(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without arguments, those of the process count."""
     module, function = TOOLCHAIN[name].split(":")
     main = getattr(import_module(module), function)
-    if name != "one-version":
-        assert main(["--help"]) == 0
-        assert capsys.readouterr().out.startswith(f"usage: {name} ")
+    word, expected = ("x", "x version ") if name == "one-version" else ("--help", f"usage: {name} ")
+    monkeypatch.setattr(sys, "argv", [name, word])
+    assert main() == 0
+    assert capsys.readouterr().out.startswith(expected)
+    monkeypatch.setattr(sys, "argv", [name, "--odd"])
+    assert main([word]) == 0
+    assert capsys.readouterr().out.startswith(expected)
     if name in all_drivers() and all_drivers()[name].standard:
         assert main(["--version"]) == 0
         assert capsys.readouterr().out.startswith(f"{name} version ")

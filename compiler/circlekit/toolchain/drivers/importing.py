@@ -17,6 +17,7 @@ from circlekit.toolchain.option import (
     Kind,
     Option,
     StepFailed,
+    Values,
 )
 from circlekit.toolchain.session import Session
 
@@ -66,15 +67,29 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
     """
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
-    kind = str(values.get("model_format", "graph_def"))
+    kind = str(values["model_format"])
     arrays = invocation.flags("input_arrays", "input_shapes", "output_arrays")
-    more = ["--bcq"] * is_bcq + ["--keep_batchmatmul"] * bool(values.get(KEEP_BATCHMATMUL.key))
+    more = [*(["--bcq"] if is_bcq else []), *_script_flags(values)]
     with session.intermediate(values) as folder:
-        stem = Path(source).stem + "_withmeta" if is_bcq else Path(target).stem
+        stem = f"{Path(source).stem}_withmeta" if is_bcq else Path(target).stem
         path = str(folder / f"{stem}.tflite")
         shown = [f"--{kind}", "--input_path", source, "--output_path", path, *arrays]
         TENSORFLOW.run(session, [kind, source, path, *arrays, *more], "tf2tfliteV2.py", shown)
         _write_circle(session, path, target)
+
+
+SCRIPT_FLAGS = {
+    "dynamic_batch_to_single_batch": "--single_batch",
+    "unroll_rnn": "--unroll",
+    "unroll_lstm": "--unroll",
+    KEEP_BATCHMATMUL.key: "--keep_batchmatmul",
+}
+"""{option of a driver: flag of the importer's script}."""
+
+
+def _script_flags(values: Values) -> list[str]:
+    """Return the flags of an importer's script for those options of SCRIPT_FLAGS that are set."""
+    return [flag for key, flag in SCRIPT_FLAGS.items() if values.get(key)]
 
 
 def _write_circle(session: Session, source: str, target: str) -> None:
@@ -185,9 +200,7 @@ def _convert_onnx(invocation: Invocation, session: Session) -> None:
     """Convert with onnx2tf, compare both models' values, and restore the interface of the ONNX model."""
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
-    unroll = bool(values.get("unroll_rnn") or values.get("unroll_lstm"))
-    flags = ["--single_batch"] * bool(values.get("dynamic_batch_to_single_batch")) + ["--unroll"] * unroll
-    flags += ["--keep_batchmatmul"] * bool(values.get(KEEP_BATCHMATMUL.key)) + ["--verbose"] * session.verbose
+    flags = [*_script_flags(values), *(["--verbose"] if session.verbose else [])]
     with session.intermediate(values) as folder:
         path, record = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
         ONNX.run(session, [source, path, record, *flags], "onnx2circle", [source, target])
