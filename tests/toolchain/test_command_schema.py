@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema files of backends: which arguments they may describe, and the command lines that follow from them."""
+"""Schema files of backends: which arguments they may describe, and the command lines that follow."""
 
 from __future__ import annotations
 

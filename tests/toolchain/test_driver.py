@@ -24,7 +24,9 @@ OPTIONS = (
 )
 
 
-def driver(run: Callable[[Invocation, Session], None] = lambda invocation, session: None, **more: Any) -> Driver:
+def driver(
+    run: Callable[[Invocation, Session], None] = lambda invocation, session: None, **more: Any
+) -> Driver:
     return Driver("one-x", "test", lambda: OPTIONS, run, **more)
 
 

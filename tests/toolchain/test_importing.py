@@ -251,6 +251,7 @@ def test_a_program_of_the_user_converts_what_onnx2tf_cannot(
         ("tflite -v", 0, "one-import-tflite version ", ""),
         ("-h", 0, "usage: one-import ", ""),
         ("--help", 0, "usage: one-import ", ""),
+        ("-h caffe", 0, "usage: one-import ", ""),
         ("onnx -h", 0, "usage: one-import-onnx ", ""),
         ("-h onnx", 0, "usage: one-import-onnx ", ""),
         ("", 2, "", "got nothing"),

@@ -83,7 +83,9 @@ def test_groups_are_built_in_or_files(installation: Installation) -> None:
 
 def test_targets_name_their_backends(installation: Installation) -> None:
     folder = installation.root / "target"
-    with pytest.raises(DriverError, match=r"target configuration: rose \(expected .*/target/rose.ini; there: none\)"):
+    with pytest.raises(
+        DriverError, match=r"target configuration: rose \(expected .*/target/rose.ini; there: none\)"
+    ):
         installation.backend_of("rose")
     (folder / "rose.ini").write_text("TARGET=rose\nBACKEND=npu\n")
     (folder / "lily.ini").write_text("TARGET=rose\nBACKEND=npu\n")

@@ -115,7 +115,7 @@ def test_the_program_of_a_block_has_a_prefix_of_its_own_and_a_code(
     assert caught.value.code == 3
     assert capsys.readouterr().err == ""
     Path("odd.circle").write_bytes(b"odd" * 9)
-    with pytest.raises(FormatError, match="ERROR: Invalid input file 'odd.circle': ") as invalid:
+    with pytest.raises(FormatError, match=r"ERROR: Invalid input file 'odd.circle': ") as invalid:
         session.load("odd.circle")
     assert "'odd.circle': odd.circle: " not in invalid.value.message
     with pytest.raises(FileError, match=r"^ERROR: Failed to export 'none/a.circle': ") as failed:

@@ -140,18 +140,18 @@ class Driver:
         """
         own, rest = self._split(list(words), session)
         command = vars(own)
-        if command.pop("version", False):
+        standard = {name: command.pop(name) for name in self.standard if name in command}
+        if "version" in standard:
             print(version_text(self.name))
             raise SystemExit(0)
-        verbose = command.pop("verbose", False)
-        path, section = command.pop("config", None), command.pop("section", self.name)
+        path, section = standard.get("config"), standard.get("section", self.name)
         configuration = None if path is None else read_configuration(path)
-        session.verbose = session.verbose or verbose
+        session.verbose = session.verbose or "verbose" in standard
         if configuration is None:
             return Invocation(self, self._values(command, {}, session), command, rest, None)
         given = configuration.values(section, self.options, is_open=self.has_open_section)
         session.environment.update(configuration.environment)
-        with naming(path, f"in section [{section}] of {path}"):
+        with naming(configuration.path, f"in section [{section}] of {path}"):
             values = self._values(command, given, session)
         return Invocation(self, values, command, rest, configuration)
 

@@ -52,12 +52,13 @@ class Installation:
     def find_program(self, name: str) -> Path | Callable[[list[str]], int | None]:
         """Return the program ``name`` of a backend: a file, or the function of an entry point.
 
-        Search in ``bin`` and ``backends``, then on the PATH, then among the entry points.  Raise DriverError
-        if it is not found.
+        Search in ``bin`` and ``backends``, then on the PATH, then among the entry points.  A name with a
+        slash is a path.  Raise DriverError if it is not found.
         """
-        beside = self.programs(name).get(name) or shutil.which(name)
-        if beside:
-            return Path(beside)
+        beside = None if os.path.dirname(name) else self.programs(name).get(name)  # noqa: PTH120  # "./x" has one
+        found = beside or shutil.which(name)
+        if found:
+            return Path(found).absolute()
         for point in metadata.entry_points(group=ENTRY_POINTS):
             if point.name == name:
                 main: Callable[[list[str]], int | None] = point.load()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.drivers.backends import run_program
@@ -51,8 +50,8 @@ def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]
 
     Return None, too, if a program with this name is installed beside the commands.
     """
-    runtime = program.removesuffix("-infer")
-    if runtime not in RUNTIMES or program == runtime or session.installation.programs(program):
+    runtime = {f"{name}-infer": name for name in RUNTIMES}.get(program)
+    if runtime is None or session.installation.programs(program):
         return None
     return lambda words: infer(runtime, words, session.load)
 
@@ -60,7 +59,7 @@ def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]
 def _prepare(invocation: Invocation, session: Session) -> None:
     """Raise DriverError if the program is not found."""
     program = _program(invocation.values)
-    if _built_in(program, session) is None and not Path(program).is_file():
+    if _built_in(program, session) is None:
         session.installation.find_program(program)
 
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages of models: their files, their manifest, and what cannot be packed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circlekit.toolchain.drivers import all_drivers
+from circlekit.toolchain.drivers.packing import FORMAT_VERSION, connections
+
+
+def call(words: str) -> int:
+    return all_drivers()["model2nnpkg"](words.split())
+
+
+def manifest(package: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(Path(package, "metadata/MANIFEST").read_text())
+    return document
+
+
+@pytest.fixture(autouse=True)
+def _files(work: Path) -> None:
+    for name in ("a.circle", "b.tflite", "c.tvn", "a.cfg", "b.cfg", "plain"):
+        Path(name).write_text(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "models", "configs"),
+    [
+        ("-m a.circle", "a", ["a.circle"], []),
+        ("-m a.circle b.tflite -m c.tvn -o out", "out/a", ["a.circle", "b.tflite", "c.tvn"], []),
+        ("-m a.circle -c a.cfg -p net", "net", ["a.circle"], ["a.cfg"]),
+        ("-m b.tflite a.circle -c b.cfg a.cfg -o x/y", "x/y/b", ["b.tflite", "a.circle"], ["b.cfg", "a.cfg"]),
+    ],
+)
+def test_a_package_has_models_and_configurations(
+    words: str, package: str, models: list[str], configs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # an old package is replaced
+        assert call(words) == 0
+    name, folder = Path(package).name, Path(package).parent
+    assert f"model2nnpkg: Generating nnpkg {name} in {folder}\n" in capsys.readouterr().out
+    files = {str(path.relative_to(package)): path.read_text() for path in Path(package).rglob("*.*")}
+    assert files == {**{name: name for name in models}, **{f"metadata/{name}": name for name in configs}}
+    assert manifest(package) == {
+        **FORMAT_VERSION,
+        "configs": configs or [""],
+        "models": models,
+        "model-types": [name.split(".")[1] for name in models],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-m a.circle b.tflite -c a.cfg", "expected a config file for each of 2 models, got 1"),
+        ("-m a.circle -c a.cfg b.cfg", "expected a config file for each of 1 models, got 2"),
+        ("-m a.circle none.circle", "none.circle does not exist."),
+        ("-m a.circle -c none.cfg", "none.cfg does not exist."),
+        ("-m a.circle -i none.json", "none.json does not exist."),
+        ("-m a.circle plain", "modelfile does not have extension: plain"),
+        ("-m a.circle -i a.cfg", "io info file a.cfg is not json file of the expected form."),
+        ("-m a.circle -i link.json", "io info file link.json is not json file of the expected form."),
+        ("-m a.circle -o plain", "plain/a cannot be written: "),
+    ],
+)
+def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("link.json").write_text(json.dumps({"org-model-io": {"inputs": {}}}))
+    assert call(words) == 1
+    assert capsys.readouterr().err.startswith(f"model2nnpkg: error: {message}")
+    assert not Path("a").exists()
+
+
+def link(
+    inputs: list[int], outputs: list[int], own: tuple[list[int], list[int]], org: tuple[list[int], list[int]]
+) -> dict[str, Any]:
+    """Return the connections of a part: indices of the model's ports in the part, and of its own ports."""
+    return {
+        "org-model-io": {"inputs": {"new-indices": inputs}, "outputs": {"new-indices": outputs}},
+        "new-model-io": {
+            side: {"new-indices": new, "org-indices": old}
+            for side, new, old in zip(("inputs", "outputs"), own, org, strict=True)
+        },
+    }
+
+
+def test_a_single_part_has_all_ports() -> None:
+    only = link([4, 2], [9], ([2, 4], [9]), ([0, 1], [5]))
+    assert connections([only]) == {
+        "pkg-inputs": ["0:0:1", "0:0:0"], "pkg-outputs": ["0:0:0"], "model-connect": [],
+    }  # fmt: skip
+
+
+def test_parts_are_connected_where_one_writes_what_another_reads() -> None:
+    """Tensors of the model: inputs 0 and 1, outputs 8 and 9; 5 and 6 are between the parts."""
+    first = link([0, -1], [-1, -1], ([0], [2, 3]), ([0], [5, 6]))
+    second = link([-1, 1], [-1, 3], ([1, 2], [3]), ([1, 6], [9]))
+    third = link([-1, -1], [4, -1], ([0, 1], [4]), ([6, 5], [8]))
+    assert connections([first, second, third]) == {
+        "pkg-inputs": ["0:0:0", "1:0:0"],
+        "pkg-outputs": ["2:0:0", "1:0:0"],
+        "model-connect": [
+            {"from": "0:0:1", "to": ["1:0:1", "2:0:0"]},
+            {"from": "0:0:0", "to": ["2:0:1"]},
+        ],
+    }
+
+
+def test_a_part_that_reads_what_it_writes_is_not_connected_with_itself() -> None:
+    looped = link([0], [1], ([0], [1]), ([0], [0]))
+    assert connections([looped])["model-connect"] == []
