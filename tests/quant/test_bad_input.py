@@ -174,6 +174,8 @@ def test_unknown_names_are_refused_with_the_near_one() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
     with pytest.raises(ModelError, match="'Convolution' selects no operator"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={"Convolution": "float"})
+    for kind in ("CONV_2D", "Conv2D"):  # a kind that the model has not is no mistake
+        circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={kind: "float"}, auto=False)
 
 
 def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:

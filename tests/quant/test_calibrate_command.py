@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_pat
     samples = list(open_samples(tmp_path / name, model))
     np.testing.assert_array_equal([x for x, _ in samples], X)
     np.testing.assert_array_equal([n for _, n in samples], N)
+    is_counted = (tmp_path / name).is_dir() or name.endswith(".txt")
+    assert operator.length_hint(open_samples(tmp_path / name, model)) == (len(X) if is_counted else 1)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -121,6 +121,25 @@ def test_a_wrong_file_ends_in_a_sentence(content: str, message: str, tmp_path: P
         ck.Calibration.load(path)
 
 
+def test_facts_that_a_file_lacks_are_those_of_no_samples(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1}}]}')
+    loaded, fresh = ck.Calibration.load(path), ck.Calibration()
+    for calibration in (loaded, fresh):
+        assert (calibration.samples, calibration.last_sample) == (0, 0)
+        assert calibration.source == calibration.engine == ""
+        assert calibration.is_complete
+    assert (loaded["a"].count, loaded["a"].ignored, loaded["a"].minima) == (0, 0, [])
+    assert loaded.of(ck.parse("graph main(%a: f32[1]) -> %a { }").main.inputs[0]) is loaded["a"]
+
+
+def test_an_empty_tensor_is_observed_without_numbers() -> None:
+    text = "graph main(%x: f32[0,3]) -> %y { %y = Neg(%x) : f32[0,3] }"
+    seen = ck.calibrate(ck.parse(text), [[np.zeros((0, 3), np.float32)]], channels=True)["y"]
+    assert (seen.min, seen.max, seen.count, seen.ignored, seen.channels) == (None, None, 0, 0, None)
+    assert np.isnan([*seen.minima, *seen.maxima]).tolist() == [True, True]
+
+
 def test_other_extensions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"expected the extension \.json or \.npz"):
         ck.Calibration().save(tmp_path / "c.txt")

@@ -155,6 +155,7 @@ graph main(%x: f32[1,64]) -> %y {
     ("change", "message"),
     [
         ({"block": 64}, "expected 64 scales, got 128"),
+        ({"block": 1}, "expected 4096 scales, got 128"),
         ({"block": 48}, "expected rows of whole blocks of 48"),
         ({"block": -32}, "expected rows of whole blocks of -32"),
         ({"scale": [0.5] * 127}, "expected 128 scales, got 127"),

@@ -11,7 +11,7 @@ import pytest
 import circlekit as ck
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.quant.calibration import TensorStatistics
-from circlekit.quant.calibration.ranges import ESTIMATORS, estimate_range, percentile
+from circlekit.quant.calibration.ranges import ESTIMATORS, _divergence, estimate_range, percentile
 
 MODEL = "graph main(%x: f32[1000]) -> %y { %y = Neg(%x) : f32[1000] }"
 
@@ -147,6 +147,8 @@ def test_the_divergence_is_least(shape: str) -> None:
     best = min(ends[:: max(1, ends.size // 12)], key=divergence)
     chosen = round(max(-low, high) / width) if max(-low, high) < np.abs(numbers).max() else counts.size
     assert divergence(chosen) <= divergence(int(best)) + 1e-9
+    for end in (levels, levels + 1, *ends[:: ends.size // 3]):
+        assert _divergence(counts.astype(np.float64), int(end), levels) == pytest.approx(divergence(int(end)))
 
 
 @pytest.mark.parametrize(

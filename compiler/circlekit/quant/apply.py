@@ -19,7 +19,7 @@ from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
-from circlekit.quant.weights import indices_of
+from circlekit.quant.weights import indices_of, is_computed_float
 
 
 def apply(model: Model, plan: Plan) -> None:
@@ -216,7 +216,7 @@ class _Applier:
         form = self.plan.tensors.get(value.name)
         if form is None or isinstance(value.producer, Dequantize):
             return False
-        return form.rounds and value.dtype is f32 and not value.is_const
+        return form.rounds and is_computed_float(value)
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
         """Make the outputs that were float before, ``floats``, float again.

@@ -30,6 +30,7 @@ from circlekit.quant.weights import (
     finite_numbers,
     fit_bias,
     indices_of,
+    is_computed_float,
     is_weight,
     present_operand,
     saved_bytes,
@@ -365,6 +366,6 @@ class GraphChooser(KernelForms):
             )
         plan.tensors = {value.name: form for value, form in self.tensors.items()}
         for value in self.graph.values():
-            if value.dtype is f32 and not value.is_const and value.name in self.rounded:
+            if is_computed_float(value) and value.name in self.rounded:
                 plan.tensors.setdefault(value.name, self.rounded[value.name])
         return plan

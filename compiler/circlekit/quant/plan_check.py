@@ -24,6 +24,7 @@ from circlekit.quant.weights import (
     bias_form,
     biases_of,
     indices_of,
+    is_float,
     is_weight,
     operand_scheme,
     present_operand,
@@ -77,7 +78,7 @@ class _GraphChecker:
             raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} cannot be applied")
         for index in plan.operands:
             value = op.inputs[index] if 0 <= index < len(op.inputs) else None
-            if value is None or value.dtype is not f32:
+            if not is_float(value):
                 raise ModelError(f"%{key_of(op)}: {op.code} has no float operand {index}")
         if scheme.arithmetic is Arithmetic.INTEGERS:
             self._require_inner(op, plan)
@@ -105,7 +106,7 @@ class _GraphChecker:
         """
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
         for index, value in enumerate(op.inputs):
-            if value is None or value.dtype is not f32:
+            if not is_float(value):
                 continue
             where = f"%{key_of(op)}, operand {index} (%{value.name})"
             if scheme.activations is None:
@@ -228,7 +229,7 @@ class _GraphChecker:
         """Raise ModelError if the target cannot run ``op`` in the planned forms."""
         operands, results = dict(plan.operands), {}
         if scheme.activations is not None:
-            found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if v and v.dtype is f32}
+            found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if is_float(v)}
             operands = {i: form for i, form in found.items() if form is not None}
             results = {i: self.plan.tensors[v.name] for i, v in enumerate(op.results) if v.dtype is f32}
         refusal = target_refusal(op, operands, results, rule.attributes, self.target)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, f32, i16
+from circlekit.ir.dtypes import DType, i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.calibration import observed_values
@@ -16,6 +16,7 @@ from circlekit.quant.choose import Ranges, choose
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.selection import schemes_of
+from circlekit.quant.weights import is_computed_float
 from circlekit.targets.target import Target
 
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
@@ -100,7 +101,7 @@ def _add_moved_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> N
         for op in graph
         if op.data_movement and len(op.results) == 1
         for value in op.inputs[:1]
-        if value is not None and value.dtype is f32 and not value.is_const
+        if is_computed_float(value)
     ]
     for source, result in moves:
         if source.name in ranges:

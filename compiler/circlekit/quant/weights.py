@@ -91,9 +91,24 @@ def form_of_stored(value: Value) -> TensorForm:
     return TensorForm(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 
+def is_float(value: Value | None) -> TypeGuard[Value]:
+    """Return whether ``value`` is present and float32."""
+    return value is not None and value.dtype is f32
+
+
+def is_float_constant(value: Value | None) -> TypeGuard[Value]:
+    """Return whether ``value`` is a float32 constant, which may be packed or sparse."""
+    return is_float(value) and value.is_const
+
+
+def is_computed_float(value: Value | None) -> TypeGuard[Value]:
+    """Return whether ``value`` is float32 and not a constant."""
+    return is_float(value) and not value.is_const
+
+
 def is_weight(value: Value | None) -> TypeGuard[Value]:
     """Return whether ``value`` is a float32 constant, neither sparse nor compressed."""
-    return value is not None and value.dtype is f32 and value.is_plain
+    return is_float(value) and value.is_plain
 
 
 def finite_numbers(value: Value) -> Array:

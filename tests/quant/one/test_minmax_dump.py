@@ -63,7 +63,18 @@ def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
         file["value/run_0/model_0/subg_0/op_0"] = np.zeros(2, np.float32)
     with pytest.raises(ModelError, match="no range of input 0 of graph 0, %x"):
         embed_ranges(circlekit.parse(text), tmp_path / "b.h5")
-    with h5py.File(tmp_path / "c.h5", "w") as file:
-        file["value/x/y"] = np.zeros(2, np.float32)
-    with pytest.raises(FormatError, match="got /value/x/y"):
-        embed_ranges(circlekit.parse(text), tmp_path / "c.h5")
+
+
+PLACE = "run_0/model_0/subg_0/op_0"
+
+
+@pytest.mark.parametrize(
+    ("place", "numbers"),
+    [("x/y", np.zeros(2, np.float32)), (PLACE, np.zeros(2, np.int32)), (PLACE, np.zeros(3, np.float32))],
+    ids=["name", "dtype", "size"],
+)
+def test_a_dump_holds_two_floats_at_known_places(place: str, numbers: np.ndarray, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file[f"value/{place}"] = numbers
+    with pytest.raises(FormatError, match=f"got /value/{place}"):
+        embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.dtypes import f32
@@ -70,7 +70,7 @@ class Calibration:
         return Calibration(graphs or [{}], **facts)
 
 
-_FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
+_FACTS = {fact.name: fact.default for fact in fields(Calibration) if fact.name != "graphs"}
 """The fields of ``Calibration`` except ``graphs``, with their defaults for files that lack them."""
 
 

@@ -26,7 +26,7 @@ from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantization import followed_operand, is_quantized
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.weights import present_operand
+from circlekit.quant.weights import is_computed_float, present_operand
 
 Grids = dict[str, TensorForm]
 """The forms of the tensors that have a grid, by name of the tensor."""
@@ -170,7 +170,7 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
     op = value.producer
     if op is None or (op.quantization_rule or OWN_RANGES).weights:
         return False
-    floats = [v for v in op.inputs if v is not None and not v.is_const and v.dtype is f32]
+    floats = list(filter(is_computed_float, op.inputs))
     return len(floats) == 1 and _has_other(floats[0], form, grids)
 
 

@@ -22,6 +22,7 @@ from circlekit.ops.elementwise import Unary
 from circlekit.ops.quantization import followed_operand
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
+from circlekit.quant.weights import is_float
 
 BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
 """For each pair of dtypes, the number to add to an integer of the first dtype.
@@ -185,7 +186,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
     for op in graph:
         if not op.results or op.results[0].name in ranges:
             continue
-        known = [_range(value, ranges) for value in op.inputs if value is not None and value.dtype is f32]
+        known = [_range(value, ranges) for value in op.inputs if is_float(value)]
         if not known or None in known:
             continue
         low, high = (f(r[i] for r in known if r is not None) for i, f in ((0, min), (1, max)))

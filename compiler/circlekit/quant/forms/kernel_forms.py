@@ -32,7 +32,7 @@ from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
-from circlekit.quant.weights import indices_of, is_weight
+from circlekit.quant.weights import indices_of, is_float, is_weight, present_operand
 
 WIDE = "int16x8"
 """The name of the scheme for operators whose 8-bit kernels are too coarse."""
@@ -141,7 +141,7 @@ class KernelForms(InnerForms):
         result.  Nothing happens if the result has no given form.
         """
         source = followed_operand(op)
-        if source is None or rule.averages or len(op.results) != 1 or source.dtype is not f32:
+        if not is_float(source) or rule.averages or len(op.results) != 1:
             return
         dtype = self.scheme_of(op).activations
         wanted, own = (given_form(self.given.get(v.name), dtype) for v in (op.results[0], source))
@@ -158,11 +158,7 @@ class KernelForms(InnerForms):
         """Choose forms with the zero point 0 for operands whose zero point the kernel of ``op`` ignores."""
         for index in indices_of(op, rule.symmetric) if rule.results_follow else ():
             value = op.inputs[index]
-            if (
-                value is not None
-                and self.reads_float(op, index)
-                and any(self.read_form(op, index).zero_point)
-            ):
+            if is_float(value) and any(self.read_form(op, index).zero_point):
                 choose = self.constant_form if value.is_const else self.own_form
                 form = choose(value, replace(self.scheme_of(op), asymmetric=False))
                 self.operand_forms[op][index] = form.because(
@@ -175,9 +171,9 @@ class KernelForms(InnerForms):
         The result and the constants of ``op`` will get that form.  Constant numbers far outside of the range
         (INFINITE_FACTOR) stand for infinity: they are not covered, and become the lowest or highest integer.
         """
-        source, form = op.inputs[index], self.read_form(op, index)
+        source, form = present_operand(op, index), self.read_form(op, index)
         constants = [v for i in indices_of(op, rule.operands_follow) if is_weight(v := op.inputs[i])]
-        if not constants or source is None or source.name in self.given or op.results[0].name in self.given:
+        if not constants or source.name in self.given or op.results[0].name in self.given:
             return
         low, high = covered_range(form)
         farthest = INFINITE_FACTOR * max(-low, high)

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
@@ -34,6 +33,8 @@ from circlekit.quant.weights import (
     biases_of,
     finite_numbers,
     indices_of,
+    is_computed_float,
+    is_float,
     is_weight,
     operand_scheme,
     present_operand,
@@ -191,11 +192,7 @@ class TensorForms:
         if mask is None:
             return
         for value in op.inputs:
-            if (
-                value is not None
-                and not value.is_const
-                and self.ranges.get(value.name, (mask, 0.0))[0] < mask
-            ):
+            if is_computed_float(value) and self.ranges.get(value.name, (mask, 0.0))[0] < mask:
                 raise ModelError(
                     f"the integers of the mask %{value.name} are too coarse for the other operand"
                 )
@@ -271,8 +268,7 @@ class TensorForms:
 
     def reads_float(self, op: Op, index: int) -> bool:
         """Return whether operand ``index`` of ``op`` is present and has the dtype float32."""
-        value = op.inputs[index]
-        return value is not None and value.dtype is f32
+        return is_float(op.inputs[index])
 
     def bias_of(self, op: Op, rule: QuantizationRule) -> Value | None:
         """Return the bias of ``op`` by its ``rule``; None if it has none, or several."""
@@ -289,7 +285,7 @@ def _is_planned(op: Op, scheme: Scheme | None) -> bool:
     With float activations, the operator must have a constant that ``scheme`` stores.  With integer
     activations, or without a scheme, it must have a float tensor.
     """
-    has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
+    has_floats = any(map(is_float, (*op.inputs, *op.results)))
     if scheme is None or scheme.activations is not None:
         return has_floats
     return bool(stored_constants(op, scheme))

@@ -24,6 +24,7 @@ from circlekit.ops.quantization import followed_operand
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
+from circlekit.quant.weights import is_weight
 
 
 @dataclass
@@ -125,7 +126,7 @@ def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan
 def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorForm]]:
     """Return (constant, form) for each constant operand of ``op`` that ``plan`` rounds."""
     pairs = [(op.inputs[index], form) for index, form in plan.operands.items() if index < len(op.inputs)]
-    return [(v, form) for v, form in pairs if v is not None and v.is_const and v.dtype is f32 and v.is_plain]
+    return [(v, form) for v, form in pairs if is_weight(v)]
 
 
 def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorForm]:

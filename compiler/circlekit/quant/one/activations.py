@@ -23,7 +23,7 @@ from circlekit.quant.one.formulas import parameters, to_given_integers, to_integ
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of
 from circlekit.quant.one.settings import LayerSetting, Settings
-from circlekit.quant.weights import indices_of, present_operand
+from circlekit.quant.weights import indices_of, is_float_constant, present_operand
 
 LOWEST = np.finfo(np.float32).min
 """The lowest float32; exporters write it for minus infinity."""
@@ -230,7 +230,7 @@ def quantize_constants(task: Task) -> None:
         names = [*rule.per_element, *([] if layer is None else [*layer.weights, str(layer.bias)])]
         others = set(indices_of(op, names))
         for index, value in enumerate(op.inputs):
-            if value is not None and value.is_const and value.dtype is f32 and index not in others:
+            if is_float_constant(value) and index not in others:
                 quantize_constant(task, op, index, dtype)
 
 

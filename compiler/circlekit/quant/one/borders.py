@@ -24,7 +24,7 @@ from circlekit.quant.one.activations import (
     recorded_range,
 )
 from circlekit.quant.one.settings import DTYPES
-from circlekit.quant.weights import indices_of, present_operand
+from circlekit.quant.weights import indices_of, is_computed_float, present_operand
 
 
 def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
@@ -36,7 +36,7 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
     task.floats.update(v for op in task.float_ops for v in op.results if v.dtype is f32)
     for op in task.float_ops:
         for index, value in enumerate(op.inputs):
-            if value is None or value.is_const or value.is_variable or value.dtype is not f32:
+            if not is_computed_float(value) or value.is_variable:
                 continue
             if value not in task.floats:
                 floats = task.editor.converted(value, f32, None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.quant.choose import LEAST_MULTIPLIER
@@ -25,6 +25,7 @@ from circlekit.quant.one.formulas import (
     to_integers,
 )
 from circlekit.quant.one.rules import layer_rule
+from circlekit.quant.weights import is_float, is_float_constant
 
 Made = tuple[Array, DType, Quantization]
 """(data, dtype, quantization) of a new constant."""
@@ -74,7 +75,7 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
     The constant gets a single scale if ``per_channel`` is false, or if a channel has several elements.
     """
     value = _operand(op, name)
-    if value is None or not value.is_const or value.dtype is not f32:
+    if not is_float_constant(value):
         return
     index, data = index_of(op, name), finite_floats(value)
     # ONE raises an error for several elements in a channel
@@ -123,7 +124,7 @@ def _quantize_weights(
     scale; None: there is none.
     """
     value = _operand(op, name)
-    if value is None or not value.is_const or value.dtype is not f32:
+    if not is_float_constant(value):
         return
     data = finite_floats(value)
     floor: Array | float = 0.0
@@ -183,7 +184,7 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 def _bias(op: Op) -> Value | None:
     """Return the bias of ``op`` if it is float32; None if there is none, or if it is quantized already."""
     value = bias_of(op)
-    return value if value is not None and value.dtype is f32 else None
+    return value if is_float(value) else None
 
 
 def _input_scale(op: Op) -> np.float32:

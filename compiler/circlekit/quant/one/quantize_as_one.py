@@ -18,7 +18,7 @@ from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import quantize_operators
 from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import Scheme
-from circlekit.quant.weights import indices_of
+from circlekit.quant.weights import indices_of, is_computed_float
 from circlekit.targets.target import find_target
 
 PREPARATION = ("fold_dequantize",)
@@ -45,7 +45,7 @@ def quantize_as_one(
     """
     for graph, found in zip(model.graphs, ranges, strict=False):
         for value in graph.values():
-            if value.dtype is f32 and not value.is_const and value.name in found:
+            if is_computed_float(value) and value.name in found:
                 low, high = (np.array([end], np.float32) for end in found[value.name])
                 value.quantization = Quantization(min=low, max=high)
     settings = Settings(_setting(scheme), input_types=[inputs or f32], output_types=[outputs or f32])

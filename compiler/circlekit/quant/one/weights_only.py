@@ -19,6 +19,7 @@ from circlekit.quant.one.layers import Made, index_of, weight_integers, weight_p
 from circlekit.quant.one.rules import layer_rule, stays_float
 from circlekit.quant.one.settings import Settings, settings_of
 from circlekit.quant.one.with_minmax import uncalled_graphs
+from circlekit.quant.weights import is_float_constant
 
 INT4 = DType.INT4
 
@@ -95,7 +96,7 @@ def _replace_weights(model: Model, form: Form) -> None:
         for op, name, axis in _weights(graph.ops):
             index = index_of(op, name)
             value = op.inputs[index]
-            if value is None or not value.is_const or value.dtype is not f32:
+            if not is_float_constant(value):
                 continue
             if (made := form(op, value, axis)) is not None:
                 editor.replace_constant(op, index, *made)

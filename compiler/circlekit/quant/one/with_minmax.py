@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import check_shapes
@@ -34,6 +33,7 @@ from circlekit.quant.one.rules import stays_float
 from circlekit.quant.one.settings import LayerSetting, Settings, settings_of
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm
 from circlekit.quant.scheme import NO_SCHEME
+from circlekit.quant.weights import is_computed_float
 
 
 def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
@@ -78,8 +78,7 @@ def _obstacle(op: Op) -> str | None:
     if stays_float(op):
         return "it has no quantized form in ONE"
     bias = bias_of(op)
-    is_computed = bias is not None and bias.dtype is f32 and not bias.is_const
-    return "its bias is computed, not constant" if is_computed else None
+    return "its bias is computed, not constant" if is_computed_float(bias) else None
 
 
 def uncalled_graphs(model: Model) -> list[Graph]:

@@ -23,6 +23,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
+from circlekit.quant.weights import is_float
 
 LARGEST_FACTOR = 64.0
 """The largest factor of a channel; the smallest is about 2."""
@@ -70,7 +71,7 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
     moving = [
         i
         for i, v in enumerate(op.inputs)
-        if v is not None and v.dtype is f32 and (not v.is_const or v.shape == out or v.rank == 1)
+        if is_float(v) and (not v.is_const or v.shape == out or v.rank == 1)
     ]
     if not moving or any(v.dtype is not f32 for v in op.results):
         return None

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlekit.ir.core import Graph, Op, Value
-from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.techniques.channel_flow import channel_flows
-from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
-from circlekit.quant.weights import present_operand
+from circlekit.quant.techniques.linear_layer import LinearLayer, last_dimension, linear_layer
+from circlekit.quant.weights import is_computed_float, is_weight, present_operand
 
 SMALLEST_FACTOR = 2.0**-6
 """The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
@@ -63,7 +62,7 @@ class _Classes:
 
     def nodes(self, value: Value) -> Array:
         """Return the nodes of the channels of ``value``; make them at the first call."""
-        size = (value.shape or (1,))[-1] or 1
+        size = last_dimension(value)
         if value not in self.first:
             self.first[value] = len(self.parent)
             self.parent += range(len(self.parent), len(self.parent) + size)
@@ -152,7 +151,7 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
             classes.nodes(product.operand)
         elif layer is not None or not _pass_on(op, classes, constants):
             for touched in (*op.inputs, *op.results):
-                if touched is not None and touched.dtype is f32 and not touched.is_const:
+                if is_computed_float(touched):
                     classes.fix(touched)
     return classes, layers, products, constants
 
@@ -181,7 +180,7 @@ def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bo
             return False
         keep = min(operands)
         for index, value in enumerate(op.inputs):
-            if index != keep and value is not None and value.dtype is f32 and not value.is_const:
+            if index != keep and is_computed_float(value):
                 classes.fix(value)
         if op.inputs.count(op.inputs[keep]) > 1:
             return False
@@ -202,14 +201,12 @@ def _product(op: Op) -> _Product | None:
     """Return ``op`` as a product if it multiplies by a constant with a number for each channel, else None."""
     if len(op.inputs) != 2 or len(op.results) != 1 or getattr(op, "act", None) is not Activation.NONE:
         return None
-    channels = (op.output.shape or (None,))[-1]
     for operand, constant in ((0, 1), (1, 0)):
         data, other = op.inputs[operand], op.inputs[constant]
-        if data is None or other is None or data.is_const or not other.is_plain or other.dtype is not f32:
-            continue
         if (
-            other.shape
-            and other.shape[-1] == other.numel == channels
+            is_computed_float(data)
+            and is_weight(other)
+            and last_dimension(other) == other.numel == last_dimension(op.output)
             and other.use_count == 1
             and data.shape == op.output.shape
         ):
@@ -234,7 +231,7 @@ def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], s
     share = np.zeros(len(classes.parent))
     for value in classes.first:
         channels = magnitudes.get(value.name)
-        if value.is_const or channels is None or channels.size != (value.shape or (0,))[-1]:
+        if channels is None or channels.size != last_dimension(value):
             continue
         largest = float(channels.max(initial=0))
         if largest > 0 and np.isfinite(largest):

@@ -26,7 +26,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import replace_constant, rescale
-from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+from circlekit.quant.techniques.linear_layer import LinearLayer, last_dimension, linear_layer
+from circlekit.quant.weights import is_weight
 
 SCALE_ONLY = "ScaleOnly"
 """The only ``type`` of patterns that ONE's tools apply."""
@@ -100,7 +101,7 @@ def _scaling_constants(op: Op) -> list[Value] | None:
     multiplied by PROBE_FACTOR, the result must be, too.
     """
     shape = op.output.shape
-    constants = [v for v in op.inputs if v is not None and v.is_plain and v.dtype is f32]
+    constants = list(filter(is_weight, op.inputs))
     if not shape or not constants or any(v.shape != shape[-1:] for v in constants) or not op.pure:
         return None
     rng = np.random.default_rng(0)
@@ -160,8 +161,7 @@ def _passes_on(op: Op, value: Value) -> bool:
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
         return False
     flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value or not f.is_alone]
-    size = (value.shape or (0,))[-1] or 0
-    return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(size))
+    return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(last_dimension(value)))
 
 
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
@@ -224,7 +224,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
             path[0].set_input(index, copy.output)
         front = copy
     scales = _scales(layer, magnitudes)
-    ones = np.ones((back.output.shape or (1,))[-1] or 1)
+    ones = np.ones(last_dimension(back.output))
     source = linear_layer(front)
     if source is not None:
         rescale(source, np.ones(source.channels), scales)

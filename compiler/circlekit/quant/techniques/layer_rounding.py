@@ -182,14 +182,15 @@ def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) 
         scale = np.broadcast_to(
             form.scales.reshape((*shape[:2], 1) if len(form.scale) > 1 else (1, 1, 1)), shape
         )
+    (float_mean, mean), (float_rows, rounded_rows) = means, rows
     lowest, largest = form.dtype.limits
     return LayerData(
         weights,
         bias.astype(np.float64),
-        means[0],
-        means[1],
-        rows[0],
-        rows[1],
+        float_mean,
+        mean,
+        float_rows,
+        rounded_rows,
         scale.astype(np.float64),
         (lowest + form.narrow, largest),
         form.block,

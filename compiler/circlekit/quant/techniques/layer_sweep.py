@@ -119,16 +119,17 @@ class Sweep:
     def _run(self, op: Op) -> None:
         """Run ``op`` as in the float model; fit it if it is a layer; run it as planned."""
         plan = self.plan.main.operators.get(key_of(op))
-        is_planned = plan is not None and not plan.is_float
+        if plan is not None and plan.is_float:
+            plan = None
         if self._runs_float:
             floats = self._runs.evaluate(op, [self._float_column(v) for v in op.inputs])
-            if plan is not None and is_planned:
+            if plan is not None:
                 self._fit(op, plan, floats)
             self._float.update((v, [r[i] for r in floats]) for i, v in enumerate(op.results))
-        rounded = self._runs.evaluate(op, self._rounded_columns(op, plan if is_planned else None))
+        rounded = self._runs.evaluate(op, self._rounded_columns(op, plan))
         for index, value in enumerate(op.results):
             self._rounded[value] = [results[index] for results in rounded]
-            if plan is not None and is_planned and SCHEMES[plan.scheme].activations is not None:
+            if plan is not None and SCHEMES[plan.scheme].activations is not None:
                 form = self.plan.main.tensors.get(value.name)
                 self._forms[value] = form
                 if form is not None:

@@ -56,9 +56,7 @@ class LinearLayer:
     @property
     def channels(self) -> int:
         """The number of channels of the input, at least 1."""
-        depth = self.input.shape and self.input.shape[-1]
-        assert depth  # ``linear_layer`` checked it
-        return depth
+        return last_dimension(self.input)
 
     @property
     def groups(self) -> int:
@@ -149,4 +147,9 @@ def linear_layer(op: Op) -> LinearLayer | None:
         return None
     is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float
     is_usable = is_usable and (layer.bias is None or layer.bias.is_plain)
-    return layer if is_usable and (layer.input.shape or (None,))[-1] else None
+    return layer if is_usable and last_dimension(layer.input) else None
+
+
+def last_dimension(value: Value) -> int:
+    """Return the size of the last axis of ``value``; 0 if it is unknown, or if the value is a scalar."""
+    return (value.shape or (None,))[-1] or 0

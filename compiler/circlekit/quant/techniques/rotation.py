@@ -153,8 +153,7 @@ def _is_rotatable(layer: LinearLayer) -> bool:
     """Return whether ``layer`` has one group, mixes no positions, and is the only user of its constants."""
     constants = [value for value in (layer.weights, layer.bias) if value is not None]
     is_plain = layer.groups == 1 and not layer.is_depthwise
-    depth = layer.input.shape[-1] if layer.input.shape else None
-    return is_plain and depth == _matrix(layer).shape[1] and all(v.use_count == 1 for v in constants)
+    return is_plain and layer.channels == _matrix(layer).shape[1] and all(v.use_count == 1 for v in constants)
 
 
 def _matrix(layer: LinearLayer) -> Array:
