@@ -182,7 +182,7 @@ FOLDERS = [
     ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),
     ("Manifest.json", "a Core ML package; convert the model that it was made from"),
 ]
-"""Each kind of folder: a file that such a folder has, and what the folder is and what to do."""
+"""For each kind of folder: a file in it, and a text that says what the folder is and what to do."""
 
 
 def foreign_file(data: memoryview) -> str | None:

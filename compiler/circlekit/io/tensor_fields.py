@@ -31,7 +31,8 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
     """Return the fields ``shape`` and, if needed, ``shape_signature`` that describe ``shape``.
 
-    ``extra``: the tensor's ``extra``; fields of the input file in it are returned if they describe ``shape``.
+    ``extra``: the tensor's ``extra``, which may have these fields from the input file.  They are returned if
+    they describe ``shape``.
     ``is_const``: whether the tensor is a constant, whose ``shape_signature`` says nothing about its shape.
     """
     canonical = [1 if d is None else d for d in shape or ()]

@@ -29,7 +29,7 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all of a small array.
+    """Return some bytes of ``array``, converted to ``dtype``: the bytes at both ends, or all if few.
 
     Equal arrays have equal samples, so different samples show that arrays differ.
     """

@@ -60,7 +60,7 @@ class QuantizationRule:
     ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse.
     ``operands_follow``: the operands that have the scale and zero point of the first result, because the
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
-    share one scale and zero point, those of the union of their ranges.
+    share the scale and zero point of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
     ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
     one scale only.  Constant weights have the zero point 0 and do not use the lowest integer.

@@ -44,9 +44,9 @@ def known_dims(dims: Iterable[Dim]) -> tuple[int, ...]:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return ``a`` or ``b``, which must be equal as far as they are known; None if both are unknown.
+    """Return ``a``, or ``b`` if ``a`` is unknown; None if both are unknown.
 
-    Raise ShapeError if they differ.
+    Raise ShapeError if both are known and differ.
     """
     if a is None or b is None:
         return b if a is None else a

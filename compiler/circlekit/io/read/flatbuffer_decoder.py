@@ -104,8 +104,8 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many references may still be followed, and how many bytes read.
-    ``tables``: the number of tables read.  ``shared``: how many of them an earlier element of the same vector
-    also refers to.
+    ``tables``: the number of tables read.  ``shared``: the number of vector elements that refer to the
+    same table as an earlier element of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """
@@ -154,7 +154,7 @@ class Decoder:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def spend(self, references: int, size: int = 0) -> None:
-        """Count references that are followed and bytes that are read; fail if they are too many."""
+        """Count references that are followed and bytes that are read; fail if there are too many."""
         self.references_left -= references
         self.bytes_left -= size
         if self.references_left < 0 or self.bytes_left < 0:

@@ -359,7 +359,7 @@ class Loader:
 
 
 def _is_empty(value: Value) -> bool:
-    """Return whether ``value`` has no elements, and a shape of which numpy can make an array."""
+    """Return whether ``value`` has no elements, and a shape that a numpy array can have."""
     shape = value.shape or ()
     # the dimensions other than 0 must give numpy less than 2^63 bytes; an element has at most 16 bytes
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

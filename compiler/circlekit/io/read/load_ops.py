@@ -22,7 +22,7 @@ class OpLoader:
     """Creates the operators of one file.
 
     ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
-    ``codes``: the operator codes of the file.  ``keys``: the CodeKey of each of them.
+    ``codes``: the operator codes of the file.  ``keys``: the CodeKey of each operator code.
     ``used``: the indices of the operator codes of all operators created so far.
     ``graphs``: all graphs of the model.
     """

@@ -30,7 +30,7 @@ NEW_FILE_MODE = 0o666
 """The permissions of a new file, before the umask is applied."""
 
 PRIVATE_MODE = 0o600
-"""The permissions of a temporary file until it gets those of the file that it replaces."""
+"""The permissions of a temporary file until it gets the permissions of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
 """A temporary name has at most this many bytes of the target's name; some systems allow 143 bytes in all."""
@@ -134,7 +134,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _copy_permissions(descriptor: int, target: Path) -> None:
-    """Give the new file the permissions of ``target``, if that exists, and its owner if that is allowed."""
+    """Give the new file the permissions and, if allowed, the owner of ``target``, if ``target`` exists."""
     try:
         old = target.stat()
     except FileNotFoundError:

@@ -168,7 +168,7 @@ class Encoder:
     ``pending``: values that are still to be written, as (position of the offset to it, field, value).
     ``vtables``: the positions of vtables by their bytes.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
-    If they are not, they are external data, and the field gets their position in the file.
+    Data that are no vector are external data, and the field gets their position in the file.
     ``shared``: the position of the latest vector of numbers by its alignment and its bytes.
     ``repeated``: the bytes of vectors longer than SHORT_BYTES that were shared instead of written again.
     """

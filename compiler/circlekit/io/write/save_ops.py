@@ -31,7 +31,8 @@ class OpSaver:
     """Creates the trees of all operators of one file.
 
     ``origin``: the file that the model was loaded from if it has the format to write, else NO_ORIGIN.
-    ``keeps_format``: whether the format to write is that of the input file, or of a model without input file.
+    ``keeps_format``: whether the format to write is the format of the input file, or, if the model was not
+    loaded from a file, the format of the model.
     ``codes``: the tables of the operator codes: first those of the input file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.
     ``keys``: the index of the first code with each key.  ``used``: the indices of the codes that operators

@@ -16,7 +16,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def listed(items: Sequence[str], limit: int) -> str:
-    """Return ``items`` with commas; of too many items, the first ``limit`` and the number of the others."""
+    """Return ``items`` with commas: at most the first ``limit``, then the number of the others, if any."""
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(items[:limit]) + more
 

@@ -121,7 +121,7 @@ class Source:
         return token.text in texts and token.kind in ("mark", "name")
 
     def accept(self, *texts: str) -> bool:
-        """Take the next token if it is one of these marks or names; return whether it was."""
+        """Take the next token if it is a mark or a name in ``texts``; return whether it was taken."""
         if self.at(*texts):
             self.position += 1
             return True

@@ -217,8 +217,8 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the lowest int32, as on x86.  But if a single positive exponent is
-    broadcast to all elements, such a result wraps around, because LiteRT then multiplies integers.
+    An int32 result out of range becomes the lowest int32, as on x86.  But it wraps around if a single
+    positive exponent is broadcast to all elements, because LiteRT then multiplies integers.
     """
 
     def compute(self, x: Array, y: Array) -> Array:

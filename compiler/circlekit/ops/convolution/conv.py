@@ -149,8 +149,8 @@ class TransposeConv(
 
     Along each spatial axis, the product of input element i and filter tap k is added to output element i *
     stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.  Products
-    outside of ``output_shape`` are dropped.  LiteRT 2 requires that the result of such a convolution over the
-    output has the spatial size of the input.
+    outside of ``output_shape`` are dropped.  LiteRT 2 requires that a convolution over the output would
+    give a result of the spatial size of the input.
     """
 
     quantization_rule = QuantizationRule(

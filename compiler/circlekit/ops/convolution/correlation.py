@@ -66,7 +66,7 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield for each tap the indices of the tap, of the windows where it reads data, and of these data.
+        """Yield for each tap the indices of the tap, of the windows where it reads data, and of that data.
 
         The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  A tap that only reads padding is
         left out.
