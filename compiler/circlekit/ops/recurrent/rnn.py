@@ -142,7 +142,7 @@ class BidirectionalSequenceRnn(
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     """The last state of a GRU over a sequence [time, batch, inputs], from ``state`` [batch, units].
 
-    The weights have the rows of the update gate, the reset gate and the candidate.  Their names mislead:
+    The rows of the weights are for the update gate, the reset gate, the candidate.  Their names mislead:
     ``hidden_hidden`` [3 * units, inputs] has the weights of the input, and ``hidden_input`` [3 * units,
     units] those of the state.  luci-interpreter, the only implementation, reads them in this way.
     """

@@ -103,10 +103,9 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """The difference of an output of the optimized model from the same output of the original model.
+    """The difference of an output from the original model, in the check where it is nearest to ``tolerance``.
 
-    ``inputs``: the name of the set of inputs for which ``difference / tolerance`` is largest.  Both numbers
-    are absolute.
+    ``inputs``: the name of the set of inputs in this check.  ``difference`` and ``tolerance`` are absolute.
     """
 
     output: str

@@ -22,7 +22,7 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""(operator, activation fused into the operator before) -> the one activation that equals both, if any."""
+"""The one activation that equals an operator after a fused activation, by (operator, fused activation)."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
 """Activations that a CONCATENATION between the operator and the RELU may have.
@@ -66,8 +66,8 @@ class FuseActivationFunction(GraphPass):
 def _sources(value: Value) -> list[Value]:
     """Return the values to change by RELU: ``value``, and those from which data movement makes it.
 
-    Data movement is followed back to operators that can fuse an activation.  Return [] if another operator
-    is reached, or if a value on the way has other users.
+    Data movement is followed back to operators that can fuse an activation.  Return [] if any other operator
+    or an input is reached, or if a value on the way has several uses.
     """
     found, todo = list[Value](), [value]
     while todo:

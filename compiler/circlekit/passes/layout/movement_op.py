@@ -47,7 +47,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         return None if changed is None else {"map": changed}
 
     def permuted_map(self, perm: Perm) -> IndexMap | None:
-        """Return the map between transpose(input, perm) and transpose(output, perm); None if irregular."""
+        """Return the map between transpose(input, perm) and transpose(output, perm); None if none exists."""
         back = inverse(perm)
         source = [dims_of(self.input)[axis] for axis in perm]
         changed = self.map.after(IndexMap.transposed(source, back))

@@ -17,8 +17,8 @@ from circlekit.passes.support.insertion import Inserter
 class _CompleteBias(Replacement):
     """layer(x, w)  ==  layer(x, w, 0).
 
-    For quantized data, the scale of the bias is the product of the scales of data and weights; its dtype is
-    int64 for int16 data, otherwise int32.
+    For quantized data, the scale of the bias is the product of the scales of data and weights.  The bias is
+    f32 for f32 data, int64 for int16 data, otherwise int32.
     """
 
     def wants(self, op: Op) -> bool:

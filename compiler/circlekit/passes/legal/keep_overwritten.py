@@ -38,7 +38,8 @@ class KeepOverwritten(Legalization):
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
         If the overwriting operator reads a view with the shape of the operand, let it read the operand
-        instead, so that it cannot work in place on the view.
+        instead, so that it cannot work in place on the view.  If a Reshape cannot state a shape, the
+        overwriting operator reads a copy of the operand, and the later readers do not change.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         is_stated = all(map(_is_stated, read))

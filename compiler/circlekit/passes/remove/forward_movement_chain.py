@@ -14,7 +14,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class _Chain(NamedTuple):
-    """Operators that move one value one after the other.
+    """Operators that move data, each reading the result of the one before.
 
     ``first``, ``last``: the first and the last operator.  ``kinds``: the classes of all of them.
     """
@@ -54,7 +54,7 @@ class ForwardMovementChain(GraphPass):
 
 
 def _other_reader(graph: Graph, value: Value) -> str | None:
-    """Return why more than one operator needs ``value``; None if only one does."""
+    """Return a sentence if ``value`` is an output of the graph or has several uses, else None."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
     return f"%{value.name}: has other users" if value.use_count > 1 else None
@@ -75,7 +75,7 @@ def _obstacle(graph: Graph, op: Op, chain: _Chain) -> str | None:
 
 
 def _move_before(graph: Graph, op: Op, chain: _Chain) -> None:
-    """Move ``op`` before ``chain``; its result becomes that of the chain."""
+    """Move ``op`` before ``chain``, which then produces the result of ``op``."""
     first, last, _ = chain
     source, value, result = first.input, last.output, op.output
     name = graph.unique_name(f"{result.name}/{type(op).__name__}")
