@@ -122,9 +122,9 @@ def finite_numbers(value: Value) -> Array:
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
     """Return {index: channel axis} of the constants of ``op`` that ``scheme`` stores in another dtype.
 
-    ``scheme``: a scheme with float activations.  Every scheme converts weights and tables that are float32; a
-    float16 scheme also converts every other float32 constant that is large enough to save bytes.  The axis
-    None means one scale for the tensor.
+    ``scheme``: a scheme with float activations.  Every such scheme converts weights and tables that are
+    float32; a float16 scheme also converts every other float32 constant that is large enough to save bytes.
+    The axis None means one scale for the tensor.
     Operators that call graphs, and opaque operators, have no such constants.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():

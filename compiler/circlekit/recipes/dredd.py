@@ -198,7 +198,7 @@ class _Test:
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Write the numeric arrays of ``run`` to the HDF5 file ``name``; leave out arrays of strings.
+        """Write ``arrays``, inputs or outputs of ``run``, to the HDF5 file ``name``, except those of strings.
 
         ``names``: the names of ``arrays``.  Do nothing unless ``keeps_values``.
         """

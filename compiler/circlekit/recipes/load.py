@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-import circlekit.ops  # noqa: F401  operators are known by their declarations
+import circlekit.ops  # noqa: F401  # imported to declare the operators
 from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.file_map import map_file
 from circlekit.io.foreign_files import foreign_file

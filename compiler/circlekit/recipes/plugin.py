@@ -78,7 +78,7 @@ class RecipeItem(pytest.Item):
     """One dredd test."""
 
     def __init__(self, *, case: Case, **keywords: object) -> None:
-        super().__init__(**keywords)  # type: ignore[arg-type]  # what from_parent hands on
+        super().__init__(**keywords)  # type: ignore[arg-type]  # the keywords are those of from_parent
         self.case = case
 
     def runtest(self) -> None:

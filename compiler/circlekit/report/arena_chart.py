@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 1000, 220
 """The size of the chart in units of the drawing, which is stretched to the width of the page."""
 
 GRID_LINES = 4
-"""The number of horizontal lines above 0."""
+"""The number of horizontal lines of the chart above the line at 0 bytes."""
 
 
 def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:

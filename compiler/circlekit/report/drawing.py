@@ -23,9 +23,9 @@ def graph_drawing(graph: Graph) -> dict[str, Any]:
 
     A group is a dict with its ``label``, the ``range`` of its operators, the number of operators of each
     kind as a text (``kinds``), its ``boxes`` and its ``edges``.
-    A box is a list [kind, content, layer, center].  Kind and content are: ``op`` and the index of an
-    operator, ``group`` and the index of a group, ``in`` or ``out`` and the text of a value, ``bend`` and 0.
-    An edge is a list [indices of its boxes from the first to the last, text].
+    A box is a list [kind, content, layer, center in pixels].  Kind and content are: ``op`` and the index of
+    an operator, ``group`` and the index of a group, ``in`` or ``out`` and the text of a value, or, for a bend
+    of an edge, ``bend`` and 0.  An edge is a list [indices of its boxes in order, text of its values].
     """
     groups: list[dict[str, Any]] = []
     _add(graph, fold(graph), groups)

@@ -26,7 +26,7 @@ GAP = 22
 SWEEPS = 6
 """How often all layers are visited, down and up, to improve the order of their boxes.
 
-After that, they are visited as often again to improve the places of the boxes.
+After that, the layers are visited the same number of times to improve the places of the boxes.
 """
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write costs and differences of operators in Model Explorer's format for node data.
 
-The format (https://github.com/google-ai-edge/model-explorer) is a JSON object by name of the graph::
+The format (https://github.com/google-ai-edge/model-explorer) is a JSON object with a key for each graph::
 
     {"main": {"name": "MACs", "results": {"0": {"value": 1024}}, "gradient": [...]}}
 

@@ -15,7 +15,7 @@ from circlekit.report.content import Content, Side
 from circlekit.report.operator_texts import result_name, result_type, shortened
 
 MAX_LISTED = 200
-"""Longer lists of operators are cut to this length, and say so."""
+"""Longer lists of operators are cut to this length."""
 
 MAX_ROWS = 1000
 """The table of costs shows at most this many operators, the most expensive ones."""

@@ -87,7 +87,7 @@ class FoldedWork:
 
 
 def _itself(op: Op) -> Sequence[Op]:
-    """Return ``op`` alone, as if no target lacked it."""
+    """Return ``op`` alone: the written file has the operator itself."""
     return (op,)
 
 
@@ -164,7 +164,7 @@ class Context:
 
     @property
     def may_rewrite(self) -> bool:
-        """Whether the budget allows one more rewrite; passes check this right before each."""
+        """Whether the budget allows one more rewrite; passes check this right before each rewrite."""
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:

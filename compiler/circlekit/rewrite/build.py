@@ -104,7 +104,7 @@ class Builder:
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return why ``new`` must not replace ``old``, as dtype or shape differ; None if they agree.
+    """Return why ``new`` must not replace ``old`` if their dtypes or shapes differ, else None.
 
     A dimension that is unknown in one of the shapes agrees with every size.
     """

@@ -117,7 +117,7 @@ def operator_names(text: str) -> tuple[Kinds, ...]:
 
 @lru_cache(maxsize=64)
 def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
-    """Return the names in pictures of these operator classes, and of their registered base classes."""
+    """Return the names that pictures use for these operator classes and their registered base classes."""
     registered = {OpaqueOp, *REGISTRY.values()}  # another base class may share its name with an operator
     return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in registered)
 

@@ -118,7 +118,7 @@ class Matcher:
     # -- operators -----------------------------------------------------------------------------
 
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Yield each extension of ``match`` in which ``op`` and the operators before it match ``node``."""
+        """Yield each extension of ``match`` in which ``op``, with operators before it, matches ``node``."""
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)

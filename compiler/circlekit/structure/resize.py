@@ -113,8 +113,8 @@ class _Resizer:
     ``outer``: see ``_changes_leading_ones``.
     ``old``: the former shapes of the values whose shape has changed.
     ``known``: the elements of values that were computed and are no constants.
-    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Only data movement may use
-    them as operands.
+    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
+    such a value, only those that move data are computed.
     ``done``: for each graph that was visited, the shapes of its inputs.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the constraints of an operator's form in the table of a target: a JSON object with these keys.
 
-    rank            the highest rank of an operand or result
-    broadcast_rank  the highest rank of operands whose shapes differ (0: all shapes must be equal)
+    rank            the highest rank that an operand or result may have
+    broadcast_rank  the highest rank that operands of different shapes may have (0: shapes must be equal)
     operands        [least, greatest] number of operands in the file; absent ones count; null: no bound
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose targets by name; find the operators of a model that they cannot run."""
+"""Choose targets by name; find the operators of a model that a target cannot run."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
     A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
     the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So every
-    operator may run later, except the readers of the output and the operators that these readers need.
+    operator may run after the last reader, except the readers themselves and the operators that they need.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:

@@ -28,7 +28,7 @@ class Overwritten(NamedTuple):
 
 
 def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
-    """Return the first operator that overwrites data which is read later through a view; None if none does.
+    """Return the first operator that overwrites data which later operators read; None if there is none.
 
     ``settled``: operators that are not examined.  Operators that overwrite an operand of unknown shape are
     not examined either, because its size is only known in a run.

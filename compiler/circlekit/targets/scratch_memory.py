@@ -105,7 +105,7 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
 
 
 _SUM_BYTES = {i32: 8, i64: 8}
-"""Bytes of an element of the sums of a reduction, by the dtype of its input; 4 for others."""
+"""{dtype of the input of a reduction: bytes of an element of its sums}; 4 bytes for other dtypes."""
 
 
 def _reduction(op: Reduction) -> list[int]:

@@ -283,7 +283,7 @@ def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value |
 
 
 def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return strides and padding with which a transposed convolution has its output shape; {} if none fit."""
+    """Return strides and padding that give the output shape in the first operand; {} if there are none."""
     output, filter, data = operands[:3]
     if output is None or filter is None or data is None:
         return {}

@@ -67,7 +67,7 @@ line is the mean over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""{metric: the smallest number of elements of an output}; the metric leaves out smaller outputs."""
+"""{metric: the number of elements that an output needs}; the metric leaves out smaller outputs."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""

@@ -33,7 +33,7 @@ def powers(reference: Array, actual: Array) -> Powers:
 def decibels(outcome: Outcome) -> float:
     """Return the signal-to-noise ratio in dB: the mean over all outputs of 10 log10(signal / noise).
 
-    The powers of an output are first summed over the samples.  Its ratio is limited to -200 to 200 dB.
+    The powers of an output are first summed over the samples.  A ratio is limited to -200 to 200 dB.
     """
     ratios = []
     for output in zip(*outcome, strict=True):

@@ -81,8 +81,8 @@ def _recipe_class(fmt: str) -> Any:
 class RecipeText:
     """A parsed recipe.  ``tree``: the tree of its message ModelRecipe.
 
-    ``label``: the name of the text, for errors.  ``fmt``: ``circle`` or ``tflite``; their fields differ.
-    ParseError is raised for an invalid text.
+    ``label``: the name of the text, for errors.  ``fmt``: ``circle`` or ``tflite``, whose recipes have
+    different fields.  ParseError is raised for an invalid text.
     """
 
     def __init__(self, text: str, label: str, fmt: str) -> None:

@@ -133,7 +133,7 @@ class _RecipeReader:
     # -- operator codes ------------------------------------------------------------------------
 
     def operator_codes(self) -> list[Tree]:
-        """Return the tables OperatorCode, each with its highest version; custom operators come last."""
+        """Return the tables OperatorCode; a version is the highest that an operator with the code has."""
         versions: dict[Key, int] = {}
         for graph in self.graphs:
             for operation in graph.get("operation", ()):
@@ -214,8 +214,8 @@ class _RecipeReader:
     def tensor(self, recipe: Tree, graph: str, empty: dict[str, int]) -> Tree:
         """Return a table Tensor for an operand.
 
-        ``graph``: the name of its graph.  ``empty``: by name of an input or output of the graph, the index of
-        an empty buffer for it.
+        ``graph``: the name of its graph.  ``empty``: {name of an input or output of the graph: index of an
+        empty buffer}.
         """
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}

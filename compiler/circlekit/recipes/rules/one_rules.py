@@ -93,7 +93,7 @@ class _ShellText(Source):
         return [*tokens, Token("end", "the end of the line", len(self.text))]
 
     def word(self, expected: str) -> Token:
-        """Take the next token; raise ParseError unless it is a word.  ``expected``: for the message."""
+        """Take the next token; raise ParseError, which asks for ``expected``, unless it is a word."""
         if self.peek.kind != "word":
             self.fail(f"expected {expected}, got {self.peek.text!r}; {FORM}")
         return self.take()

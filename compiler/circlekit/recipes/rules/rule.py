@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-import circlekit.ops  # noqa: F401  # kinds are known by their declarations
+import circlekit.ops  # noqa: F401  # imported to declare the operators
 from circlekit.errors import did_you_mean
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model

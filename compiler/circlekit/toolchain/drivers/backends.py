@@ -56,9 +56,9 @@ def plan(
     """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
 
     If there is no configuration file, or if the command line names the backend, the arguments are
-    ``backend_words``.  In other cases, and if there are no such words, they are the words in the key
-    ``command`` of the section or, if the section has the key ``backends``, in the key with the name of the
-    backend.  With a target, ``--target NAME`` comes before the arguments.
+    ``backend_words``.  In other cases, and if ``backend_words`` is empty, the arguments are the words in the
+    key ``command`` of the section or, if the section has the key ``backends``, in the key with the name of
+    the backend.  With a target, ``--target NAME`` comes before the arguments.
     An exception: if the backend of the target has a schema file and there is no key ``command``, the schema
     file says which program runs and how the keys of the section become its arguments.
     ``is_dry``: print no warning about keys that the schema file does not know.
@@ -93,7 +93,7 @@ def plan(
 
 
 def _target(invocation: Invocation) -> str | None:
-    """Return the target on the command line; if that has no backend either, the target in [backend].
+    """Return the target on the command line; if that has neither target nor backend, that in [backend].
 
     Return None if there is no target.
     """

@@ -100,7 +100,7 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit; if names of commands are given, what their ``--version`` prints.
+    """Print the version of circlekit or, if names of commands are given, what their ``--version`` prints.
 
     ``argv``: the names, None for the arguments of the process.  Return the exit code 0.
     """

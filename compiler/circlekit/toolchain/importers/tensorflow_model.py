@@ -25,10 +25,10 @@ BCQ_MARK = "/bcqinfo_"
 BCQ_NAMES = (
     "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
 )  # fmt: skip
-"""The ends of the names of these constants."""
+"""The ends of the names of the constants that describe binary-coded weights."""
 
 BCQ_OPTIONAL = "dequant_weight"
-"""The end of the name of one more constant, which may be missing."""
+"""The end of the name of one more constant for binary-coded weights, which may be missing."""
 
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
 """The name of the constant with ONE's metadata.
