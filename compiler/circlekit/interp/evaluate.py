@@ -101,10 +101,8 @@ def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Seque
         return _custom_results(op, operands)
     try:
         return op.call(run or _reject_graph, *operands)
-    except TypeError as error:
-        if all(v is None or _is_rank_known(v) for v in op.inputs):  # an error in the kernel's code
-            raise
-        raise ValueError(str(error)) from None  # for example len() of a scalar where the rank was unknown
+    except TypeError as error:  # operands of a dtype or rank that the kernel does not have
+        raise ValueError(str(error)) from error
 
 
 def _is_rank_known(value: Value) -> bool:

@@ -61,7 +61,7 @@ class FastConvolution:
         self.is_float = filter.dtype.kind == "f"
         exact = filter
         if self.is_float:
-            require_float(op, filter, bias)
+            require_float(op, np.empty(0, op.input.dtype.numpy), filter, bias)
             self.bias = None if bias is None else ChannelVector(bias)
         elif is_dynamically_quantized(op, op.input, op.filter):
             raise UnsupportedError(f"{op.code} with dynamic quantization has no fast kernel")
