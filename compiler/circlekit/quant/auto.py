@@ -154,7 +154,7 @@ class Auto:
         return is_better
 
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
-        """Choose the rounding of the weights by GPTQ or to nearest; return the outcome.
+        """Round the weights of each layer by GPTQ or to nearest, whichever is better; return the outcome.
 
         The techniques are fitted to all samples but the last ``held``, on which the outcome is measured.
         """

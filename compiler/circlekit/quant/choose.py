@@ -85,7 +85,7 @@ class GraphChooser(KernelForms):
     """Chooses the plan of one graph; see ``TensorForms`` for the attributes."""
 
     def plan(self) -> GraphPlan:
-        """Return the plan of the graph, in which target and delegate take every quantized operator."""
+        """Return the plan of the graph; the target has a kernel for every quantized operator in it."""
         self.widened, self.refined, self.tried = {}, set(), {}
         for op, scheme in self.schemes.items():
             if scheme is None:
@@ -188,9 +188,9 @@ class GraphChooser(KernelForms):
             self.ranges.setdefault(value.name, covered_range(self.tensors[value]))
 
     def _choose_operands(self, op: Op, rule: QuantizationRule) -> None:
-        """Give the operands in ``rule.operands_follow`` the form of the first result.
+        """Give the operands in ``rule.operands_follow`` the form of the first result that has one.
 
-        If that has no form, give them one form that covers all of them.
+        If no result has a form, give them one form that covers all of them.
         """
         states = set(indices_of(op, rule.states))
         following = set(indices_of(op, rule.operands_follow)) - states
@@ -333,7 +333,7 @@ class GraphChooser(KernelForms):
         return found if is_taken else {}
 
     def _mend_kernels(self) -> bool:
-        """Choose finer forms for operators whose kernels miss the grids of given forms (``kernel_fault``).
+        """Choose finer forms, or else float, for operators whose kernels miss given grids (``kernel_fault``).
 
         Return whether there are such operators.
         """

@@ -50,13 +50,13 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """The number of operators by name of the scheme, or by ``float``; without CONVERSIONS."""
+        """For each scheme by name, and for ``float``, the number of operators other than CONVERSIONS."""
         plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 
     @property
     def floats(self) -> list[FloatOperator]:
-        """The operators that stay float, with the reasons; without CONVERSIONS."""
+        """The operators other than CONVERSIONS that stay float, with the reasons."""
         return [
             FloatOperator(op.code, name, op.reason)
             for graph in self.plan

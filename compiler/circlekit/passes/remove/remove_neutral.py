@@ -25,7 +25,7 @@ class Removed(Rewrite):
 
 
 class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
-    """broadcast_to(x, the shape of x)  ==  x, and the same for tile."""
+    """broadcast_to(x, the shape of x)  ==  x, and tile(x, [1, 1, ...])  ==  x."""
 
     @condition
     def static_shape(self, x: Value, y: Value) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators that round values to a quantization grid: Quantize, Dequantize and FakeQuant."""
+"""Remove operators that convert values to a quantization grid or back: Quantize, Dequantize, FakeQuant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DequantizeAndBack(Rewrite):
-    """quantize(dequantize(x))  ==  x, if both have the same parameters: each number becomes itself again."""
+    """quantize(dequantize(x))  ==  x, if x and the result have the same type and quantization parameters."""
 
     quantized = True
     shared = ("d",)
@@ -41,7 +41,7 @@ class DequantizeAndBack(Rewrite):
 
 
 class QuantizeTwice(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range includes the second."""
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the inner range includes the outer."""
 
     quantized = True
     shared = ("y",)
@@ -64,7 +64,7 @@ class QuantizeTwice(Rewrite):
 
 
 class RemoveRedundantQuantize(Rules):
-    """Remove QUANTIZE that changes nothing, and the first of two in a row with the same rounding."""
+    """Remove QUANTIZE without effect, alone or after DEQUANTIZE, and the first of two with the same scale."""
 
     name = "remove_redundant_quantize"
     rules = (QuantizeTwice, Removed.member(call="Quantize(x)"), DequantizeAndBack)
@@ -110,7 +110,7 @@ class RemoveQdqForMpo(Rewrite):
 
     @condition
     def is_dequantized(self, z: Value) -> str | None:
-        """ONE's pattern ends in a Dequantize."""
+        """Refuse if ``z`` has a user that is no Dequantize: ONE's pattern ends in a Dequantize."""
         is_only_use = all(isinstance(user, Dequantize) for user in z.users)
         return None if is_only_use else f"%{z.name}: has users other than Dequantize"
 

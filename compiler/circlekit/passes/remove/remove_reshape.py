@@ -95,8 +95,9 @@ MAX_RANK = 4
 class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  A
-    constant operand w is reshaped to the batch dimensions of the other operand.
+    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  One of
+    u and v may be a constant instead; as w it gets the batch dimensions of the old operand, or as many
+    dimensions of 1 if it is one matrix.
     """
 
     before = """
@@ -152,7 +153,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """The constant has one user, and is one matrix or has the batch dimensions of the other operand."""
+        """The constant must have one use, and be one matrix or have the Reshape's batch dimensions."""
         _, value, constant = self._operands(match)
         shape = constant.static_shape
         if constant.use_count != 1:

@@ -19,10 +19,10 @@ from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_BROADCAST_RANK = 4
-"""Highest rank for which runtimes have broadcasting kernels; no constant is raised above this rank."""
+"""Highest rank for which runtimes have broadcasting kernels; no constant is extended to a higher rank."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
-"""Largest number of elements to which a constant is broadcast to find its form for another shape."""
+"""Largest number of elements to which a constant is broadcast to compute the constant for another shape."""
 
 
 @dataclass(eq=False, repr=False)
@@ -46,9 +46,9 @@ class Region:
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     """Return the elementwise operators between Reshapes and ``last``.
 
-    Return None if an operator on the way reads a value that is neither constant, nor the result of an
-    elementwise operator or of a Reshape.  ``dead_ends``: values for which the answer is known to be None; the
-    function adds new ones.
+    ``last`` must read the result of an elementwise operator; such operators may read constants, results of
+    Reshapes and of other elementwise operators, but not only constants.  Return None if that is not so.
+    ``dead_ends``: values that no region contains; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
@@ -74,7 +74,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """Return the operands of ``op`` that are not constant; None if it has none or is not elementwise."""
+    """Return the operands of ``op`` that are not constant; None if all are or ``op`` is not elementwise."""
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -82,7 +82,7 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the only operand of an elementwise ``op`` that is not constant; the constants have one element.
+    """Return the operand of an elementwise ``op`` whose other operands are constants of one element.
 
     Return None for any other ``op``.
     """
@@ -144,8 +144,8 @@ def sources_of(region: Region) -> list[Value]:
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, or does not need to be: it
-    is not constant, or has one element.
+    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, or need not be
+    because it is not constant or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
@@ -162,7 +162,10 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
 
 
 def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """Return the smallest array whose broadcast to ``new`` has the elements of the broadcast to ``old``."""
+    """Return the smallest array that can replace ``array`` where shape ``new`` replaces shape ``old``.
+
+    Its broadcast to ``new`` has the elements, in order, of the broadcast of ``array`` to ``old``.
+    """
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):
         head = whole.take([0], axis)
@@ -170,7 +173,7 @@ def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
             whole = head
     while whole.shape[:1] == (1,):
         whole = whole[0]
-    return np.ascontiguousarray(whole)  # of one dimension, if none is left
+    return np.ascontiguousarray(whole)  # has at least one dimension
 
 
 def _bits(array: Array) -> Array:

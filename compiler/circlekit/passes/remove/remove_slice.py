@@ -72,7 +72,7 @@ class _SlicedBack(_Sliced):
 
 
 class _SlicedBackByStrides(Rewrite):
-    """pad(x)[before:before + n]  ==  x, where ``before`` is the width of padding before x, and n its size."""
+    """pad(x)[before:before + n]  ==  x, if ``before`` is the width of padding before x, n the size of x."""
 
     quantized = True
     shared = ("p",)

@@ -115,15 +115,15 @@ class RemoveGatherGuard(Rewrite):
 
 
 TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
-"""TensorFlow's operators that check or print values; they return nothing or their operand."""
+"""Names of TensorFlow's operators that check or print values, and return nothing or their operand."""
 
 
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change if the operators do not return that operand.  An operator stays if its result has another
-    type than the operand.  ``found``: the given names that some operator had, in any run.  Raise RewriteError
-    for a name that no operator had.
+    Values change if the operators do not return that operand.  An operator stays if it has several results,
+    or one of another type than the operand.  ``found``: the given names that some operator had, in any run.
+    Raise RewriteError for a name that no operator had.
     """
 
     name = "remove_nodes_of"

@@ -19,9 +19,9 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class Factor(NamedTuple):
     """A factor of an original dimension.
 
-    ``place``: the index of the dimension; then, for each time that a factor was split in two, 0 for the outer
-    part or 1 for the inner part.  If the places of all axes are in ascending order, the elements are in their
-    original order.
+    ``place``: first the index of the dimension.  Each time that a factor is split in two, 0 is appended for
+    the outer part, 1 for the inner part.  If the places of all factors ascend, from the first axis to the
+    last, the elements are in their original order.
     """
 
     size: int

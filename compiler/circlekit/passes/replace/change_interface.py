@@ -14,8 +14,8 @@ from circlekit.rewrite.base import Context, Option, Pass, names_of
 class ChangeOutputs(Pass):
     """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError, with the message of ONE, if the number of names is not the number of outputs, or if no
-    result, input or constant has one of the names.
+    Raise RewriteError, with the message of ONE, if the number of names is not the number of outputs, or if
+    a name is not that of a result, input or constant.
     """
 
     name = "change_outputs"

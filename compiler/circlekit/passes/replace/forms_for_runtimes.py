@@ -81,7 +81,7 @@ class ReplaceSubWithAdd(Rewrite):
 
 
 class ReplaceChannelwiseMulAdd(Rewrite):
-    """x * gamma + beta  ==  dwconv(x, gamma) + beta, a filter of 1 x 1, if gamma and beta are per channel."""
+    """x * gamma + beta  ==  dwconv(x, gamma, beta) with 1 x 1 filters; gamma, beta: per channel or scalar."""
 
     name = "replace_cw_mul_add_with_depthwise_conv"
 
@@ -130,7 +130,7 @@ class _Expand(Rewrite):
 
 
 class ExpandBroadcastConst(Rules):
-    """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape along one dimension."""
+    """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape if one dimension differs."""
 
     name = "expand_broadcast_const"
     rules = (

@@ -32,7 +32,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2($sum) with $broadcast  ==  add(x, y), if ADD broadcasts to the same shape."""
+    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts to the same shape."""
 
     shared = ("b",)
 

@@ -43,9 +43,9 @@ class _PositionBuilder(Inserter):
     As in ONE's pass, there are a SPLIT and a CONCATENATION even for one channel, and a product with 1 before
     a padding: a quantizer gives this product the range of the data without the padding value.
 
-    In each channel, a convolution with unit vectors moves the elements of each window to the last axis.
-    Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
-    window begins at (top, left), the position in an image of width W with C channels is
+    In each channel, a convolution with unit vectors moves the elements of each window to the last axis.  The
+    ARG_MAX of this axis is ky * window width + kx, for row ky and column kx of the window.  If the window
+    begins at (top, left), the position in an image of width W with C channels is
     ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: whether positions count from the start of
     the batch, not from the start of each image.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store only the parts of a constant that are not zero, in the sparse format of the schema.
 
-The constant counts as an array of blocks.  Each dimension of this array is a level, and so is each dimension
-of a block; the latter have the higher numbers.  A dense level is stored as its size; a sparse level as the
-indices of the parts that are not zero.
+The constant counts as an array of blocks.  The levels are the dimensions of this array, followed by those
+dimensions of a block that the option sparsify_block_map names.  A dense level is stored as its size; a sparse
+level as the indices of the parts that are not zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _formats(text: str) -> list[str]:
 class SparsifyTensor(Pass):
     """Store one constant, chosen by its name, in the sparse format of the schema, with the same values.
 
-    Raise RewriteError if no operator reads such a constant, or if the other options do not fit it.
+    Raise RewriteError if no operator reads a constant of this name, or its dtype or the options do not fit.
     """
 
     name = "sparsify_tensor"

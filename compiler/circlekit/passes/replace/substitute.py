@@ -123,7 +123,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
-    """Return whether the operator that computes ``value``, apart from Transposes, returns only 0 or more."""
+    """Return whether the operator that computes ``value``, before any Transposes, returns only 0 or more."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None

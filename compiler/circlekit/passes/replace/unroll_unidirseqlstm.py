@@ -27,7 +27,7 @@ GATES = ("input", "forget", "output", "cell")
 
 
 class _Unroller(Inserter):
-    """Inserts the operators of all steps before ``op``.  ``constants``, by name, are shared by the steps."""
+    """Inserts the operators of all steps before ``op``.  ``constants``: made once for all steps, by name."""
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
         super().__init__(graph, op)
@@ -40,7 +40,8 @@ class _Unroller(Inserter):
     def step(self, from_input: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
         """Insert one step and return its output and cell state; None stands for a state of zeros.
 
-        ``from_input`` [batch, gates * cells]: sums of weighted inputs and biases for all gates.
+        ``from_input`` [batch, gates * cells]: the weighted inputs of all gates, plus the biases
+        unless the LSTM normalizes (``gate_sum`` then adds them).
         """
         if hidden is not None and not self.is_diagonal:
             weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
@@ -79,7 +80,7 @@ class _Unroller(Inserter):
         return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
-        """Return ``total`` plus the peephole from the cell state, normalized if the LSTM normalizes."""
+        """Return ``total`` plus the peephole from ``cell``, if present; normalized if the LSTM normalizes."""
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.operand(f"cell_to_{name}_weights")))))
         if not self.is_normalized:

@@ -36,9 +36,9 @@ MAX_OPS = 64
 class BackwardSlice(GraphPass):
     """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
 
-    The slice must be the only user of f's result.  Constants are sliced.  The number of operators and the
-    bytes moved must not increase.  If several operands need a slice, f therefore begins at a value from
-    which all of them are computed; one slice of this value is enough.
+    The slice must be the only user of f's result.  Constants are replaced by parts of them.  The number of
+    operators and the bytes moved must not increase, so there is at most one new slice: all other values that
+    f needs in part must be constant or computed from the sliced value.
     """
 
     name = "backward_slice"
@@ -94,8 +94,8 @@ class BackwardSlice(GraphPass):
 def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _Cone:
     """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
 
-    If the slice drops axes, the operators then work without these axes.  Or they keep them, and a Reshape
-    after the operators drops them, if only constants have to be sliced.
+    If the slice drops axes, the operators then work without these axes.  If they cannot, and only constants
+    have to be sliced, they keep the axes, and a Reshape after them drops the axes.
     """
     pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)
@@ -112,7 +112,7 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
 
 
 class _Cone:
-    """The operators before which the slice ``last`` can move, the last one first.
+    """The operators ``ops`` before which the slice ``last`` can move, in reverse order.
 
     ``needed``: for each of them, the parts of its operands that it needs, by operand index; None stands for
     an operand that it does not need.  ``obstacle``: why ``ops`` is empty.
@@ -137,7 +137,10 @@ class _Cone:
         self.need(part_of(source, dict(enumerate(ranges)), dropped))
 
     def grow(self, limit: MovementCost) -> None:
-        """Add operators one by one; then keep as many as possible whose slices cost at most ``limit``."""
+        """Add operators one by one; then keep the first of them, as many as possible.
+
+        Slices of their operands must cost at most ``limit``, and forward_batchnorm must not undo the move.
+        """
         count = 0
         while self.waiting and len(self.ops) < MAX_OPS:
             op = heapq.heappop(self.waiting)[-1]
@@ -164,13 +167,13 @@ class _Cone:
         self.parts.setdefault(value, {})[part] = None
 
     def to_slice(self) -> Iterator[Part]:
-        """Yield the parts that slices must take: parts of values that none of the operators computes."""
+        """Yield the parts that slices must take: parts of values neither constant nor computed by ``ops``."""
         for value, parts in self.parts.items():
             if not value.is_const and value.producer not in self.needed:
                 yield from (part for part in parts if part.ranges)
 
     def is_moved_back(self) -> bool:
-        """Return whether forward_batchnorm would undo the move: move a factor or an offset before a slice."""
+        """Return whether forward_batchnorm undoes the move: it moves factors and offsets before slices."""
         sliced_values = {part.value for part in self.to_slice()}
         return any(
             isinstance(op, Add | Mul)

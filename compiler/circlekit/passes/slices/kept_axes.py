@@ -28,13 +28,13 @@ from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
 
 Needed = dict[int, tuple[int, range]]
-"""By operand index, for operands that are not needed as a whole: an axis, and the needed indices along it."""
+"""By index of each operand that is needed in part only: an axis, and the needed indices along this axis."""
 
 
 def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     """Return the parts of the operands that the indices ``taken`` of the result along ``axis`` need.
 
-    Return None if ``op`` mixes indices along ``axis``.
+    Return None if ``op`` mixes indices along ``axis``, or if that is not known.
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
     """
@@ -60,7 +60,10 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
-    """Return which indices of each of the joined ``values`` the indices ``taken`` of the result need."""
+    """Return the parts of the joined ``values`` that the indices ``taken`` of the result need.
+
+    Return None if a size along ``axis`` is unknown, or if ``taken`` has a step other than 1.
+    """
     needed, start = Needed(), 0
     for index, value in enumerate(values):
         dim = None if value.shape is None else value.shape[axis]
@@ -76,7 +79,8 @@ def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
 def _axes(op: Op, axis: int) -> dict[int, int] | None:
     """Return, by operand index, the axis of the operand that goes with ``axis`` of the result.
 
-    Each index of the result needs only the same index of the operand.  Return None if there is no such axis.
+    Each index of the result needs only the same index of the operand.  Operands that are left out are needed
+    as a whole.  Return None if ``op`` mixes indices along ``axis``, or if that is not known.
     """
     return None
 
@@ -149,7 +153,7 @@ def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
 
 
 def _output_channels(op: Op) -> dict[int, int] | None:
-    """Return axis 0 of the weights and of the bias if ``op`` alone uses them."""
+    """Return, by operand index, axis 0 of the weights and of the bias; None if other operators use them."""
     if weights_of(op) is None or not has_weights_alone(op):
         return None
     return {index: 0 for index, value in enumerate(op.inputs) if index and value is not None}

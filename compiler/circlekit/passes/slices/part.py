@@ -17,8 +17,9 @@ from circlekit.passes.support.axes import is_movable
 
 
 class Part(NamedTuple):
-    """The indices ``ranges`` of a value along some axes, and all indices along the other axes.
+    """A part of a value: certain indices along some axes, and all indices along the other axes.
 
+    ``ranges``: (axis, indices) for each of these axes.
     ``dropped``: axes that the part does not have, because only one index of them is taken.
     """
 
@@ -49,7 +50,10 @@ class Part(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether ``constant`` can return this part: the value is a suitable constant with one use."""
+        """Whether ``constant`` can return this part: the value is a plain constant with one use.
+
+        Its quantization must have no ``details``, and no scales per channel if the part drops axes.
+        """
         value = self.value
         is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
         return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split

@@ -61,7 +61,7 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
 
 
 def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
-    """Return the permutation of a Transpose, or of a Reshape that does the same as one of ``perms``."""
+    """Return the perm of a Transpose, or of a Reshape that does the same as one of ``perms``; else None."""
     if not isinstance(op, Reshape):
         return constant_perm(op)
     before, after = op.input.shape, op.output.shape
@@ -111,12 +111,12 @@ def is_movable_constant(value: Value, rank: int) -> bool:
 
 
 def permuted_array(array: Array, perm: Sequence[int] | Array) -> Array:
-    """Return ``array`` transposed by ``perm``, after leading dimensions of 1 if its rank is lower."""
+    """Return ``array``, extended by leading dimensions of 1 to the rank of ``perm``, and transposed."""
     return np.transpose(array.reshape((1,) * (len(perm) - array.ndim) + array.shape), perm)
 
 
 def permuted_constant(value: Value, perm: Perm) -> Value:
-    """Return a new constant: ``value`` transposed, after leading dimensions of 1 if its rank is lower."""
+    """Return a new constant: ``value``, extended by leading dimensions of 1 and transposed by ``perm``."""
     data = value.array()
     quantization = permuted_quantization(value.quantization, perm, len(perm) - data.ndim)
     return Value.constant(value.name, np.ascontiguousarray(permuted_array(data, perm)), quantization)

@@ -40,8 +40,8 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
     """Return, for each result of ``op``, the indices that it takes along each axis of the moved operand.
 
     There is one list for each axis of the operand.  If a result has a higher rank, the operand counts as one
-    with leading dimensions of 1.  A result of a lower rank lacks some of the axes of which one index is
-    taken.  Return None if ``moved_operand`` does, or if ``op`` does not take such lists of indices.
+    with leading dimensions of 1.  A result of a lower rank lacks axes of the operand; one index is taken
+    along each of them.  Return None if ``moved_operand`` does, or if ``op`` takes no such lists of indices.
     """
     data = moved_operand(op)
     if data is None:
@@ -75,7 +75,7 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
 
 
 def _line(coordinates: Array, axis: int | None) -> Array | None:
-    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the only coordinate.
+    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the one that all elements have.
 
     Return None if the coordinates differ along other axes.
     """

@@ -11,7 +11,10 @@ from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
 def is_determined(shape: Shape | None) -> bool:
-    """Return whether the number of elements determines ``shape``: at most one dimension is unknown."""
+    """Return whether the number of elements determines ``shape``.
+
+    At most one dimension may be unknown; if one is, none may be 0.
+    """
     return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
 
 

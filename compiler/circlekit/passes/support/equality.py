@@ -26,7 +26,7 @@ def is_plain_constant(value: Value | None) -> bool:
 
 
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
-    """Return groups of the constants ``values`` with the same dtype, shape, bytes and quantization, in order.
+    """Return the constants ``values`` in groups of the same dtype, shape, bytes and quantization.
 
     All bytes of a large constant are read only if another one has the same type and the same bytes at both
     ends.

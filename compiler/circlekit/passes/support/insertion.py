@@ -14,7 +14,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Replaces ``op`` by operators that are inserted before it; their results are named after its result.
+    """Replaces ``op`` by operators before it, whose results are named after the first result of ``op``.
 
     ``ops``: the operators inserted so far.  Call ``finish`` or ``replace`` at the end.
     """

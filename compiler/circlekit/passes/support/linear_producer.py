@@ -30,7 +30,7 @@ PASSABLE = (
 """Operators before which forward_batchnorm moves constants, besides AVERAGE_POOL_2D without activation."""
 
 MAX_STEPS = 8
-"""The search for a linear operator ends after this many operators before the constant, to limit the time."""
+"""The search up the graph for a linear operator ends after this many operators, to limit the time."""
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
@@ -61,7 +61,7 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
 
 
 def _passed_operand(op: Op | None) -> Value | None:
-    """Return the operand of ``op`` if ``op`` only scales, shifts or moves its elements; else None."""
+    """Return the operand of ``op`` if ``op`` only scales, shifts, moves or averages elements; else None."""
     if isinstance(op, PASSABLE):
         return op.inputs[0]
     if isinstance(op, AveragePool2D):
@@ -84,7 +84,7 @@ def has_transpose_before(value: Value) -> bool:
 
 
 def channel_refusal(constant: Array, value: Value) -> str | None:
-    """Refuse if ``constant`` has neither one element nor one per index of the last axis of ``value``."""
+    """Refuse unless ``constant`` has one element, or one for each index of the last axis of ``value``."""
     last = value.shape[-1] if value.shape else None
     if constant.size == 1 or (constant.shape[-1] == constant.size == last):
         return None

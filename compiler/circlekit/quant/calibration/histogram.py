@@ -14,7 +14,7 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The magnitude of a bin's index (see ``_bin``) is below 2 ** (this + 1), so large numbers get wide bins."""
+"""Indices of bins (see ``_bin``) are below 2 ** (MAX_NUMBER_BITS + 1), so large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""
@@ -112,7 +112,7 @@ def _exponent(low: float, high: float) -> int:
 
 
 def _power(number: float) -> int:
-    """Return log2 of the magnitude of ``number``, rounded down if it is positive, up if it is negative."""
+    """Return log2 of the magnitude of ``number``, rounded down if positive, up if negative; -149 for 0."""
     if number == 0:
         return SMALLEST_EXPONENT
     return math.floor(math.log2(number)) if number > 0 else math.ceil(math.log2(-number))

@@ -50,10 +50,11 @@ def moving_average(statistics: TensorStatistics, batch: int = 16, constant: floa
 
 
 def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None = None) -> Range:
-    """Return the moving averages of TensorFlow's quantization-aware training; all ranges include 0.
+    """Return the moving averages of TensorFlow's quantization-aware training.
 
-    An average is ``sum(decay**age * extreme) / sum(decay**age)`` over the samples, where the last sample has
-    the age 0, the one before the age 1, and so on.
+    The range of each sample is first extended to include 0.  An average is
+    ``sum(decay**age * extreme) / sum(decay**age)`` over the samples, where the last sample has the age 0, the
+    one before the age 1, and so on.
     ``start``: an initial range.  With it, an average a begins with an end of ``start``, and each sample
     changes it to ``a * decay + extreme * (1 - decay)``.
     Source: ``MovingAvgQuantize`` of contrib.quantize, with ``zero_debias`` of ``assign_moving_average``.

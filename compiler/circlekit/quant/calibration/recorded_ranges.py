@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges into a model, and read them, in the fields of ONE's tools: min and max of the quantization."""
+"""Write ranges of tensors into a model, as min and max of their quantization (as in ONE), or read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def record_ranges(
 ) -> list[str]:
     """Write the range of every float tensor into ``model``; return the names of the tensors without a range.
 
-    A tensor has no range if no run computed it.  The range replaces the former quantization of the tensor.
+    A tensor has no range if no run computed any element of it.  The range replaces the tensor's former
+    quantization.
     ``estimator``, ``options``: see ``estimate_range``.  Raise ModelError for a tensor whose numbers are all
     infinite or NaN, and the errors of ``estimate_range``.
     """

@@ -111,7 +111,7 @@ def open_samples(path: FilePath, model: Model) -> SampleFile:
 
 @dataclass(frozen=True)
 class RandomSamples:
-    """``count`` random samples, always the same for a seed.  Their ranges are not those of real data.
+    """``count`` random samples, fixed by ``count`` and ``seed``.  Their ranges are not those of real data.
 
     ``like_one``: the distributions of ONE's record-minmax: uniform floats from -5 to 5, uniform integers from
     0 to 100.  If False, the samples are the inputs that ``circlekit run`` makes: normally distributed floats.

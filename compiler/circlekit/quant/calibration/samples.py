@@ -18,8 +18,8 @@ from circlekit.quant.calibration.sample_files import open_samples
 Sample = Sequence[Array] | Mapping[str, Array] | Array
 """The inputs of one run.
 
-Either arrays in the order of the graph's inputs, or arrays by name of the input, or arrays by the names that
-a signature gives to the inputs; or a single array, for a model with one input.
+These are arrays in the order of the graph's inputs; arrays by the names of the inputs, or by the names that a
+signature gives to them; or a single array, for a model with one input.
 """
 
 Samples = Iterable[Sample] | str | os.PathLike[str]

@@ -62,7 +62,7 @@ class ChannelStatistics:
 class Observation:
     """The statistics of a tensor in one sample.
 
-    ``low``, ``high``: the range, NaN if all elements are ignored.  ``count``, ``ignored``: the number of
+    ``low``, ``high``: the range, NaN if no element belongs to it.  ``count``, ``ignored``: the number of
     elements that belong to the range, and of those that are ignored.
     """
 
@@ -95,7 +95,10 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether a person has edited the range, so that ``minima`` and ``maxima`` give another one."""
+        """Whether the range is not that of ``minima`` and ``maxima``.
+
+        Then a person has edited it in a file, or it was read from a model, which has no ``minima``.
+        """
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
         return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))
@@ -184,7 +187,7 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
 
 def _by_channel(array: Array, axis: int) -> ChannelStatistics:
-    """Return the statistics of each channel of ``array``, an index of ``axis``; a scalar has one channel."""
+    """Return the statistics of each channel of ``array``: each index of ``axis``, or a scalar as a whole."""
     axis = axis % max(array.ndim, 1)
     rows = np.moveaxis(array, axis, -1) if array.ndim else array
     rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)

@@ -121,10 +121,10 @@ def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
 def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether the quantized producer of ``value`` can produce ``form``.
 
-    It cannot if its quantization rule fixes another form or a zero point of 0, if its 8-bit kernel is not
-    used (``rounds_inside``), or if its result takes the form of an operand that has, or must have, another
-    form.  The last does not apply to a producer that clips or pads and does not average: its operand is
-    converted to the form of its result first.
+    It cannot if its quantization rule fixes another form, or a zero point of 0 that ``form`` does not have;
+    if its 8-bit kernel is not used (``rounds_inside``); or if its result has the form of an operand that
+    cannot have ``form``.  But the operand does not matter if the producer clips or pads without averaging:
+    a QUANTIZE then converts the operand first.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -175,7 +175,7 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
 
 
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
-    """Enter ``form`` in ``grids`` for ``value``, and for an operand whose form the producer passes on to it.
+    """Enter ``form`` in ``grids`` for ``value`` and, if possible, for the operand that has the same form.
 
     If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``:
     the form is entered with ``rounds`` False.

@@ -44,11 +44,11 @@ class FakeQuantOptions:
 
     The names are those of contrib.quantize where it has the option.
     ``weight_bits``, ``activation_bits``: 2 to 8.
-    ``symmetric``: the middle of all ranges is 0.
+    ``symmetric``: the middle step of all ranges is 0.
     ``narrow_range``: activations do not use the lowest integer.  (Weights never use it.)
     ``per_channel``: each channel of weights has its own range.  Pairs of QUANTIZE and DEQUANTIZE round them,
     because FAKE_QUANT has only one range.
-    ``ema_decay``: ranges of activations are moving averages with this decay, 0 to 1, over the samples; None:
+    ``ema_decay``: ranges of activations are moving averages over the samples, with this decay below 1; None:
     they go from the smallest to the largest number of all samples.
     ``init_range``: the initial range of the moving average; None: it has none, as in contrib.quantize.
     ``scope``: a regular expression.  A value is rounded only if the expression is found in its name; weights
@@ -230,9 +230,9 @@ class _Inserter:
 
 
 def has_rounding(value: Value) -> bool:
-    """Return whether ``value`` is rounded already: by its producer, by a user, or by an operator further on.
+    """Return whether ``value`` is rounded already, by its producer or by a user.
 
-    Between ``value`` and an operator further on there must be only operators that keep the grid of ``value``.
+    Operators that keep the grid of ``value`` may stand between ``value`` and the operator that rounds it.
     """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):

@@ -54,7 +54,7 @@ class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
     ``name``: the last part of the name of the rounded value.  ``pictures``: texts of alternative pictures.
-    ``at``: the name in the picture of the value to round.  ``is_weight``: whether that value is the weights
+    ``at``: the value to round, by its name in the picture.  ``is_weight``: whether that value is the weights
     of a layer.  ``unless``: returns whether a match is to be ignored.
     """
 

@@ -160,7 +160,7 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 
 
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
-    """Return ``form`` with the smallest scale that still covers ``low`` to ``high``; None if ``form`` has it.
+    """Return ``form`` with a smaller scale that still covers ``low`` to ``high``; None if there is none.
 
     The scale is divided by a power of 2, so the new form can store every number of ``form`` between ``low``
     and ``high``, which are themselves numbers of ``form``.

@@ -50,8 +50,8 @@ class InnerForms(TensorForms):
     def choose_inner_forms(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the states and of the inner tensors of ``op``.
 
-        Raise UnsupportedError for a state that another operator uses in another form; raise the errors of
-        ``own_form``.
+        Raise UnsupportedError for a state that another operator uses in another form, or that
+        ``_require_own_state`` refuses; raise the errors of ``own_form``.
         """
         for index in indices_of(op, rule.states):
             value, name = present_operand(op, index), op.operands[index].name

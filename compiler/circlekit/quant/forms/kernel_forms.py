@@ -45,8 +45,8 @@ class KernelForms(InnerForms):
     """Chooses forms that suit the integer kernels of operators; see ``TensorForms`` for the attributes.
 
     ``widened``: the operators that ``widen`` or ``make_finer`` gave a wider scheme, with the reasons.
-    ``refined``: those that read operands with finer steps, see ``refine_operands``.  ``tried``: by operator,
-    the forms with which ``kernel_fault`` found no fault.
+    ``refined``: the operators that read operands with finer steps, see ``refine_operands``.
+    ``tried``: by operator, the forms with which ``kernel_fault`` found no fault.
     """
 
     widened: dict[Op, str]

@@ -156,10 +156,10 @@ class TensorForms:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
         ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
-        and if the producer adds or selects such numbers.  They are elements of a constant, or the lower
-        end of an operand's range: below -INFINITE_FACTOR times the larger of ``mask_distance`` and the width
-        of the narrowest range of an operand.
-        All numbers below the returned end may be stored as the lowest integer.
+        and if the producer adds or selects such numbers.  The operand with the narrowest range is no mask.
+        The range of any other must begin below -INFINITE_FACTOR times the larger of ``mask_distance`` and the
+        narrowest width.  Elements of constants are masks if they are below the narrowest range by more than
+        its width plus ``mask_distance``.  Numbers below the result may be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)

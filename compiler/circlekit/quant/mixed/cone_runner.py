@@ -63,9 +63,9 @@ class ConeRunner:
         return [self._read(value, changed) for value in self.graph.outputs]
 
     def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
-        """Return the results that ``op`` would have in the last run if ``changed`` held some of its operands.
+        """Return the results that ``op`` would have in the last run with changed operands.
 
-        ``changed`` may have constants, too.
+        ``changed``: the new arrays of some operands; these may be constants, too.
         """
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)

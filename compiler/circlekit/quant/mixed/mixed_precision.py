@@ -181,7 +181,7 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
 def measured_sensitivity(
     model: Model, plan: Plan, samples: Sequence[Inputs], target_sqnr: float | None = None
 ) -> Sensitivity:
-    """Measure the noise of all that ``plan`` rounds on at most MEASURED_SAMPLES of ``samples``.
+    """Measure, on at most MEASURED_SAMPLES of ``samples``, the noise of all that ``plan`` rounds.
 
     ``target_sqnr``: outputs that have this SQNR, in dB, do not count.
     """

@@ -163,7 +163,8 @@ class Solver:
     ) -> Configuration:
         """Bisect the depth at which int16 ends (``front``) or begins.
 
-        Return the last tried configuration with an error below ``target``.
+        Return the last tried configuration with an error below ``target``; if there is none, the one in which
+        every operator becomes int16.
         ``error_of``: returns the error of a quantized model.
         """
         low, high = 0, _deepest(depths)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raise the few int4 weights that add most of the noise to int8.
+"""Raise to int8 the few int4 weights that add most of the noise.
 
 A first layer, a depthwise convolution and the projection of a residual branch have few weights, but their
 errors reach everything after them.  Int8 makes their noise 256 times smaller and costs half a byte for each

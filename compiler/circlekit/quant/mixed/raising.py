@@ -125,7 +125,7 @@ class _Gains:
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
-        """Return ``cluster`` and the operators that share a value with it that is no constant."""
+        """Return ``cluster`` and the operators of ``known`` that share a value with it, no constant."""
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
 

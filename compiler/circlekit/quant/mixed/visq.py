@@ -62,8 +62,8 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
 }
 """ONE's metrics by name.
 
-Each is a function of the float tensor and the difference from it, and returns the error for one sample.  The
-error of a tensor is the mean over all samples.
+Each is a function of a float tensor and of its difference from the rounded tensor, and returns the error for
+one sample.  The error of a tensor is the mean over all samples.
 """
 
 

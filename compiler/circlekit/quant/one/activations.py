@@ -78,7 +78,7 @@ def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
 
 
 def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantization:
-    """Return the parameters of a tensor with the range [low, high]; its min and max are this range."""
+    """Return the parameters of a tensor with the range [low, high], which becomes their min and max."""
     made = parameters(np.asarray(low), np.asarray(high), dtype).quantization()
     return Quantization(made.scale, made.zero_point, 0, np.array([low]), np.array([high]))
 
@@ -185,9 +185,9 @@ def _pads_with_lowest(op: PadV2) -> bool:
 
 
 def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
-    """Quantize the constant ``op.inputs[index]`` with the parameters of ``source``; do nothing if not float.
+    """Quantize the constant ``op.inputs[index]`` with the parameters of ``source``.
 
-    Raise ModelError for NaN.
+    Do nothing if the constant is not float32.  Raise ModelError for NaN.
     """
     value, like = op.inputs[index], source.quantization
     if value is None or like is None or value.dtype is not f32:

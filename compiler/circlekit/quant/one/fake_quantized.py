@@ -24,13 +24,13 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 def fake_quantize(model: Model) -> None:
     """Let the operators of ``model`` compute in float32, in place; activations are rounded as before.
 
-    A QUANTIZE and a DEQUANTIZE after each activation round it.  After a QUANTIZE of ``model`` only the
-    DEQUANTIZE is inserted; after operators that only move elements, neither.  A constant becomes the floats
-    for which its integers stand.
+    A QUANTIZE and a DEQUANTIZE after each activation round it.  After a QUANTIZE of ``model`` only a
+    DEQUANTIZE is inserted; after operators that only move elements, nothing is.  A constant becomes the
+    floats for which its integers stand.
 
-    Names are those of ONE.  The rounded form of an activation gets ``NAME_FQ_Quantize_FQ_Dequantize``, after
-    a QUANTIZE of ``model`` ``NAME_FQ_Dequantize``; a constant gets ``NAME_DQ``.  What operators only move
-    keeps its name.
+    Names are those of ONE.  A rounded activation is named ``NAME_FQ_Quantize_FQ_Dequantize``, or
+    ``NAME_FQ_Dequantize`` after a QUANTIZE of ``model``; a constant is named ``NAME_DQ``.  Results of
+    operators that only move elements keep their names.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
@@ -67,7 +67,7 @@ def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) 
 
 
 def _name_constants(editor: GraphEditor) -> None:
-    """Name the constants that the editor made as ONE names them."""
+    """Give ONE's names to the constants that the editor made."""
     for old, made in editor.constants.items():
         for value in made.values():
             value.name = editor.graph.unique_name(f"{old.name}_DQ")

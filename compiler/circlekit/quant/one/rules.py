@@ -49,7 +49,7 @@ class OneRule:
 
 
 RECORDED = OneRule()
-"""The default."""
+"""The default rule: parameters come from recorded ranges and from the elements of constants."""
 
 TANH = OneRule(fixed={u8: (2 / 256, 128), i16: (1 / 32768, 0)})
 INTEGER = OneRule(integer_scale=True)

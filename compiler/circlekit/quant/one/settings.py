@@ -62,8 +62,8 @@ class Settings:
     ``default``: the setting of every operator that ``layers`` does not name.
     ``layers``: alternatives, each {name of a result: setting}; all names of exactly one of them must be in
     the model.
-    ``input_types``, ``output_types``: one dtype for all float inputs (outputs), or one for each input
-    (output); None: the dtype of ``default``.
+    ``input_types``: one dtype for all float inputs, or one for each input; None: the dtype of ``default``.
+    ``output_types``: the same for outputs.
     ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``.  ``keeps_range``: ``--save_min_max``.
     """
 

@@ -49,8 +49,8 @@ class Flow:
     ``operand``, ``result``: their indices.
     ``channels``: for each channel of the result, the channel of the operand from which it comes; -1 if it
     comes from none.
-    ``is_alone``: True: scaling this operand alone scales the result.  False: all operands with a flow must be
-    scaled together.
+    ``is_alone``: True: scaling this operand alone scales the result.  False: to scale a channel of the
+    result, all operand channels from which it comes must be scaled.
     """
 
     operand: int
@@ -145,7 +145,7 @@ class _Probe:
         return [self.arrays[i].shape[-1] for i in self.moving]  # type: ignore[union-attr]  # they are present
 
     def distinct(self) -> list[Flow] | None:
-        """Scale each channel of each operand by a factor of its own; return the flows, None without any."""
+        """Scale each channel of each operand by its own factor; return the flows, None if there are none."""
         sizes = self._sizes()
         starts = np.concatenate([[0], np.cumsum(sizes)])
         channel_factors = _distinct_factors(int(starts[-1]))
@@ -160,7 +160,7 @@ class _Probe:
         ]
 
     def alike(self) -> list[Flow] | None:
-        """Scale all operands by the same factors; return the flows, None without any."""
+        """Scale all operands by the same factors; return the flows, or None if there are none."""
         sizes = set(self._sizes())
         if len(self.moving) < 2 or len(sizes) != 1:
             return None
@@ -169,7 +169,7 @@ class _Probe:
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
-        """Scale each operand in a run of its own; return the flows of all these runs, None without any."""
+        """Scale one operand in each run; return the flows of all runs, or None if there are none."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)

@@ -126,8 +126,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
 def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Product], list[tuple[Op, Value]]]:
     """Return (classes of all channels, layers, MULs by constants, other constants).
 
-    The factors of the classes change the constants of the layers and of the MULs.  They divide the other
-    constants, which are given as (operator, constant).
+    The other constants, given as (operator, constant), are to be divided by the factors of their channels.
     """
     classes = _Classes()
     layers: list[LinearLayer] = []
@@ -157,10 +156,10 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
 
 
 def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
-    """Join each channel of the results with the channel of an operand from which it comes.
+    """Join the class of each channel of the results with those of the operand channels from which it comes.
 
-    Return False if ``op`` does not pass channels on.  Add (op, constant) to ``constants`` for each constant
-    operand that must be scaled like the other operands.
+    Add (op, constant) to ``constants`` for each constant operand with such channels, as in an ADD.  Return
+    False if ``op`` does not pass channels on; the caller must then give its values the factor 1.
     """
     flows = channel_flows(op)
     if flows is None or getattr(op, "act", Activation.NONE) not in (
@@ -226,7 +225,8 @@ def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], s
     """Return the factor of each class, indexed by the node of its root.
 
     For each channel of a class, divide the largest magnitude of the channel by that of its tensor.  The
-    largest quotient, at least SMALLEST_FACTOR and at most 1, to the power ``strength`` is the factor.
+    factor is the largest quotient, clipped to SMALLEST_FACTOR or more, to the power ``strength``, rounded to
+    a power of 2^(1/8).  It is 1 if the magnitudes are unknown or 0.
     """
     share = np.zeros(len(classes.parent))
     for value in classes.first:

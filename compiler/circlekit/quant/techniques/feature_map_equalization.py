@@ -2,8 +2,9 @@
 """Equalize the feature map between two layers, with the patterns of ONE's fm-equalize.
 
 A pattern is a pair of layers: the result of the first (front) reaches the second (back) through operators
-that pass channels on.  The weights of the front are divided by one scale for each channel; those of the back
-are multiplied by the same scales.  Then the channels of the feature map between them have similar magnitudes.
+that pass channels on.  The front may also be another operator whose constants scale channels.  The weights of
+the front, or these constants, are divided by one scale for each channel; the weights of the back are
+multiplied by the same scales.  Then the channels of the feature map between them have similar magnitudes.
 The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back).
 Source: Xiao et al., "SmoothQuant", ICML 2023.
 """
@@ -33,7 +34,7 @@ SCALE_ONLY = "ScaleOnly"
 """The only ``type`` of patterns that ONE's tools apply."""
 
 ALPHA = 0.5
-"""The exponent of the activation's magnitude in a scale; that of the weight's magnitude is 1 - ALPHA."""
+"""A scale is (largest activation)^ALPHA / (largest weight)^(1 - ALPHA)."""
 
 SMALLEST_SCALE = 1e-5
 """The smallest scale of a channel."""

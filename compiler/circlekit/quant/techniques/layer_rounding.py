@@ -29,7 +29,7 @@ from circlekit.quant.techniques.gptq import (
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
-"""A layer with a larger depth is divided into parts, because the time of GPTQ grows with depth^3."""
+"""The largest depth of a part; deeper layers are divided, because the time of GPTQ grows with depth^3."""
 
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
 """The factors of the scales of weights that ``clip_weights`` tries."""
@@ -42,7 +42,7 @@ so one of several similar scales suits it better.
 """
 
 MOST_ENLARGED_DEPTH = 160
-"""GPTQ is repeated for layers of at most this depth; with more weights, errors differ little by the scale."""
+"""GPTQ is repeated for layers of at most this depth; with more weights, the scale changes errors little."""
 
 MOST_NOISE = 0.25
 """``compensate`` changes no weights if the noise of the inputs is larger than this part of the signal."""
@@ -53,14 +53,14 @@ class LayerData:
     """A layer and samples of its input; see ``linear_layer`` for layers as matrix products.
 
     In shapes, g is the number of groups, o the number of outputs of a group, d the depth, n the number of
-    rows.
+    rows, p the number of ``parts``.
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.
     ``scale`` [g,o,d]: the planned scale of each weight.  ``limits``: the smallest and the largest integer.
     ``block``: the number of neighboring weights of an output that share a scale; 0: all of them.
     ``is_per_channel``: whether each output has its own scales.
-    ``has_bias``: False: the layer has no bias, ``bias`` is 0 and cannot be corrected.
+    ``has_bias``: whether the layer has a bias.  If not, ``bias`` is 0 and is not corrected.
     """
 
     weights: Array
@@ -77,7 +77,7 @@ class LayerData:
 
     @cached_property
     def parts(self) -> int:
-        """The number of parts p into which the depth is divided.
+        """The number of parts into which the depth is divided.
 
         GPTQ does not correct errors of one part by weights of another part.
         """
@@ -158,7 +158,7 @@ class LayerData:
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups, array.shape[1], -1)
 
     def corrected_bias(self, weights: Array) -> Array:
-        """Return the bias [g,o] with which ``weights`` [g,o,d] give outputs with the float model's means."""
+        """Return the bias [g,o] with which ``weights`` [g,o,d] give the mean outputs of the float model."""
         if not self.has_bias:
             return self.bias
         wanted = self.bias + np.einsum("god,gd->go", self.weights, self.float_mean)
@@ -282,7 +282,8 @@ def per_scale(numbers: Array, block: int) -> Array:
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt the scales where possible, and refine.
 
-    If each output has one scale, this is done for ``scale`` times each of ENLARGEMENTS.
+    Scales are adapted if each output has one scale and the depth has one part.  Then, up to
+    MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the best.
     ``target``: the weights of ``layer``, or changed weights.
     """
     wanted, hessian = layer.split(target), layer.hessian

@@ -136,7 +136,7 @@ class Sweep:
                     self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
 
     def _float_column(self, value: Value | None) -> Column:
-        """Return an operand in the float model."""
+        """Return the operand ``value`` in the float model: its arrays for all samples, or one fixed array."""
         return self._float[value] if value in self._float else fixed_column(value)
 
     def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Column]:
