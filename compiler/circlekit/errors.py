@@ -90,10 +90,10 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 
     Of ``names``, at most ``limit`` are suggested.  If ``word`` has three letters or more, names that begin
-    with ``word`` are suggested first.  If there is none, the names with the smallest edit distance to
-    ``word`` are suggested.  One edit is allowed for every three letters of ``word``, at least one in all; if
-    both have as many underscores, the same holds for each part between underscores.  Upper and lower case
-    count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their edit distance.
+    with ``word`` are suggested.  If there is no such name, those with the smallest edit distance to ``word``
+    are suggested.  One edit is allowed for every three letters of ``word``, at least one in all; if word and
+    name have equally many underscores, the same holds for each part between underscores.  Upper and lower
+    case count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their distance.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

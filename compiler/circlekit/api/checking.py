@@ -11,14 +11,14 @@ from circlekit.targets.findings import Finding, TargetChoice, choose_targets, fi
 
 
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:
-    """Return a finding for each operator of ``model`` that a target cannot run: where, why, what would help.
+    """Return a finding for each operator, input and output of ``model`` that a target cannot run or take.
 
     ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
     interpreter, for a circle model.
     A finding has the fields ``target``, ``graph``, ``index``, ``operator``, ``result``, ``reason`` and
-    ``remedy``.  The remedy is a conversion or a pass after which the target runs the operator; it was tried
-    on a copy.  If no such change helps, the remedy says what to export instead, and what may help: known
-    shapes, a scheme of ``quantize`` in which the target has the operator, or another runtime that runs it.
+    ``remedy``.  The remedy of an operator is a conversion or a pass after which the target runs it; this was
+    tried on a copy.  If no such change helps, the remedy says what to export instead, and what may help:
+    known shapes, a scheme of ``quantize`` in which the target has the operator, or a runtime that runs it.
     Raise UnsupportedError for an unknown target.
     """
     check_model(model)

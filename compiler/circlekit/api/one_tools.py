@@ -38,7 +38,7 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
 def implant(model: Model, path: FilePath) -> None:
     """Quantize ``model``, in place, with the given parameters of its tensors and integers of its constants.
 
-    ``path``: a JSON file for ONE's q-implant, which names npy files with these arrays.
+    ``path``: a JSON file for ONE's q-implant; it names the npy files that hold the parameters and integers.
     Raise FileError or FormatError if a file is missing or wrong; ModelError or ShapeError if the arrays do
     not fit the model; ModelError if a tensor stays float32; UnsupportedError for a sparse constant without
     given integers.
@@ -50,9 +50,9 @@ def implant(model: Model, path: FilePath) -> None:
 def equalize_feature_maps(
     model: Model, samples: Samples | None = None, allow_copies: bool = False
 ) -> list[Pattern]:
-    """Equalize the channels between layers of ``model``, in place; return the patterns that were applied.
+    """Scale channels between layers of ``model`` to similar magnitudes, in place; return the pairs of layers.
 
-    The outputs keep their values.
+    The outputs stay equal up to rounding.
     ``samples``: see ``calibrate``; None: one seeded random sample.
     ``allow_copies``: a layer whose result has several users is copied, so that each copy can be equalized.
     """

@@ -157,7 +157,7 @@ class Optimization:
 
     @contextmanager
     def bisecting(self) -> Iterator[None]:
-        """Replace an error that the block raises by one that names the wrong rewrite.
+        """Return a context that replaces an error raised in it by one that names the wrong rewrite.
 
         The smallest model that shows the fault is written to the file ``options.bisect``.  If
         ``options.bisect`` is None, or if no wrong rewrite is found, the error stays as it is.

@@ -103,8 +103,8 @@ def quantize(
     in place of samples.  Schemes with float activations need neither.  Nor does a model with operators that
     round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): the rounded tensors get exactly the grids of these
     operators.
-    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It replaces all
-    other arguments.
+    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It takes the
+    place of all other arguments, which must not be given.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
     pattern is the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If
     several patterns select an operator, the last one counts.

@@ -111,7 +111,7 @@ def convert(
     ``is_strict``: raise FileError if the extension of ``target`` is that of another format than ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
-    before any work.  On an error nothing is written.
+    before any work.  On an error ``target`` is not written.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):

@@ -26,7 +26,7 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Convert an exception that the block raises into a ModelError if ``model`` was invalid before the block.
+    """Return a context that turns its exceptions into ModelErrors if ``model`` is invalid when it begins.
 
     An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
     exception for such a model.  A CirclekitError or MemoryError is raised as it is.

@@ -12,7 +12,7 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target: another runtime to watch if the user named no target, as it may run the file, too}."""
+"""{default target: another runtime that may get the file; it is watched if the user named no target}."""
 
 
 class TargetWatch:
@@ -63,7 +63,7 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return a function that says why ``target`` cannot run the legalized form of an operator, if so."""
+        """Return a function that says why ``target`` cannot run what legalization makes of an operator."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 

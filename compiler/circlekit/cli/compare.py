@@ -108,9 +108,9 @@ class Result:
     """What was found about two models, or about two files of arrays.
 
     ``comparison``: how the outputs compare.  ``judgement``: the errors of a quantized model, or None if the
-    second model is not a quantized form of the first.  ``layers``: with --per-layer, unless there is a
-    judgement, the comparisons of the results of operators; ``ops``: then also the operators of the second
-    model as text, by the name of their first result.
+    second model is not a quantized form of the first.  ``layers``: the comparisons of the results of
+    operators.  ``ops``: the operators of the second model as text, by the name of their first result.
+    ``layers`` and ``ops`` are empty unless --per-layer is given and ``judgement`` is None.
     """
 
     comparison: Comparison

@@ -24,7 +24,7 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""How many lines of a command's output are kept in the result at most; they are the last lines."""
+"""The result keeps at most so many lines of the output of a command: the last ones."""
 
 
 @dataclass(frozen=True)

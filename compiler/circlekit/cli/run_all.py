@@ -94,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _pipeline(words: str) -> tuple[str, str]:
     """Return ``Task.kind`` and ``Task.pipeline`` for the argument PIPELINE.
 
-    Raise FileError if it is the path of a file that cannot be read, or of a cfg file without {model}.
+    Raise FileError if PIPELINE is a file that cannot be read, or a cfg file without {model}.
     """
     if "{model}" in words:
         return "command", words

@@ -106,8 +106,8 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 class _Observer:
     """Calls the hooks of operators.
 
-    ``running``: the operands of each operator that runs now.  If an operator runs inside of another one, such
-    as WHILE, its operands come last.
+    ``running``: the operands of each operator that runs now.  If an operator runs in a graph that another
+    operator calls, such as WHILE, the operands of the caller come first.
     """
 
     def __init__(self, analysis: object) -> None:

@@ -117,7 +117,10 @@ def _pass_step(name: str, common: Context) -> Step:
 def _fault(
     name: str, step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
 ) -> tuple[str, str] | None:
-    """Return kind and description of the fault that ``step`` causes in ``model``; None if it causes none."""
+    """Return (kind, description) of the fault that ``step`` causes in ``model``; None if it causes none.
+
+    The kind is ``values``, ``invalid``, or ``raises`` and the type of the exception that ``step`` raised.
+    """
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
         changed = step(model, budget)
@@ -153,8 +156,8 @@ def _narrow(
 ) -> Culprit:
     """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
 
-    ``name``: the name of the step.  ``model``: the model before it.  ``sentence``: the fault that was found
-    after it, when all earlier passes had run, too.
+    ``name``: the name of the step.  ``model``: the model before the step.  ``sentence``: the fault that
+    was found after the step, perhaps only in comparison with the model before all passes.
     """
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()

@@ -161,7 +161,7 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Replace each size by 1, 2, 3 or half of it: the smallest with which the model shows the fault."""
+        """Replace each dimension by the least of 1, 2, 3 and its half for which the fault remains."""
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)

@@ -53,7 +53,10 @@ def _dtypes(model: Model) -> dict[str, DType]:
 
 
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
-    """Compare the outputs for ``run`` that are results of operators in both models (``compare_results``)."""
+    """Compare the outputs for ``run`` that are results of operators in both models (``compare_results``).
+
+    Return [] if ``after`` does not take the inputs of ``run``.
+    """
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
     inputs = inputs_for(after, before, run.inputs)

@@ -57,7 +57,7 @@ def tflite_of(model: Model) -> bytes:
 
 
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
-    """Return the outputs of ``model`` in LiteRT, with the kernel set that our interpreter follows for it.
+    """Return the outputs of ``model`` in LiteRT, with the kernel set that our interpreter reproduces.
 
     Raise the errors of ``tflite_of`` and ``run_litert``, and UnsupportedError if results are undefined.
     """

@@ -28,8 +28,8 @@ class Difference:
     """The element that differs most between two arrays.
 
     ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: the absolute difference.
-    ``relative``: the same divided by the magnitude of ``left``; inf if ``left`` is 0.  ``tolerance``: the
-    largest absolute difference that counts as equal.
+    ``relative``: ``absolute`` divided by the magnitude of ``left``; inf if only ``left`` is 0.
+    ``tolerance``: the largest absolute difference that counts as equal.
     """
 
     index: tuple[int, ...]

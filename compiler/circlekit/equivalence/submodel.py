@@ -24,7 +24,7 @@ from circlekit.ir.value import Array, Quantization, Value
 def entry_views(model: Model) -> list[Model]:
     """Return a view of ``model`` for each graph, except the main graph, that a signature names.
 
-    That graph is the main graph of the view; the other graphs are those that it calls, directly or not.
+    The named graph is the main graph of the view; the other graphs are those that it calls, directly or not.
     The graphs are no copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
@@ -46,7 +46,10 @@ def reachable_graphs(start: Graph) -> list[Graph]:
 
 
 def bare(model: Model) -> Model:
-    """Return a copy without signatures, metadata, description, unused values and stored order of values."""
+    """Return a copy with only what a run of the main graph needs.
+
+    It has no signatures, metadata, description, unused values or graphs, and no stored order of values.
+    """
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:

@@ -33,7 +33,8 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tu
     """Return the plans that apply ``index_map`` to a tensor of ``shape`` and give the shape ``result``.
 
     The cheapest plan comes first: fewest bytes copied, then fewest operators.  An element has ``bits`` bits.
-    The tuple is empty if no plan was found, because the strides of the map are not those of any axes.
+    The tuple is empty if no plan was found: the strides of the map are not those of any axes, or a constant
+    of each plan would depend on the unknown dimension.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan))))
@@ -190,7 +191,10 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that slice the source, as it is or reshaped so that each stride has an axis, and go on."""
+    """Yield plans that slice the source first.
+
+    The source is sliced as it is, and also reshaped such that each stride of the map is that of an axis.
+    """
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
         if axes is None or found is None:

@@ -96,7 +96,7 @@ def check_type(value: Value, array: Array, role: str) -> None:
 
 
 def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
-    """Return the unchecked results of the plain kernel of ``op``, or of the custom kernel of its name."""
+    """Return the unchecked results of the plain kernel of ``op``; if it is opaque, of its custom kernel."""
     if isinstance(op, OpaqueOp):
         return _custom_results(op, operands)
     try:
@@ -175,7 +175,10 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
 
 
 def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """Return ``inputs`` as arrays; raise ShapeError if ``graph`` declares others (number, dtypes, shapes)."""
+    """Return ``inputs`` as arrays.
+
+    Raise ShapeError if their number, dtypes or shapes are not those that ``graph`` declares.
+    """
     arrays = [np.asarray(x) for x in inputs]
     if len(arrays) != len(graph.inputs):
         expected = f"{len(graph.inputs)} inputs ({_listed(graph)})"

@@ -28,7 +28,7 @@ class ResultMemory:
     """Checks that the results of one operator fit the memory limit, before they are computed.
 
     ``static_bytes``: the size of the results, or None if the shapes in the model do not determine it.  Then
-    the size is inferred from the shapes of the operands at run time, again only when these shapes change.
+    the size is inferred at run time from the shapes of the operands, or, if need be, from their elements.
     """
 
     def __init__(self, op: Op) -> None:

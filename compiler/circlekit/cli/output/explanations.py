@@ -30,8 +30,8 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     """Yield the texts about passes.
 
     If there is only one pass, yield its text.  If there are several, yield the text of each that
-    rewrote something or has a near miss, then a list of the others that would rewrite something if asked for
-    by name, if there are any, and the number of the rest.
+    rewrote something or has a near miss.  Then yield a list of the other passes that would rewrite something
+    if the user named them, unless it is empty, and the number of the rest.
     """
     if len(passes) <= 1:
         yield from map(str, passes)

@@ -18,7 +18,7 @@ MAX_PRINTED_LAYERS = 40
 def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iterator[str]:
     """Yield the table of the outputs, the table of the operators (only if ``per_layer``), and the findings.
 
-    ``columns``: the width at which findings are wrapped; the tables are not.
+    ``columns``: the width at which findings are wrapped; tables are not wrapped.
     """
     yield "quantization error of the outputs"
     yield from _aligned(output_rows(judgement), left=0)

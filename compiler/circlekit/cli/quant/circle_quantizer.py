@@ -142,7 +142,7 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
 def _supported(word: str, what: str, known: Iterable[str]) -> str:
     """Return ``word`` in lower case; raise UnsupportedError with ONE's message if it is not in ``known``.
 
-    ``what``: the subject of the message.
+    ``what``: what ``word`` names, for the message, such as "output type".
     """
     if word.lower() in known:
         return word.lower()

@@ -31,7 +31,8 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 def _read_patterns(path: str) -> list[Pattern]:
     """Return the patterns in the JSON file at ``path``.
 
-    Raise FileError if it cannot be read, FormatError if it is no JSON.
+    Raise FileError if the file cannot be read, FormatError if it is no JSON, ModelError if it
+    is JSON of another kind.
     """
     try:
         return patterns_of(parse_json(bytes(map_file(path))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""minmax-embedder: copy the ranges in a file that ONE's runtime wrote into a model, with ONE's flags."""
+"""minmax-embedder: copy ranges into a model from a file of ONE's runtime, with ONE's flags."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
-"""The operators whose first operand has another name in ONE, by that name."""
+"""The operators whose first operand has another name in ONE than in circlekit, by the name in ONE."""
 
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",

@@ -41,10 +41,10 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
 def compare_files(left: FilePath, right: FilePath, tolerance: float | None = None) -> list[Outcome]:
     """Compare the arrays of two files by name; return one outcome per name.
 
-    ``left``: the file with the reference arrays; its names come first.  ``tolerance``: the absolute
-    difference up to which two numbers count as equal, by default ``allowed_difference`` of the left array.  A
-    ``:0`` at the end of a name, which ONE appends, is ignored.  Raise the errors of ``read_arrays``, and
-    FormatError if two arrays of a file have the same name.
+    ``left``: the file with the reference arrays; the outcomes of its arrays come first.
+    ``tolerance``: the absolute difference up to which two numbers count as equal, by default
+    ``allowed_difference`` of the left array.  A ``:0`` at the end of a name, which ONE appends, is ignored.
+    Raise the errors of ``read_arrays``, and FormatError if two arrays of a file have the same name.
     """
     a, b = _by_name(left), _by_name(right)
     outcomes = []

@@ -38,7 +38,7 @@ HDF5 does not store a chunk in which all elements have the fill value.
 """
 
 MAX_GROUP_DEPTH = 8
-"""The nesting of groups down to which datasets are read."""
+"""Datasets are read from groups that are nested at most so deeply below /value."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """The exceptions that h5py raises for a file that is not HDF5 or is damaged."""

@@ -102,7 +102,7 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
     Only one record is in memory at a time, unless an npz file is compressed.  Progress: the caller has
-    announced one step for every file; if a file has more records, this function announces the others.
+    announced one step for every file; if a file has several records, this function announces the others.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -127,7 +127,7 @@ def _folder_records(
 ) -> Iterator[tuple[str, list[Array]]]:
     """Yield the (label, record) pairs of ``folder`` and of the folders in it.
 
-    ``lazily``: in HDF5 files, the memory limit applies to each array, not to all arrays of a file together.
+    ``lazily``: as for ``_file_records``.
     """
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
@@ -202,7 +202,8 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     """Yield the records of one file.
 
     ``lazily``: hold only one record in memory, unless an npz file is compressed, and announce all records
-    but the first as further steps of progress.
+    but the first as further steps of progress.  The memory limit then applies to each array of an HDF5 file,
+    not to all together.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:

@@ -34,10 +34,10 @@ class LayerError:
     ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
     models compute the result by different operators.
     ``clipped_count``: the number of elements that lie, in the float model, more than one step outside of the
-    quantized range.
+    quantized range; 0 if the result has a scale for each channel.
     ``low``, ``high``: the smallest and the largest element of each channel (index of the last axis) in the
-    float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.  All are empty
-    without channels.
+    float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.  The four arrays
+    are empty if the result has a rank below 2.
     """
 
     value: Value
