@@ -32,7 +32,7 @@ COMPARING_RUNS = 2
 """The cost of a sweep that only measures the error."""
 
 READER_RUNS = 20
-"""The cost of the search for the ranges that are best for the readers of tensors."""
+"""The cost of the search for the ranges that are best for the users of each tensor."""
 
 
 @dataclass

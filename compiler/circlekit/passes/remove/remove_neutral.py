@@ -168,7 +168,7 @@ class _FirstIsRedundant(Rewrite):
 
 
 class _FakeQuantAgain(Rewrite):
-    """fake_quant(y)  ==  y if y is the result of the same FAKE_QUANT."""
+    """fake_quant(y)  ==  y if y is the result of a FAKE_QUANT with the same attributes."""
 
     quantized = True
     shared = ("y",)

@@ -71,9 +71,9 @@ class RemoveRedundantQuantize(Rules):
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return the scale, and the lowest and the highest value in multiples of the scale.
+    """Return (scale, lowest, highest) for the range of ``value``; its ends are in multiples of the scale.
 
-    Return None if ``value`` is no integer, or has not exactly one scale.
+    Return None if the dtype is no integer, or if ``value`` does not have exactly one scale.
     """
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":

@@ -184,8 +184,8 @@ def _bits(array: Array) -> Array:
 def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value) -> None:
     """Let the elementwise ``op`` work on data of ``shape``.
 
-    Its operands that are keys of ``new`` are replaced, its constants are reshaped, and its result gets
-    ``shape``.  ``old``: a former operand, which had the shape of the former result.
+    Each operand that is a key of ``new`` is replaced by ``new[operand]``, constants are reshaped, and the
+    result gets ``shape``.  ``old``: a former operand, which had the shape of the former result.
     """
     for index, value in enumerate(op.inputs):
         if value is not None and value in new:

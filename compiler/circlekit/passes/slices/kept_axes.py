@@ -93,9 +93,9 @@ def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
-    """Return the axes of ``operands``, which broadcast to the result of ``op``.
+    """Return what ``_axes`` does, for ``operands`` that broadcast to the result of ``op``.
 
-    Return None if it is not known whether an operand is broadcast along ``axis``.
+    Operands that are broadcast along ``axis`` are left out.  Return None if it is not known which these are.
     """
     found, rank = {}, op.output.known_rank
     for index, value in enumerate(operands):

@@ -62,7 +62,7 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
     """Return the indices along each axis that the result of a kernel takes.
 
     ``places``: for each element of the result, its flat index in the operand of shape ``shape``.  Return None
-    if these are not all combinations of one list of indices per axis.
+    if these are not all combinations of the indices in one list for each axis.
     """
     shape = (1,) * (places.ndim - len(shape)) + shape
     coordinates = np.unravel_index(places, shape)

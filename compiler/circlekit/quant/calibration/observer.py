@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe tensors while a model runs on one sample: which tensors, and which statistics of them."""
+"""Select tensors and the statistics to collect of them; observe them while a model runs on one sample."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Return the selection with the tensors of ``model`` in place of True.
+        """Return the tensors of ``model`` that ``channels`` and ``histograms`` select.
 
         Raise ModelError for an unknown name, or for an axis that a tensor does not have.
         """

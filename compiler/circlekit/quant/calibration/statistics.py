@@ -187,7 +187,10 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
 
 def _by_channel(array: Array, axis: int) -> ChannelStatistics:
-    """Return the statistics of each channel of ``array``: each index of ``axis``, or a scalar as a whole."""
+    """Return the statistics of each channel of ``array``.
+
+    A channel is an index of ``axis``; a scalar has one channel.
+    """
     axis = axis % max(array.ndim, 1)
     rows = np.moveaxis(array, axis, -1) if array.ndim else array
     rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)

@@ -88,8 +88,8 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
-    This is the given form of ``value``.  Without one, it is the given form with the smallest scale among the
-    results of operators that read ``value`` and do not scale it.
+    The form is the given form of ``value``.  Without one, it is that with the smallest scale among the given
+    forms of results of operators that read ``value`` and do not scale it.
     ``given``: the given forms by name of the tensor.
     """
     if value.name in given:

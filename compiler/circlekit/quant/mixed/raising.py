@@ -125,7 +125,10 @@ class _Gains:
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
-        """Return ``cluster`` and the operators of ``known`` that share a value with it, no constant."""
+        """Return ``cluster`` and those operators that may be raised and share a value with it.
+
+        Shared constants do not count.
+        """
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
 

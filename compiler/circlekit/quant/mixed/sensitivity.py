@@ -32,7 +32,7 @@ class Sensitivity:
     """The power of the noise at the outputs of the main graph, relative to the power of the signal.
 
     ``constants``: by operator, the noise of its rounded constants.  ``tensors``: by tensor, the noise of its
-    rounding.  All noises together are that of the worst output (see ``measure`` for several outputs).
+    rounding.  The sum of all noises is that of the worst output (see ``measure`` for several outputs).
     """
 
     constants: dict[Op, float] = field(default_factory=dict)
@@ -68,8 +68,8 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
 
     ``model``: the float model.  ``samples``: at least one.
     If there are several outputs, the noise of a source is the mean of its shares in the noises of the
-    outputs, times the noise of the worst output.  So a source with a tenth of the noise of an output counts
-    the same for each output, however large this noise is: each output would gain the same number of dB.
+    outputs, times the noise of the worst output.  So a source that makes a tenth of an output's noise counts
+    the same for every output: without the source, each would gain the same number of dB.
     ``goal``: outputs with no more noise than this, relative to the signal, do not count.
     The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
     Raise the errors of ``Interpreter.run``.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's formulas: compute scales and zero points from ranges, and integers from floats, with ONE's rounding.
 
-They differ from LiteRT's formulas (``quant.parameters``) in the smallest scale, in the range of symmetric
+These differ from LiteRT's formulas (``quant.parameters``) in the smallest scale, in the range of symmetric
 integers, and in where they round to float32.  Scales, zero points and ends of ranges are scalars, or arrays
 with one element for each channel that broadcast with the data.  Source: the behavior of luci's
 QuantizationUtils.
@@ -139,7 +139,7 @@ def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
     """Return integers and parameters of a constant, where the scale of each element is its magnitude.
 
     ``x``: float32[1, ..., N].  In uint8, an element of at least 0 becomes 1 with the zero point 0, a negative
-    element becomes 0 with the zero point 1.  In int16, they become 1 and -1 with the zero point 0.
+    element becomes 0 with the zero point 1.  In int16, these elements become 1 and -1 with the zero point 0.
     """
     flat = x.reshape(-1)
     negative = flat < 0

@@ -22,7 +22,7 @@ class GraphEditor:
 
     ``constants``: for each replaced constant, the new constants by a key that stands for their form.
     ``conversions``: the converted values, by (original value, new dtype).
-    ``inserted``: the inserted operators, in order (a dict without values).
+    ``inserted``: the inserted operators, in order (the keys of a dict).
     """
 
     model: Model

@@ -22,7 +22,7 @@ from circlekit.ops.movement import gather, join, repeat, shape, slice, space
 from circlekit.ops.reduction import normalization, reduce
 
 Fixed = Mapping[DType, tuple[float, int]]
-"""A scale and a zero point by dtype."""
+"""{dtype: (scale, zero point)}."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ RULES: dict[type[Op], OneRule] = {
         RECORDED,
     ),
 }  # fmt: skip
-"""The operators that ONE's quantizer knows."""
+"""The rules of the operators that ONE's quantizer knows."""
 
 
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
@@ -133,7 +133,7 @@ def stays_float(op: Op) -> bool:
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:
-    """Return the declared rule of ``op`` if it is a layer, an operator with a bias; else None."""
+    """Return the declared rule of ``op`` if it is a layer (an operator that can have a bias), else None."""
     rule = op.quantization_rule
     return rule if rule is not None and rule.bias is not None else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open samples for ONE's programs: formats have ONE's names, errors ONE's words."""
+"""Open samples for ONE's programs, with ONE's names of formats and ONE's words in errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _in_words_of_one() -> Iterator[None]:
 
 
 def check_percentiles(low: float, high: float) -> None:
-    """Raise UnsupportedError if a percentile is not from 0 to 100 (ONE's words), or if ``low`` > ``high``."""
+    """Raise UnsupportedError if a percentile is not from 0 to 100 (as ONE says it), or ``low`` > ``high``."""
     for end in (low, high):
         if not 0 <= end <= 100:
             raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")

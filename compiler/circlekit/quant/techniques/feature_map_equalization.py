@@ -34,7 +34,7 @@ SCALE_ONLY = "ScaleOnly"
 """The only ``type`` of patterns that ONE's tools apply."""
 
 ALPHA = 0.5
-"""A scale is (largest activation)^ALPHA / (largest weight)^(1 - ALPHA)."""
+"""The exponent in scales: (largest activation)^ALPHA / (largest weight)^(1 - ALPHA)."""
 
 SMALLEST_SCALE = 1e-5
 """The smallest scale of a channel."""

@@ -31,8 +31,8 @@ BLOCK_COLUMNS = 64
 class Factored:
     """A factored Hessian.
 
-    ``order`` [g,d]: the order in which columns are rounded, by falling diagonal.  Columns whose errors count
-    most come first, so that many later columns can correct these errors.
+    ``order`` [g,d]: the order in which columns are rounded: by falling diagonal element.  Columns whose
+    errors count most come first, so that many later columns can correct these errors.
     ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, with rows and columns in that order.
     """
 

@@ -95,7 +95,7 @@ class LayerData:
 
     @cached_property
     def cross(self) -> Array:
-        """The covariance between the rows of the float model and of the quantized model, like ``hessian``."""
+        """The covariance of float rows with rows of the quantized model, made and shaped like ``hessian``."""
         left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
 
@@ -283,7 +283,7 @@ def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt the scales where possible, and refine.
 
     Scales are adapted if each output has one scale and the depth has one part.  Then, up to
-    MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the best.
+    MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the best scale.
     ``target``: the weights of ``layer``, or changed weights.
     """
     wanted, hessian = layer.split(target), layer.hessian
