@@ -42,7 +42,8 @@ def explain_op(
     ``which``: chooses operators by the name of a result (``%name``), a code (``TRANSPOSE``), the code of a
     custom operator, or a class name.
     ``format``, ``settings``, ``target``: see ``optimize``.
-    Raise ModelError if ``which`` is neither a name in the model nor the name of a declared operator.
+    Return [] if ``which`` is a declared operator that is not in the model.  Raise ModelError if it is neither
+    that nor a name in the model.
     """
     check_model(model)
     format = format or model.format

@@ -117,7 +117,7 @@ def _custom_fields(data: bytes) -> Iterator[str]:
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield the lines for the metadata ``name`` with the content ``data``: none unless it is a table of ONE.
+    """Yield the lines for the metadata ``name`` with the content ``data``, if they are a table of ONE.
 
     ONE_source_table and ONE_op_table consist of the number of entries, and the entries.  An entry consists of
     a node id, a length N, and either a zero-terminated text of N bytes (source table) or N node ids (op

@@ -29,7 +29,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""Integers of more than 8 bits that are not quantized and index nothing may be sizes: they are below this."""
+"""Integers that may be sizes (over 8 bits, not quantized, index nothing) are at least 0 and below this."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Numbers where activations change (0, 1, 3, 6), where an epsilon has an effect (1e-30), and large numbers.

@@ -43,7 +43,7 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
-    ``run``: executes the graphs that the operator calls; without it such an operator is unsupported.  Raise
+    ``run``: executes the graphs that ``op`` calls; None: an operator that calls graphs is unsupported.  Raise
     UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
     ShapeError if a result does not have its declared type, LimitError if the results would exceed the memory
     limit.

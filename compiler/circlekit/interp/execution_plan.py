@@ -150,9 +150,9 @@ class ExecutionPlan:
 class PlannedOp:
     """One operator of an execution plan.
 
-    ``absent``: the number of declared operands that ``op`` omits at its end.  ``fast_kernel``: the kernel to
-    call instead of ``op.kernel``, or None.  ``memory``: checks the size of the results.  ``work``: see
-    ``work_of``.  ``released``: the values that no later operator uses.
+    ``absent``: the number of declared operands that are missing at the end of the operands of ``op``.
+    ``fast_kernel``: the kernel to call instead of ``op.kernel``, or None.  ``memory``: checks the size of the
+    results.  ``work``: see ``work_of``.  ``released``: the values that no later operator uses.
     """
 
     def __init__(self, op: Op) -> None:

@@ -21,10 +21,10 @@ from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.program.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]
-"""A function called with every operator and its results, after it ran; it must not change the arrays."""
+"""A function that is called after each operator, with the operator and its results (not to be changed)."""
 
 BeforeOp = Callable[[Op, Sequence[Array | None]], None]
-"""A function called with every operator and its operands (None for an absent operand), before it runs."""
+"""A function that is called before each operator, with the operator and its operands (None if absent)."""
 
 OnValue = Callable[[str, Array], None]
 """A function called with name and array of every graph input and result; it must not change the array."""

@@ -91,7 +91,7 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 def is_quantized_form(before: Model, after: Model) -> bool:
     """Return whether ``after`` looks like a quantized form of ``before``.
 
-    It does if a tensor of ``before`` that is not quantized is quantized in ``after``.  If ``before`` has no
+    It does if a tensor of some name is quantized in ``after``, but not in ``before``.  If ``before`` has no
     quantized tensor, any quantized tensor of ``after`` is enough.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}

@@ -89,7 +89,7 @@ class LayerError:
 
 
 class LayerErrors:
-    """The errors of the layers of ``after``, a quantized model, that the float model ``before`` has too.
+    """The errors of those results of the quantized model ``after`` that the float model ``before`` has, too.
 
     ``names``: the names of the results whose arrays ``add`` reads, in either model.
     """
