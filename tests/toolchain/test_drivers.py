@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -83,6 +85,18 @@ def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFi
     assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
     assert call("rawdata2hdf5", "-l", "raw.txt", "-o", str(work)) == 255
     assert "cannot be written: expected a file" in capsys.readouterr().err
+    assert not Path("bad.h5").exists()
+
+
+@pytest.mark.parametrize("reader", ["pathlib.Path.read_text", "numpy.fromfile"])
+def test_a_list_or_raw_file_that_cannot_be_read(
+    reader: str, work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("0.raw").write_bytes(b"1234")
+    Path("raw.txt").write_text("0.raw\n")
+    monkeypatch.setattr(reader, Mock(side_effect=OSError("no permission")))
+    assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "bad.h5") == 255
+    assert re.search(r"rawdata2hdf5: .*raw.*: no permission", capsys.readouterr().err)
     assert not Path("bad.h5").exists()
 
 

@@ -370,6 +370,9 @@ class Graph:
         for value in op.results:
             if not value.name:
                 value.name = self.unique_name(type(op).__name__)
+        if self._names is not None:
+            for value in filter(None, (*op.inputs, *op.results)):
+                self._names.setdefault(value.name, 0)
         return op
 
     def remove(self, op: Op) -> None:

@@ -68,8 +68,8 @@ def _listed(path: str) -> Iterator[list[str]]:
         raise DriverError("FileNotFoundError", f"No such file. {path}")
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DriverError("UnicodeDecodeError", f"{path}: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DriverError(type(error).__name__, f"{path}: {error}") from None
     for line in lines:
         paths = line.split()
         for name in paths:
@@ -82,18 +82,16 @@ def _listed(path: str) -> Iterator[list[str]]:
 def _array(path: str, form: str) -> object:
     """Return the array in an npy file, or the bytes of a raw file as uint8; ``form``: see ``write_dataset``.
 
-    Raise DriverError if an npy file cannot be read.
+    Raise DriverError if the file cannot be read.
     """
     import numpy as np  # slow to import
 
-    if form == "rawdata":
-        return np.fromfile(path, np.uint8)
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
-        raise DriverError(
-            "RuntimeError", f"{path} is not loadable by np.load. Please check it is a numpy file."
-        ) from None
+        return np.fromfile(path, np.uint8) if form == "rawdata" else np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        advice = "is not loadable by np.load. Please check it is a numpy file."
+        reason = f"cannot be read: {error}" if form == "rawdata" else advice
+        raise DriverError("RuntimeError", f"{path} {reason}") from None
 
 
 one_create_quant_dataset = Driver(
