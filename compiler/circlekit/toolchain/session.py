@@ -168,8 +168,10 @@ class Session:
     def require(self, words: Sequence[str], prefix: str = "") -> None:
         """Run another program as ``run`` does; raise StepFailed if it fails."""
         code = self.run(words, prefix)
+        if code < 0:  # minus the number of a signal
+            code = 128 - code
         if code:
-            raise StepFailed(words[0], code if code > 0 else 128 - code)
+            raise StepFailed(words[0], code)
 
     def _forward(self, source: IO[bytes] | None, target: TextIO, prefix: str) -> None:
         """Copy the lines of ``source`` to ``target`` and the log."""
