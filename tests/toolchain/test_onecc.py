@@ -219,6 +219,11 @@ def test_environment_and_backends(run: Run, work: Path, program: Callable[[str],
     )
     assert run(["-T", "rose"], f"{text}input=a.circle\nf=True\n")[0] == 0
     assert (work / "called.txt").read_text() == "npu-compile --target rose --fast a.circle set\n"
+    code, out, _ = run(["-T", "rose"], f"{text}input=a.circle\nodd=True\n")
+    assert code == 0
+    assert out.splitlines() == [  # ONE prints the help of the program
+        "WARNING: there are invalid options ['odd']", "npu-compile -h", "npu-compile --target rose a.circle",
+    ]  # fmt: skip
 
 
 # -- workflows -----------------------------------------------------------------------------------
