@@ -63,7 +63,7 @@ def test_an_extension_may_be_that_of_the_other_format(net: Path, tmp_path: Path)
         ("a.lite", None, "tflite"),
         ("a.bin", "circle", "circle"),
         ("a.tflite", "tflite", "tflite"),
-        ("a.bin", None, "a.bin: expected the extension .circle or .tflite, or a format"),
+        ("a.bin", None, "a.bin: expected the extension .circle or .tflite, or a format (--format)"),
         ("a.tflite", "circle", "a.tflite: the extension is for tflite, but the format is circle"),
         ("", "circle", "a file without a name cannot be written"),
     ],

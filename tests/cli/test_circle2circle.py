@@ -244,7 +244,7 @@ def test_invalid_input_gives_one_line_and_an_exit_code(
     ("output", "sentence"),
     [
         ("no/such/out.circle", "no/such does not exist"),
-        ("out.onnx", "expected the extension .circle or .tflite, or a format"),
+        ("out.onnx", "expected the extension .circle or .tflite, or a format (--format)"),
         ("out.tflite --format circle", "the extension is for tflite, but the format is circle"),
     ],
 )
@@ -270,7 +270,7 @@ def test_invalid_output_is_refused_before_optimizing(
         (["--explain", "remove_deed"], "there is no pass 'remove_deed'; did you mean remove_dead"),
         (["--disable", "x"], "there is no pass 'x'"),
         (["--explain", "fuse_batchnorm"], "did you mean fuse_batchnorm_with_conv or fuse_batchnorm_with_dw"),
-        (["--format", "onnx"], "invalid choice: 'onnx'"),
+        (["--format", "tflit"], "expected one of tflite, circle, got 'tflit'; did you mean tflite?"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.call_command import call_command
 from tests.io.test_foreign_files import FILES, META_GRAPH, message
 
@@ -45,6 +47,30 @@ def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
         done = call_command(*command.split(), flag, "net.circle")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("quantize net.ck o.tflite --scheme int9", ", one_int16, got 'int9'; did you mean int8? ("),
+        ("quantize net.ck o.tflite --scheme of_no_name", ", one_int16, got 'of_no_name' ("),
+        ("quantize net.ck o.tflite --scheme float16 --target tflite", "tflite; did you mean litert?"),
+        ("check net.ck --target circle", "no target is named circle; did you mean luci?"),
+        ("convert net.ck o.onnx", "or a format (--format)\n"),
+        (
+            "inspect text.tflite",
+            "text.tflite: expected a tflite file, got a text; as a recipe: text.tflite:1:1: ",
+        ),
+    ],
+)
+def test_one_line_says_what_to_write_instead(words: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    (tmp_path / "text.tflite").write_text("hello\n")
+    (tmp_path / "text.ck").write_text("hello\n")
+    done = call_command("circlekit", *words.split(), cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert sentence in done.stderr
+    assert "a text" not in call_command("circlekit", "inspect", "text.ck", cwd=tmp_path).stderr
 
 
 def test_an_operator_of_another_framework_suggests_that_of_the_schema(tmp_path: Path) -> None:

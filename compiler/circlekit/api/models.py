@@ -12,7 +12,7 @@ import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` know
 from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.verify import Records, Verifier
-from circlekit.errors import FileError, ModelError
+from circlekit.errors import FileError, ModelError, ParseError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
@@ -57,11 +57,21 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
     if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
         model, file = load_bytes(content, name), content
     elif isinstance(source, str | os.PathLike):
-        model = recipe_in(content, name)
+        model = _recipe(content, name)
     else:  # without a path there is no folder for the files that a recipe may name
         model = read_recipe(decoded(content, name), name)
     model.source = name
     return model, file
+
+
+def _recipe(content: memoryview, path: str) -> Model:
+    """Return the model in a recipe; if the name says that the file is no text, let an error say so, too."""
+    try:
+        return recipe_in(content, path)
+    except ParseError as error:
+        if (format := format_of(path)) is not None:
+            error.message = f"{path}: expected a {format} file, got a text; as a recipe: {error.message}"
+        raise
 
 
 def _content(source: ModelFile) -> tuple[str, memoryview]:
@@ -175,7 +185,9 @@ def target_format(target: FilePath, format: str | None) -> str:
         raise FileError("a file without a name cannot be written")
     named = format_of(target)
     if format is None and named is None:
-        raise FileError(f"{os.fspath(target)}: expected the extension .circle or .tflite, or a format")
+        raise FileError(
+            f"{os.fspath(target)}: expected the extension .circle or .tflite, or a format (--format)"
+        )
     if format is not None and named is not None and format != named:
         raise FileError(f"{os.fspath(target)}: the extension is for {named}, but the format is {format}")
     return str(format or named)

@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
 
     ``load_flags``: a function that adds flags.  It is called only before the help is printed or an unknown
     flag is refused, because it may be slow.  ``one_usage``: for a command of ONE, the exit code for wrong
-    usage; the error then contains the help page.  None for other commands.
+    usage; the error then begins as ONE's do.  None for other commands.
     """
 
     def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
@@ -116,9 +116,15 @@ class Parser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             message = self._unknown(unknown.split())
-        if self.one_usage is not None:
-            self.exit(self.one_usage, f"ERROR: Invalid argument. {message}\n{self.format_help()}")
-        self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
+        heading = "error:" if self.one_usage is None else "ERROR: Invalid argument."
+        code = USAGE_ERROR if self.one_usage is None else self.one_usage
+        self.exit(code, f"{heading} {message} ({self.prog} --help lists the flags)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices of ``action``, with the nearest of them."""
+        if action.choices is not None and value not in action.choices:
+            choices, hint = ", ".join(action.choices), did_you_mean(value, action.choices)
+            raise argparse.ArgumentError(action, f"expected one of {choices}, got {value!r}{hint}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print ``message`` to ``file``; raise the error if the standard output cannot be written.

@@ -9,17 +9,18 @@ from typing import Any
 from circlekit.api import check, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.command import FAILED, Command, for_each_file
-from circlekit.cli.output.json_text import json_text
-from circlekit.cli.output.terminal import printable, text_columns
+from circlekit.cli.output.json_text import json_of_each
+from circlekit.cli.output.terminal import paragraph, printable
 from circlekit.cli.result import source_of
 from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
-from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.remedies import optimized_delegation
 from circlekit.passes.engine.written_form import written_delegation
 from circlekit.targets.delegation import Delegation
 from circlekit.targets.findings import INPUT, Finding, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
+
+INDENT = "    "
 
 JSON_SCHEMA_VERSION = 1
 """The version of the JSON document (docs/guide/targets.md); a change that breaks readers increases it."""
@@ -38,7 +39,7 @@ def _run(arguments: argparse.Namespace) -> int:
     documents = for_each_file(arguments.models, lambda path: _check(path, arguments))
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json and not arguments.quiet:
-        print(json_text(documents if len(documents) > 1 else documents[0]))
+        print(json_of_each(documents))
     elif len(documents) > 1 and not arguments.quiet:
         print(f"{len(documents)} models: {len(documents) - failed} run, {failed} do not")
     return FAILED if failed else 0
@@ -65,10 +66,10 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         runs = "runs it" if len(names) == 1 else "run it"
         lost = f"{count} of {total} operators" if count else "it"
         verdict = f"{title} cannot run {lost}" if findings else f"{title} {runs}"
-        print(*wrapped(printable(f"{path}: {verdict}"), text_columns()), sep="\n")
+        print(*paragraph(printable(f"{path}: {verdict}")), sep="\n")
         for name, (now, later) in delegations.items():
             text = f"its delegate runs {now}; after --O1 --target {name} {later}"
-            print(*(f"    {line}" for line in wrapped(text, text_columns() - 4)), sep="\n")
+            print(*paragraph(text, INDENT), sep="\n")
     return {
         "schema": JSON_SCHEMA_VERSION,
         "file": path,
@@ -96,7 +97,7 @@ def _print_finding(finding: Finding, several: bool, path: str) -> None:
     place = f"{path} > " if several else ""
     print(printable(f"{place}{finding.where}"))
     for text in (finding.reason, f"remedy: {finding.remedy}"):
-        print(*(f"    {line}" for line in wrapped(printable(text), text_columns() - 4)), sep="\n")
+        print(*paragraph(printable(text), INDENT), sep="\n")
 
 
 main = Command(

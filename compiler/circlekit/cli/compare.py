@@ -16,7 +16,7 @@ from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
-from circlekit.cli.output.terminal import text_columns
+from circlekit.cli.output.terminal import paragraph, text_columns
 from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.data_files.input_files import GIVEN
@@ -28,7 +28,7 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
-from circlekit.ir.text.columns import format_columns, listed, wrapped
+from circlekit.ir.text.columns import format_columns, listed
 from circlekit.ir.text.lines import print_op
 
 MAX_LABELS = 6
@@ -109,7 +109,7 @@ class Result:
 
     ``comparison``: how the outputs compare.  ``judgement``: the errors of a quantized model, or None if the
     second model is not a quantized form of the first.  ``layers``: the comparisons of the results of
-    operators.  ``ops``: the operators of the second model as text, by the name of their first result.
+    operators.  ``ops``: the operators of the second model as text, by the names of their results.
     ``layers`` and ``ops`` are empty unless --per-layer is given and ``judgement`` is None.
     """
 
@@ -130,9 +130,8 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
         after = _with_names_of(before, after)
     records = records_of(before, arguments.inputs)
     judge = Judge(before, after, records) if is_quantized_form(before, after) else None
-    progress().begin("running the first model" if judge is None else "running both models")
+    progress().begin("running the models")
     verifier = Verifier(before, records, pair=judge)
-    progress().begin("running the second model" if judge is None else "comparing the outputs")
     result = Result(compare_models(verifier, after))
     if judge is not None:
         result.judgement = judge.judgement
@@ -142,7 +141,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
         arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
     if arguments.per_layer and comparison.outputs:
         progress().begin("comparing layers")
-        result.ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
+        result.ops = {value.name: print_op(op) for op in after.main for value in op.results}
         result.layers = compare_layers(before, after, verifier.runs[0])
     return result
 
@@ -186,7 +185,7 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
     if not comparison.outputs:
         sentences.append("no outputs were compared")
     for sentence in [*sentences, comparison.verdict]:
-        yield from wrapped(sentence, text_columns())
+        yield from paragraph(sentence)
 
 
 def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -229,9 +228,9 @@ def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str
     yield f"{len(layers)} results of operators have equal names, {len(different)} of them differ"
     if not different:
         return
-    yield from wrapped(f"first difference: {different[0]}", text_columns())
-    if different[0].name in ops:
-        yield from (f"  {line}" for line in wrapped(ops[different[0].name], text_columns() - 2))
+    first, *_ = different
+    yield from paragraph(f"first difference: {first}")
+    yield from paragraph(ops[first.name], "  ")
     yield from _table(different[:MAX_PRINTED_LAYERS])
     if len(different) > MAX_PRINTED_LAYERS:
         yield f"... and {len(different) - MAX_PRINTED_LAYERS} more; --json prints all"

@@ -147,9 +147,8 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(arguments.format_help())
         return USAGE_ERROR
     word = arguments.words[0]
-    hint = did_you_mean(word, SUMMARIES, 3)
-    if not hint and Path(word).is_file():
-        hint = f"; did you mean circlekit inspect {word}?"
+    is_file = Path(word).is_file()
+    hint = f"; did you mean circlekit inspect {word}?" if is_file else did_you_mean(word, SUMMARIES, 3)
     message = f"there is no sub-command {word!r}{hint} (circlekit --help lists the sub-commands)"
     print(f"error: {printable(message)}", file=sys.stderr)
     return USAGE_ERROR

@@ -13,7 +13,7 @@ from circlekit.api.models import check_apart
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
 from circlekit.cli.command import FAILED, Command, OneCodes, for_each_file
 from circlekit.cli.output.cost_table import cost_lines, cost_of
-from circlekit.cli.output.json_text import json_text
+from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.output.model_summary import summary_of, summary_text
 from circlekit.cli.output.terminal import number_text, printable, text_columns
 from circlekit.io.check.check_file import check_bytes
@@ -45,7 +45,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     documents = for_each_file(arguments.files, lambda path: _findings(path, arguments))
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json:
-        _print_json(documents if len(documents) > 1 else documents[0])
+        print(json_of_each(documents))
     elif len(documents) > 1 and not arguments.quiet:
         print(f"{len(documents)} files: {len(documents) - failed} valid, {failed} not")
     return FAILED if failed else 0
@@ -129,7 +129,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     documents = for_each_file(arguments.files, lambda path: _contents(path, arguments))
     failed = sum("error" in document for document in documents)
     if arguments.json:
-        _print_json(documents if len(documents) > 1 else documents[0])
+        print(json_of_each(documents))
     elif len(documents) > 1:
         print(f"{len(documents)} files: {len(documents) - failed} read, {failed} not")
     return FAILED if failed else 0
@@ -178,10 +178,6 @@ circle_inspect = Command(
 tfl_inspect = Command(
     "tfl-inspect", INSPECT, "file ...", _declare_inspect, _inspect, one=OneCodes(unread=255)
 )
-
-
-def _print_json(tree: Any) -> None:
-    print(json_text(tree))
 
 
 # -- tensordump -----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from circlekit.cli.circle2circle import (
     print_passes_if_asked,
 )
 from circlekit.cli.command import FAILED, Command, for_each_file
-from circlekit.cli.output.json_text import json_text
+from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
@@ -116,7 +116,7 @@ def _run_many(
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
     if arguments.json and not arguments.quiet:
-        print(json_text(documents if len(paths) > 1 else documents[0]))
+        print(json_of_each(documents))
     elif not arguments.quiet:
         print_results(paths, [reports.get(path) for path in paths], arguments.hint)
     return FAILED if len(reports) < len(paths) else 0

@@ -17,11 +17,11 @@ from circlekit.cli.arguments import Parser
 from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.json_text import json_text
-from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
+from circlekit.cli.output.terminal import is_terminal, paragraph, printable, printing_to_stderr
 from circlekit.errors import FileError
 from circlekit.io.write.save import format_of
 from circlekit.ir.resources.progress import Progress, watched
-from circlekit.ir.text.columns import format_columns, wrapped
+from circlekit.ir.text.columns import format_columns
 from circlekit.passes.engine.optimization_report import Port, Report
 from circlekit.toolchain.pass_log import log_lines
 
@@ -173,7 +173,7 @@ def result_lines(report: Report, hint: str) -> list[str]:
     lines += ["", *report.verdicts()]
     notes = [f"note: {note}" for note in report.notes]
     for text in (*map(str, report.targets), *notes, report.growth, *_conclusion(report, hint)):
-        lines += wrapped(text, text_columns())
+        lines += paragraph(text)
     return [printable(line) for line in lines]
 
 
@@ -212,7 +212,7 @@ def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: 
             print(f"{name}:")
             _print_explanations(report)
         for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
-            print(*wrapped(f"note: {name}: {text}", text_columns()), sep="\n")
+            print(*paragraph(f"note: {name}: {text}"), sep="\n")
     print(_table(named))
     if hint and not any(report is not None and report.passes for report in reports):
         print(hint)

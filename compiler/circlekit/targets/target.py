@@ -152,8 +152,9 @@ def find_target(name: str) -> Target:
     path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:
+        meant = DEFAULT_TARGETS.get(name, name)  # a format stands for its default target
         raise UnsupportedError(
-            f"no target is named {name}{did_you_mean(name, known)}; there are {', '.join(known)}"
+            f"no target is named {name}{did_you_mean(meant, known)}; there are {', '.join(known)}"
         )
     table = json.loads(path.read_text(encoding="utf-8"))
     base = find_target(table["extends"]).operators if table.get("extends") else {}

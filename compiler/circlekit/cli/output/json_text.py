@@ -4,8 +4,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 
 def json_text(document: object, allow_nan: bool = True) -> str:
     """Return ``document`` as indented JSON; raise ValueError for NaN unless ``allow_nan``."""
     return json.dumps(document, indent=2, allow_nan=allow_nan)
+
+
+def json_of_each(documents: Sequence[object]) -> str:
+    """Return the documents of several files as a JSON array; a single document is not in an array."""
+    return json_text(documents if len(documents) > 1 else documents[0])

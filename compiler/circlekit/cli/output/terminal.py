@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from circlekit.ir.text.columns import PAGE_COLUMNS
+from circlekit.ir.text.columns import PAGE_COLUMNS, wrapped
 
 MAX_LINE_CHARACTERS = 2000
 """The length at which a line of an error message is cut."""
@@ -23,6 +23,11 @@ def is_terminal(stream: TextIO | None) -> bool:
 def text_columns() -> int:
     """Return the width of text: the variable COLUMNS, or the width of the terminal, or 80 without one."""
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
+
+
+def paragraph(text: str, margin: str = "") -> list[str]:
+    """Return ``text`` in lines as wide as the terminal; each begins with ``margin``."""
+    return wrapped(text, text_columns(), margin, margin)
 
 
 def printable(text: str, keep: str = "\n\t") -> str:

@@ -44,8 +44,9 @@ def _declare(parser: Parser) -> None:
         help="weight of a new batch in the moving average, 0 to 1 (default: 0.1)",
     )  # fmt: skip
     parser.add_argument(
-        "--num_threads", type=positive_count, default=1, metavar="N", help="processes that run samples"
-    )
+        "--num_threads", type=positive_count, metavar="N",
+        help="processes that run samples (default: 1, for long work all CPUs)",
+    )  # fmt: skip
     parser.add_switch("--generate_profile_data", help="write ONE's tables of origins into the metadata")
 
 

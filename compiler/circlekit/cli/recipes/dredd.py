@@ -16,12 +16,12 @@ from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.progress_line import results_in_order
-from circlekit.cli.output.terminal import text_columns
+from circlekit.cli.output.terminal import paragraph
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.resources.progress import progress
-from circlekit.ir.text.columns import cut, format_columns, wrapped
+from circlekit.ir.text.columns import cut, format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, wi
         head, *rows = format_columns([header, *map(_row, listed)], left=len(header)).splitlines()
         print(head)
         for row, result in zip(rows, listed, strict=True):
-            notes = wrapped(cut("; ".join(result.notes), MAX_NOTE_CHARACTERS), text_columns() - 4)
-            print(row, *(f"    {line}" for line in notes), sep="\n")
+            print(row, *paragraph(cut("; ".join(result.notes), MAX_NOTE_CHARACTERS), "    "), sep="\n")
     for case, result in zip(cases, results, strict=True):
         if result.failures:
             where = case.recipe or case.place  # a list can name a recipe that does not exist
