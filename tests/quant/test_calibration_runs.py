@@ -88,6 +88,7 @@ def test_an_interrupted_run_continues(
     ("change", "message"),
     [
         ({"samples": "others"}, "sample 1 differs from that of"),
+        ({"samples": "fewer"}, "expected the 2 samples of the interrupted run, got only 1"),
         ({"channels": False}, "statistics of %x .* differ from"),
         ({"runner": Runner("litert")}, "expected a calibration by litert, got one by circlekit"),
         ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),
@@ -97,15 +98,16 @@ def test_only_the_same_run_continues(
     change: dict[str, object], message: str, model: ck.Model, tmp_path: Path
 ) -> None:
     first = list(samples(2))
-    if "samples" in change:
+    if change.get("samples") == "others":
         first[1] = first[0]
     calibration = collect(model, first, channels=True)
     calibration.is_complete = False
     calibration.save(tmp_path / "state.npz")
     model = ck.parse(str(change["model"])) if "model" in change else model
     options = {"channels": True, **{k: v for k, v in change.items() if k in ("channels", "runner")}}
+    later = samples(1 if change.get("samples") == "fewer" else 9)
     with pytest.raises(ModelError, match=message):
-        collect(model, samples(), state=tmp_path / "state.npz", **options)  # type: ignore[arg-type]
+        collect(model, later, state=tmp_path / "state.npz", **options)  # type: ignore[arg-type]
 
 
 def test_litert_computes_the_same_ranges(model: ck.Model) -> None:

@@ -132,8 +132,14 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
     """Return how many Reshapes would be removed, and why one of ``starts`` stays ("" if none does)."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
-    same = same_shape(sources_of(region)[0], last.output)
-    return len(region.starts) - len(bound) + (same is None), next(iter(bound), "")
+    freed = len(region.starts) - len(bound) + is_removable(last, sources_of(region)[0])
+    return freed, next(iter(bound), "")
+
+
+def is_removable(last: Reshape, source: Value) -> bool:
+    """Return whether ``last`` changes nothing once its operand has the shape of ``source``."""
+    is_same_shape = same_shape(source, last.output) is None
+    return is_same_shape and last.input.quantization == last.output.quantization
 
 
 def sources_of(region: Region) -> list[Value]:
@@ -247,7 +253,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
             move(graph, op, new, sources[0].known_shape, region.starts[0])
         remove_unused(graph, *region.starts)
         # `end` can replace an output of the graph, because it is not an output itself (see obstacle)
-        if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
+        if is_removable(last, end):
             graph.replace(last.output, end)
             graph.remove(last)
         return True

@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import length_hint
 from pathlib import Path
 from typing import Any
@@ -133,18 +134,22 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
 class _Jobs(Iterator[Job]):
     """Iterates over the samples that have to be run, and skips those that an interrupted run has run.
 
-    ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if the last
-    skipped sample is not the last sample of ``done``.
+    ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if there are
+    fewer samples than in ``done``, or if the last skipped sample is not the last sample of ``done``.
     ``checksums``: those of the samples that were yielded but are not in the statistics yet, in order.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:
         self.checksums: deque[int] = deque()
         self._numbered = enumerate(checked_samples(model, samples))
-        for number, sample in zip(range(done.samples), (s for _, s in self._numbered), strict=False):
+        skipped = 0
+        for skipped, (_, sample) in enumerate(islice(self._numbered, done.samples), 1):
             progress().advance()
-            if number == done.samples - 1 and _checksum(sample) != done.last_sample:
-                raise ModelError(f"sample {number} differs from that of the interrupted run")
+            if skipped == done.samples and _checksum(sample) != done.last_sample:
+                raise ModelError(f"sample {skipped - 1} differs from that of the interrupted run")
+        if skipped < done.samples:
+            had = f"expected the {done.samples} samples of the interrupted run"
+            raise ModelError(f"{had}, got only {skipped}")
 
     def __next__(self) -> Job:
         number, sample = next(self._numbered)

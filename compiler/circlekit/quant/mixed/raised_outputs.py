@@ -45,15 +45,15 @@ def raise_outputs(
     plan = make_plan(schemes := {**result.schemes, **tail})
     if not tail or any(plan.main.operators[name].is_float for name in tail):
         return result
-    before = measured_sqnr(model, plain, samples)
-    if before is None:
+    before, after = (measured_sqnr(model, tried, samples) for tried in (plain, plan))
+    if before is None or after is None:
         return result
-    after = measured_sqnr(model, plan, samples) or before
     is_kept = after >= before + LEAST_GAIN_DB
     codes = ", ".join(dict.fromkeys(plan.main.operators[name].code for name in tail))
     verdict = "kept" if is_kept else "rejected"
     note = f"the last operators ({codes}) raised to int16: {before:.1f} to {after:.1f} dB, {verdict}"
-    return Raised(schemes if is_kept else result.schemes, after, [*result.notes, note])
+    kept, sqnr = (schemes, after) if is_kept else (result.schemes, before)
+    return Raised(kept, sqnr, [*result.notes, note])
 
 
 def last_operators(graph: Graph) -> list[Op]:

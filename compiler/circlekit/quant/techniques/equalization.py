@@ -99,7 +99,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
     """
     graph = model.main
     classes, layers, products, constants = _classes_of(graph)
-    factors = _factors(classes, graph, magnitudes, strength)
+    factors = _factors(classes, magnitudes, strength)
     if not np.any(factors != 1):
         return []
     changed = []
@@ -221,7 +221,7 @@ def _is_free(layer: LinearLayer) -> bool:
     return layer.is_scalable and layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)
 
 
-def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], strength: float) -> Array:
+def _factors(classes: _Classes, magnitudes: Mapping[str, Array], strength: float) -> Array:
     """Return the factor of each class, indexed by the node of its root.
 
     For each channel of a class, divide the largest magnitude of the channel by that of its tensor.  The
