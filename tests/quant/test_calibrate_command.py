@@ -18,7 +18,7 @@ from circlekit.errors import FileError
 from circlekit.ir.dtypes import DType
 from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.recorded_ranges import record_ranges, recorded_ranges
-from circlekit.quant.calibration.sample_files import SampleFile, open_samples
+from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
 
 MODEL = """graph main(%x: f32[1,3], %n: i32[2]) -> %y {
   %a = Mul(%x, [2.0, -1.0, 0.5]) : f32[1,3]
@@ -89,6 +89,13 @@ def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_pat
     np.testing.assert_array_equal([n for _, n in samples], N)
     is_counted = (tmp_path / name).is_dir() or name.endswith(".txt")
     assert operator.length_hint(open_samples(tmp_path / name, model)) == (len(X) if is_counted else 1)
+
+
+def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
+    model = ck.parse("graph main(%x: f32[3]) -> %x { }")
+    (plain,), (same,), (other,) = (list(RandomSamples(model, 1, *seed)) for seed in ((), (0,), (1,)))
+    np.testing.assert_array_equal(plain, same)
+    assert not np.array_equal(plain, other)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -42,6 +42,8 @@ def test_the_moving_average_is_ones(data: np.ndarray, seen: TensorStatistics) ->
     batches = [data[:16].max(), data[16:32].max(), data[32:].max()]
     expected = (batches[0] * 0.9 + batches[1] * 0.1) * 0.9 + batches[2] * 0.1
     assert estimate_range(seen, "moving_average")[1] == pytest.approx(expected, rel=1e-6)
+    rising = TensorStatistics(0.0, 39.0, 40, minima=[0.0] * 40, maxima=[float(n) for n in range(40)])
+    assert estimate_range(rising, "moving_average")[1] == pytest.approx((15 * 0.9 + 3.1) * 0.9 + 3.9)
     everything = estimate_range(seen, "moving_average", batch=1, constant=1.0)
     assert everything == (data[-1].min(), data[-1].max())
 
@@ -70,6 +72,13 @@ def test_clipping_lowers_the_error_of_quantization(
         return float(np.square(quantized - data).mean())
 
     assert error(*estimate_range(seen, name, bits=4)) < 0.2 * error(-30, 50)
+
+
+@pytest.mark.parametrize("name", ["mse", "octav"])
+def test_ranges_are_for_8_bits_if_none_are_given(name: str, seen: TensorStatistics) -> None:
+    assert (
+        estimate_range(seen, name) == estimate_range(seen, name, bits=8) != estimate_range(seen, name, bits=9)
+    )
 
 
 def statistics_of(numbers: np.ndarray) -> TensorStatistics:

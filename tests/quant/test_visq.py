@@ -19,6 +19,9 @@ ERRORS = TensorErrors("MSE", {"a": 0.0, "b": 0.5, "c": 1.0, "d": 9.0}, 0.0, 1.0)
 def test_a_document_is_read_again() -> None:
     document = json.loads(json.dumps(ERRORS.document("net.circle")))
     assert read_errors(document, "e.json") == ERRORS.errors
+    third = TensorErrors("TAE", {"a": 1 / 3}, 0.0, 1.0).document("net.circle")
+    assert third["error"] == [{"a": 0.3333}]  # ONE's files have 4 digits
+    assert third["meta"]["colorscheme"][1]["b"] == 0.1111
 
 
 @pytest.mark.parametrize(

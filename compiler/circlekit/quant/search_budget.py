@@ -16,22 +16,22 @@ OPERATOR_WORK = 1.5e6
 
 # The approximate costs of the steps of a search, for each sample, in runs of the float model.
 
-ROTATION_RUNS = 24
+ROTATION_RUNS = 24.0
 """The cost of comparing the rotated model with the original."""
 
-COLLECTING_RUNS = 3
+COLLECTING_RUNS = 3.0
 """The cost of observing ranges."""
 
-COLLECTING_NUMBERS_RUNS = 5
+COLLECTING_NUMBERS_RUNS = 5.0
 """The cost of observing ranges and histograms."""
 
-CORRECTING_RUNS = 6
+CORRECTING_RUNS = 6.0
 """The cost of a sweep that corrects biases."""
 
-COMPARING_RUNS = 2
+COMPARING_RUNS = 2.0
 """The cost of a sweep that only measures the error."""
 
-READER_RUNS = 20
+READER_RUNS = 20.0
 """The cost of the search for the ranges that are best for the users of each tensor."""
 
 

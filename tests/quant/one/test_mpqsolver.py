@@ -137,14 +137,17 @@ def test_as_few_depths_are_raised_as_the_target_needs(
 
 
 @pytest.mark.parametrize(
-    ("errors", "front"),
-    [({"a": 2, "y": 1}, True), ({"a": 1, "y": 1}, False), ({"b": 1}, False), ({"x": 1, "z": 9}, True)],
+    ("errors", "sums"),
+    [({"a": 2, "y": 1}, "21"), ({"a": 1, "y": 1}, "11"), ({"b": 1}, "01"), ({"x": 1, "z": 9}, "10")],
 )
-def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, float], front: bool) -> None:
+def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, float], sums: str) -> None:
     """The depth in the middle, that of %b, belongs to the rear."""
-    model = circlekit.parse(CHAIN)
-    solver = Solver(model, Settings(layer_setting("uint8", "layer")), say=lambda _: None)
-    assert solver._front(depths_of(model.main), errors) == front
+    model, lines = circlekit.parse(CHAIN), list[str]()
+    solver = Solver(model, Settings(layer_setting("uint8", "layer")), say=lines.append)
+    assert solver._front(depths_of(model.main), errors) == (sums[0] > sums[1])
+    assert lines[1:] == [
+        f"Qerror of {side} half: {n}" for side, n in zip(("front", "rear"), sums, strict=True)
+    ]
 
 
 def test_axes_that_are_not_known_are_no_pattern() -> None:

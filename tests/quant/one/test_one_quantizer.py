@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,17 @@ from circlekit.errors import CirclekitError, ShapeError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.movement.slice import PadV2
-from circlekit.quant.one.activations import LOWEST, _pads_with_lowest
+from circlekit.quant.one.activations import LOWEST, _pads_with_lowest, recorded_range
+from circlekit.quant.one.borders import _same_parameters
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
 from circlekit.quant.one.weights_only import quantize_dequantize_weights, quantize_weights
-from circlekit.quant.one.with_minmax import quantize_with_minmax
+from circlekit.quant.one.with_minmax import quantize_with_minmax, remove_ranges
 
 UINT8 = Settings(LayerSetting(u8, CHANNEL))
 INT16 = Settings(LayerSetting(i16, CHANNEL))
@@ -387,6 +389,58 @@ def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
     assert {v.dtype for v in (*fake.main.inputs, *fake.main.outputs)} == {f32}
     x = np.array([[1.0, 0.5]], np.float32)
     assert run(fake, [x])[0] == pytest.approx(on_floats(model, x)[0], abs=0.04)
+
+
+def form(scales: int = 1, zero_point: int = 0, ends: int = 0) -> Quantization:
+    """Return parameters with so many scales, and so many numbers as min and max."""
+    of_range = [np.zeros(ends, np.float32) if ends else None] * 2
+    return Quantization(np.full(scales, 0.5, np.float32), np.full(scales, zero_point), 0, *of_range)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        ((u8, form()), (u8, form()), True),
+        ((u8, form(zero_point=1)), (u8, form()), False),
+        ((u8, form()), (u8, replace(form(), scale=np.ones(1, np.float32))), False),
+        ((u8, form()), (i8, form()), False),
+        ((u8, form(2)), (u8, form(2)), False),
+        ((u8, form()), (u8, None), False),
+        ((u8, None), (u8, form()), False),
+        ((u8, None), (u8, None), False),
+    ],
+)
+def test_values_have_the_same_parameters(
+    first: tuple[DType, Quantization | None], second: tuple[DType, Quantization | None], is_same: bool
+) -> None:
+    a, b = (Value("v", dtype, (1, 2), None, parameters) for dtype, parameters in (first, second))
+    assert _same_parameters(a, b) == is_same
+
+
+def test_a_range_is_recorded_if_both_ends_are() -> None:
+    end, none = np.ones(1, np.float32), np.zeros(0, np.float32)
+    cases: list[tuple[Array | None, Array | None]] = [(end, None), (None, end), (end, none), (none, end)]
+    for low, high in cases:
+        assert recorded_range(Value("v", f32, (1,), None, Quantization(min=low, max=high))) is None
+    assert recorded_range(Value("v", f32, (1,))) is None
+    assert recorded_range(Value("v", f32, (1,), None, Quantization(min=end, max=end))) == (1, 1)
+    for low, high in ((-np.inf, 1), (0, np.inf), (2, 1)):
+        wrong = Quantization(min=np.float32([low]), max=np.float32([high]))
+        with pytest.raises(CirclekitError, match="expected a recorded range of finite numbers"):
+            recorded_range(Value("v", f32, (1,), None, wrong))
+
+
+@pytest.mark.parametrize("scales", [0, 1])
+@pytest.mark.parametrize("sides", [("min",), ("max",), ("min", "max"), ()])
+def test_without_ranges_scales_stay(scales: int, sides: tuple[str, ...]) -> None:
+    model = parse("graph main(%x: f32[1]) -> %x { }")
+    (value,) = model.main.inputs
+    value.quantization = replace(form(scales), **dict.fromkeys(sides, np.zeros(1, np.float32)))
+    remove_ranges(model.main)
+    if scales or not sides:
+        assert value.quantization == form(scales)
+    else:
+        assert value.quantization is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 
 from circlekit.api import parse
 from circlekit.errors import CirclekitError, ModelError
@@ -152,10 +153,23 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s)"), "expected constant scale and zero point"),
         (("const i16[1] [0]", "const i32[1] [0]"), "expected one scale of int16, uint8 or int8"),
         (("(%a)", "(%k)"), "%y: expected a constant or ONNXQuantizeLinear as operand"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %a, %y_z)"), "%y: expected constant scale and zero point"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %n)"), "%y: expected constant scale and zero point"),
+        (("%y_s = const f32[1]", "%y_s = const f16[1]"), "as many float32 scales as zero"),
+        (
+            (
+                "%y_s = const f32[1] [0.001]\n      %y_z = const i16[1] [0]",
+                "%y_s = const f32[2] [0.001, 0.002]\n      %y_z = const i16[2] [0, 0]",
+            ),
+            "%y: expected one scale of int16, uint8 or int8",
+        ),
+        (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%k: expected a computed value, got a constant"),
+        (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales or zero points"),
     ],
 )
 def test_wrong_operators_in_onnx_models(change: tuple[str, str], message: str) -> None:
-    text = f"""graph main(%x: f32[2]) -> %y {{
+    text = f"""graph main(%x: f32[2], %n: i16[1]) -> %y {{
+      %k = const f32[2] [1.0, 2.0]
       %z2 = const i16[1] [1]{onnx_pair("x", "a", "i16", "0.002")}
       %r = Neg(%a) : f32[2]{onnx_pair("r", "y", "i16", "0.001")}
     }}"""
@@ -205,3 +219,35 @@ def test_negated_elements_in_onnx_models_keep_their_scale_only_if_they_are_symme
     model = parse(f"graph main(%x: f32[2]) -> %r {{{onnx_pair('x', 'a', 'u8', '0.5')}\n  %r = Neg(%a)\n}}")
     with pytest.raises(CirclekitError, match="%r is f32"):
         quantize_onnx_model(model)
+
+
+def test_a_value_may_be_rounded_twice_in_onnx_models_if_its_scales_are_the_same() -> None:
+    pairs = "".join(onnx_pair("x", name, "i16", "0.002") for name in "ab")
+    model = parse(f"graph main(%x: f32[2]) -> %r, %a_q {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
+    quantize_onnx_model(model)
+    assert kinds(model) == ["CUSTOM", "RESHAPE"]  # the output %a_q keeps ONNX's operator
+    model = parse(f"graph main(%x: f32[2]) -> %r, %a {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
+    quantize_onnx_model(model)
+    assert kinds(model) == ["RESHAPE"]
+    assert model.main.outputs[1] is model.main.inputs[0]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scales_of_a_constant_in_onnx_models_belong_to_the_axis_of_the_operator(axis: int) -> None:
+    model = parse(
+        f"""graph main(%x: f32[1,2]) -> %y {{
+          %s = const f32[2] [0.5, 0.25]
+          %z = const i8[2] [0, 0]
+          %wi = const i8[2,2] [1, 2, 3, 4]
+          %w = Opaque(%wi, %s, %z) {{code: "CUSTOM", custom_code: "ONNXDequantizeLinear"}} : f32[2,2]
+          {onnx_pair("x", "a", "i16", "0.002", shape="1,2")}
+          %p = FullyConnected(%a, %w) : f32[1,2]{onnx_pair("p", "y", "i16", "0.002", shape="1,2")}
+        }}"""
+    )
+    op = next(op for op in model.main if "w" in [v.name for v in op.results])
+    op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps({"axis": axis})), np.uint8)
+    quantize_onnx_model(model)
+    weights = next(v for v in model.main.values() if v.is_const)
+    assert weights.quantization is not None
+    assert weights.quantization.scale.tolist() == [0.5, 0.25]
+    assert weights.quantization.quantized_dimension == axis

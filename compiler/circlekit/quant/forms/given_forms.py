@@ -143,7 +143,8 @@ def _is_in_grid(op: Unary, form: TensorForm) -> bool:
     numbers = form.scale[0] * (np.arange(low, high + 1) - form.zero_point[0])
     with np.errstate(all="ignore"):
         steps = op.kernel(numbers.astype(np.float32)) / form.scale[0] + form.zero_point[0]
-    return bool(np.all((np.abs(steps - np.rint(steps)) < 1e-3) & (steps > low - 0.5) & (steps < high + 0.5)))
+        nearest = np.rint(steps)
+        return bool(np.all((np.abs(steps - nearest) < 1e-3) & (low <= nearest) & (nearest <= high)))
 
 
 def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tuple[float, float]]:

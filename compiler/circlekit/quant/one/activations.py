@@ -138,12 +138,13 @@ def quantize_ranges(task: Task) -> None:
 
 def is_activation(task: Task, value: Value) -> bool:
     """Return whether ``value`` is a quantized activation: computed, not among the floats, with one scale."""
-    return not value.is_const and value not in task.floats and _scale_size(value) == 1
+    return not value.is_const and value not in task.floats and single_scale(value) is not None
 
 
-def _scale_size(value: Value) -> int:
-    """Return the number of scales of ``value``, 0 if it is not quantized."""
-    return 0 if value.quantization is None else value.quantization.scale.size
+def single_scale(value: Value | None) -> Quantization | None:
+    """Return the quantization of ``value`` if it has exactly one scale, else None."""
+    form = None if value is None else value.quantization
+    return form if form is not None and form.scale.size == 1 else None
 
 
 def propagate_backward(task: Task) -> None:
@@ -155,7 +156,7 @@ def propagate_backward(task: Task) -> None:
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
-        if not names or not op.results or _scale_size(op.output) != 1:
+        if not names or single_scale(op.output) is None:
             continue
         source = op.output
         if isinstance(op, PadV2) and _pads_with_lowest(op):
@@ -189,8 +190,8 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
 
     Do nothing if the constant is not float32.  Raise ModelError for NaN.
     """
-    value, like = op.inputs[index], source.quantization
-    if value is None or like is None or value.dtype is not f32:
+    value, like = present_operand(op, index), source.quantization
+    if like is None or value.dtype is not f32:
         return
     dtype, data = source.dtype, plain_floats(value)
     if np.isnan(data).any():
@@ -257,13 +258,14 @@ def fix_special(task: Task) -> None:
     for op in task.quantized_ops():
         rule = task.rule(op)
         for value in op.results:
-            if value.quantization is None or _scale_size(value) != 1:
+            form = single_scale(value)
+            if form is None:
                 continue
             if value.dtype in rule.fixed:
-                value.quantization = fixed_parameters(rule, value.dtype, value.quantization)
+                value.quantization = fixed_parameters(rule, value.dtype, form)
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
-                value.quantization = with_integer_scale(value.quantization)
+                value.quantization = with_integer_scale(form)
                 task.reasons[value] += f"; made an integer, because the results of {op.code} are integers"
 
 
@@ -280,10 +282,10 @@ def propagate_forward(task: Task) -> None:
         if forward is None:
             continue
         operand = getattr(op, forward)
-        source = operand.quantization
+        source = single_scale(operand)
         for value in op.results:
-            if source is not None and source.scale.size == 1 and value.quantization is not None:
-                kept = value.quantization
+            kept = value.quantization
+            if source is not None and kept is not None:
                 value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
                 task.reasons[value] = f"the scale of %{operand.name}, whose elements {op.code} moves"
 

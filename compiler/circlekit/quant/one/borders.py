@@ -22,6 +22,7 @@ from circlekit.quant.one.activations import (
     is_activation,
     range_parameters,
     recorded_range,
+    single_scale,
 )
 from circlekit.quant.one.settings import DTYPES
 from circlekit.quant.weights import indices_of, is_computed_float, present_operand
@@ -137,12 +138,10 @@ def requantize_copied_operands(task: Task) -> None:
 
 def _same_parameters(a: Value, b: Value) -> bool:
     """Return whether both values have the same dtype, scale and zero point, and only one scale."""
-    if a.dtype is not b.dtype or a.quantization is None or b.quantization is None:
+    p, q = single_scale(a), single_scale(b)
+    if a.dtype is not b.dtype or p is None or q is None:
         return False
-    p, q = a.quantization, b.quantization
-    return (
-        p.scale.size == 1 and np.array_equal(p.scale, q.scale) and np.array_equal(p.zero_point, q.zero_point)
-    )
+    return np.array_equal(p.scale, q.scale) and np.array_equal(p.zero_point, q.zero_point)
 
 
 # -- inputs and outputs ------------------------------------------------------------------------

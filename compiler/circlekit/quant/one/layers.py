@@ -12,7 +12,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.quant.choose import LEAST_MULTIPLIER
-from circlekit.quant.one.activations import Task, finite_floats, quantize_constant
+from circlekit.quant.one.activations import Task, finite_floats, quantize_constant, single_scale
 from circlekit.quant.one.formulas import (
     BIAS_DTYPES,
     SMALLEST_SCALE,
@@ -60,7 +60,7 @@ def index_of(op: Op, name: str) -> int:
 def bias_of(op: Op) -> Value | None:
     """Return the bias of ``op``; None if it has none, or if ``op`` is no layer."""
     rule = layer_rule(op)
-    return None if rule is None or rule.bias is None else _operand(op, rule.bias)
+    return None if rule is None else _operand(op, str(rule.bias))
 
 
 def _operand(op: Op, name: str) -> Value | None:
@@ -190,10 +190,10 @@ def _bias(op: Op) -> Value | None:
 def _input_scale(op: Op) -> np.float32:
     """Return the scale of the input of the layer ``op``; raise UnsupportedError unless it has exactly one."""
     rule = layer_rule(op)
-    value = None if rule is None else _operand(op, rule.data)
-    if value is None or value.quantization is None or value.quantization.scale.size != 1:
+    form = None if rule is None else single_scale(_operand(op, rule.data))
+    if form is None:
         raise UnsupportedError(f"%{op.output.name}: expected an input with exactly one scale")
-    scale: np.float32 = value.quantization.scale[0]
+    scale: np.float32 = form.scale[0]
     return scale
 
 
@@ -209,9 +209,9 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
         return None
     data = finite_floats(value).reshape(-1)
     dtype = task.setting(op).dtype
-    input_scale, result = float(_input_scale(op)), op.output.quantization
+    input_scale, result = float(_input_scale(op)), single_scale(op.output)
     needed = smallest_weight_scale(data, input_scale, dtype)
-    if result is not None and result.scale.size == 1:
+    if result is not None:
         needed = np.maximum(needed, LEAST_MULTIPLIER * float(result.scale[0]) / input_scale)
     return needed if np.any(needed > SMALLEST_SCALE[dtype]) else None
 
@@ -224,7 +224,7 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     each scale.
     """
     value, rule = _bias(op), layer_rule(op)
-    if value is None or rule is None or rule.bias is None:
+    if value is None or rule is None:
         return
     data, input_scale = finite_floats(value), _input_scale(op)
     weights = _operand(op, next(iter(rule.weights)))
@@ -244,5 +244,5 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
         return bias_integers(data, scale, dtype), BIAS_DTYPES[dtype], quantization
 
     key = ("bias", dtype, scale.tobytes())
-    constant = task.editor.replace_constant(op, index_of(op, rule.bias), key, make)
+    constant = task.editor.replace_constant(op, index_of(op, str(rule.bias)), key, make)
     task.reasons[constant] = f"scale of the input times that of %{weights.name}"

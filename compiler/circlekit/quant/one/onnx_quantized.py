@@ -32,6 +32,7 @@ from circlekit.quant.one.activations import (
     propagate_backward,
     quantize_constants,
     range_parameters,
+    single_scale,
 )
 from circlekit.quant.one.formulas import BIAS_DTYPES, integer_limits
 from circlekit.quant.one.graph_editor import GraphEditor
@@ -190,21 +191,22 @@ def _follow_operands(op: Op) -> None:
         source = getattr(op, name)
         if isinstance(op, Neg) and source is not None and source.dtype is not i16:
             source = None  # -x does not fit unless the range is symmetric
-    if source is None or source.quantization is None or source.quantization.scale.size != 1:
+    form = single_scale(source)
+    if source is None or form is None:
         return
     for value in op.results:
         if value.dtype is f32:
-            value.dtype, value.quantization = source.dtype, source.quantization
+            value.dtype, value.quantization = source.dtype, form
 
 
 def _widest(op: Concatenation) -> Value | None:
     """Return the operand with the largest scale; None unless all operands are int16 with one scale."""
     scales = []
     for value in op.values:
-        quantization = value.quantization
-        if value.dtype is not i16 or quantization is None or quantization.scale.size != 1:
+        form = single_scale(value)
+        if value.dtype is not i16 or form is None:
             return None
-        scales.append(float(quantization.scale[0]))
+        scales.append(float(form.scale[0]))
     return op.values[int(np.argmax(scales))] if scales else None
 
 
@@ -216,8 +218,8 @@ def _convert_result(editor: GraphEditor, op: Op) -> None:
     """
     if not isinstance(op, Mul | BatchMatMul | FullyConnected):
         return
-    operand, result, old = op.inputs[0], op.output, op.output.quantization
-    if operand is None or old is None or {operand.dtype, result.dtype} != {u8, i16}:
+    operand, result, old = present_operand(op, 0), op.output, op.output.quantization
+    if old is None or {operand.dtype, result.dtype} != {u8, i16}:
         return
     low, high = (
         (np.float32(old.scale[0] * (end - old.zero_point[0]))) for end in integer_limits(result.dtype)
