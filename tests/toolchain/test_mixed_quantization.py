@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-quantize --ampq: uint8 and int16 mixed by bisection or by patterns; one-import and one-version."""
+"""one-quantize --ampq: uint8 and int16 mixed by bisection or by patterns."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circlekit
 from circlekit.toolchain.drivers import all_drivers
-from circlekit.toolchain.drivers.importing import one_import
-from circlekit.toolchain.drivers.initializing import one_version
 
 
 def mixed(*words: str) -> int:
@@ -30,6 +29,77 @@ def test_bisection_keeps_its_files(work: Path, capsys: pytest.CaptureFixture[str
     assert all((errors.parent / f"quantized_{number}.mpq.circle").exists() for number in numbers)
     final = json.loads((errors.parent / "FinalConfiguration.mpq.json").read_text())
     assert final["default_quantization_dtype"] == "uint8"
+
+
+HEADING = """>> Searching mixed precision configuration
+model: {model}
+dataset: {data}
+quantized dtype: {dtype}
+granularity: {granularity}
+input dtype: {input}
+output dtype: uint8
+TF_style_maxpool: {pool}
+save_min_max: False
+Automatic mixed quantization using {method}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("--bisection_type i16_front", {}),
+        ("--bisection_type i16_back --TF-style_maxpool", {"pool": "True"}),
+        ("--ampq_algorithm pattern --input_type int16", {"method": "patterns", "input": "int16"}),
+        ("--ampq_algorithm pattern --quantized_dtype int16 --granularity channel",
+         {"method": "patterns", "dtype": "int16", "granularity": "channel"}),
+        ("--bisection_type i16_front --input_data in.npy", {"data": "in.npy"}),
+    ],
+)  # fmt: skip
+def test_the_heading_says_what_is_asked_for(
+    work: Path, capsys: pytest.CaptureFixture[str], words: str, shown: dict[str, str]
+) -> None:
+    np.save("in.npy", np.ones((2, 1, 4, 4, 2), np.float32))
+    assert mixed(*words.split()) == 0
+    shown = {
+        "data": "", "dtype": "uint8", "granularity": "layer", "input": "uint8", "pool": "False",
+        "method": "bisection", **shown,
+    }  # fmt: skip
+    log = next(line for line in Path("q.circle.log").read_text().splitlines() if "circle-mpqsolver" in line)
+    program, *words_of_one = log.split()
+    model = words_of_one[1]
+    assert Path(model).name == "net.minmax_recorded.circle"
+    data = f" --data {shown['data']}" if shown["data"] else ""
+    granularity = f" --granularity {shown['granularity']}"
+    assert log == f"{program} --input_model {model} --output_model q.circle{granularity}{data}"
+    assert HEADING.format(model=model, **shown) in capsys.readouterr().out
+    graph = circlekit.load("q.circle").main
+    ports = [value.dtype.short for value in (*graph.inputs, *graph.outputs)]
+    assert ports == ["i16" if shown["input"] == "int16" else "u8", "u8"]
+    if shown["method"] == "patterns":
+        dtypes = {value.name: value.dtype.short for value in graph.values()}
+        assert dtypes["m"] == ("i16" if shown["dtype"] == "int16" else "u8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("i16_front", "Q16AtFront"), ("i16_back", "Q8AtFront"), ("auto", "auto")]
+)
+@pytest.mark.parametrize("ratio", ["0", "0.25", "1"])
+def test_the_kind_of_bisection(
+    work: Path, capsys: pytest.CaptureFixture[str], kind: str, name: str, ratio: str
+) -> None:
+    assert mixed("--bisection_type", kind, "--ampq_qerror_ratio", ratio) == 0
+    printed = capsys.readouterr().out
+    assert f"algorithm: bisection ({name})\nqerror metric: MAE\ntarget qerror ratio: {ratio}\n" in printed
+    assert {path.name for path in work.iterdir()} == {"net.tflite", "q.circle", "q.circle.log"}
+
+
+def test_patterns_keep_their_configuration(work: Path) -> None:
+    words = ["--ampq_algorithm", "pattern", "--u8_softmax_with_s16_sub_exp", "--save_intermediate"]
+    assert mixed(*words) == 0
+    document = json.loads((work / "FinalConfiguration.mpq.json").read_text())
+    assert document["default_quantization_dtype"] == "uint8"
+    assert document["model_path"] == str(work / "net.minmax_recorded.circle")
+    assert not (work / "errors.mpq.txt").exists()
 
 
 def test_patterns_need_no_search(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +130,7 @@ def test_the_side_of_auto_follows_from_the_errors(work: Path, capsys: pytest.Cap
         ),
         (["--bisection_type", "left"], "or pattern, got bisection, left"),
         (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "1.5"], "must be in [0, 1]"),
+        (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "-0.5"], "must be in [0, 1]"),
     ],
 )
 def test_wrong_options(
@@ -68,21 +139,3 @@ def test_wrong_options(
     assert mixed(*words) != 0
     assert message in capsys.readouterr().err
     assert not Path("q.circle").exists()
-
-
-def test_one_import_has_help_a_version_and_kinds(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert one_import(["--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: one-import")
-    assert one_import(["-v"]) == 0
-    assert capsys.readouterr().out.startswith("one-import version")
-    assert one_import([]) == 2
-    assert "got nothing" in capsys.readouterr().err
-    assert one_import(["tflite", "-i", "net.tflite", "-o", "out.circle"]) == 0
-    assert circlekit.load("out.circle").format == "circle"
-
-
-def test_versions_are_those_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert one_version(["one-quantize"]) == 0
-    assert capsys.readouterr().out.startswith("one-quantize version")
-    assert one_version([]) == 0
-    assert capsys.readouterr().out == circlekit.__version__

@@ -12,7 +12,8 @@ import pytest
 import circlekit
 import circlekit.api
 from circlekit.toolchain.drivers import all_drivers
-from circlekit.toolchain.onecc import words_of
+from circlekit.toolchain.onecc import SUBCOMMANDS, words_of
+from circlekit.toolchain.option import DriverError
 from circlekit.toolchain.workflow import _has_cycle_for_one
 
 Run = Callable[..., tuple[int, str, str]]
@@ -289,8 +290,11 @@ def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, ob
 
 def test_wrong_usage_of_onecc(run: Run, work: Path) -> None:
     for words, expected in (
+        (["-V"], "error: -C/--config or -W/--workflow argument is required"),
+        (["-C", "a.cfg", "-O", "1 2"], "error: Not allowed to have space in the optimization name"),
+        (["-C", "a.cfg", "-O9"], "error: Invalid optimization option: -O9 (there are -O1)"),
+        (["optimise"], "unrecognized arguments: optimise"),
         ([], "error: -C/--config or -W/--workflow argument is required"),
-        (["-C", "a.cfg", "-O9"], "error: Invalid optimization option: -O9"),
         (["-W", "a.json", "-b", "npu"], "error: 'backend' option can be used only with 'config' option"),
         (["-C", "a.cfg", "-b", "npu", "-T", "rose"], "error: 'backend' and 'target' are mutually exclusive"),
     ):
@@ -300,6 +304,111 @@ def test_wrong_usage_of_onecc(run: Run, work: Path) -> None:
     assert run(["-C", "none.cfg"])[2].startswith(
         "onecc: FileNotFoundError: Not found given configuration file"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "begin"),
+    [
+        ("-h", "usage: onecc [-h] "),
+        ("-v", "onecc version "),
+        ("--version -C none.cfg", "onecc version "),
+        ("import -h", "usage: one-import "),
+        ("import tflite -h", "usage: one-import-tflite "),
+        *((f"{name} -h", f"usage: one-{name} ") for names in SUBCOMMANDS.values() for name in names),
+    ],
+)
+def test_commands_after_onecc(run: Run, work: Path, words: str, begin: str) -> None:
+    code, out, errors = run(words.split())
+    assert (code, errors) == (0, "")
+    assert out.startswith(begin)
+
+
+def test_the_help_page_lists_groups_and_targets(run: Run, work: Path) -> None:
+    page = run(["-h"])[1]
+    assert "options: -O1)" in " ".join(page.split())
+    assert "(No available target)" in " ".join(page.split())
+    (work / "../target/rose.ini").write_text("TARGET=rose\n")
+    assert "(Available target: rose)" in " ".join(run(["-h"])[1].split())
+
+
+def test_import_drivers_of_the_user_run_first(run: Run, work: Path, program: Callable[[str], None]) -> None:
+    text = (
+        "[onecc]\none-pack=True\none-import-zz=1\none-import-aa=on\none-import-tflite=False\n"
+        "[one-import-zz]\n[one-import-aa]\n[one-pack]\ninput_path=net.tflite\noutput_path=out\n"
+    )
+    program("one-import-zz")
+    program("one-import-aa")
+    code, out, errors = run([], text)
+    assert (code, errors) == (0, "")
+    assert out.splitlines() == [
+        *(f"{name} --config test.cfg --section {name}" for name in ("one-import-aa", "one-import-zz")),
+        "model2nnpkg: Generating nnpkg net in out",
+    ]
+    (work.parent / "bin/one-import-zz").write_text("#!/bin/sh\nexit 4\n")
+    code, out, errors = run([], text)
+    assert (code, errors) == (4, "")
+    assert "nnpkg" not in out
+
+
+def test_groups_of_the_file_come_before_those_of_the_command_line(run: Run, work: Path) -> None:
+    for name, keys in (("A", "fuse_mul_with_conv=True\n"), ("B", "fuse_mul_with_conv=False\n")):
+        (work / f"../optimization/O{name}.cfg").write_text(f"[one-optimize]\n{keys}")
+    section = "[one-optimize]\ninput_path=net.tflite\noutput_path=a.circle\n"
+    for include, words, count in (
+        ("", [], 3), ("OA", [], 2), ("OA OB", [], 3), ("OB,OA", [], 2),
+        ("OB", ["-OA"], 2), ("OA", ["-OB"], 3), ("", ["-OA"], 2),
+    ):  # fmt: skip
+        assert run(words, f"[onecc]\none-optimize=True\ninclude={include}\n{section}")[0] == 0
+        assert len(circlekit.load("a.circle").main) == count
+    code, _, errors = run([], f"[onecc]\none-optimize=True\ninclude=O\n{section}")
+    assert (code, errors.startswith("onecc: ValueError: Invalid group option: O (")) == (255, True)
+
+
+def test_backends_and_targets_of_the_command_line_are_for_programs_of_backends(
+    run: Run, work: Path, program: Callable[[str], None]
+) -> None:
+    for name in ("npu-compile", "npu-profile"):
+        program(name)
+    (work / "../target/rose.ini").write_text("TARGET=rose\nBACKEND=npu\n")
+    text = "[onecc]\none-pack=1\none-profile=1\none-codegen=1\n[one-codegen]\ncommand=a\n"
+    text += "[one-profile]\ncommand=b\n[one-pack]\ninput_path=net.tflite\noutput_path=out\n"
+    assert run([], text)[0] == 2
+    for words, front in ((["-b", "npu"], ""), (["-T", "rose"], "--target rose ")):
+        code, out, errors = run(words, text)
+        assert (code, errors) == (0, "")
+        assert out.splitlines()[1:] == [f"npu-compile {front}a", f"npu-profile {front}b"]
+
+
+def test_verbose_steps_log_their_passes(run: Run, work: Path) -> None:
+    section = "[one-optimize]\ninput_path=net.tflite\noutput_path=a.circle\nfuse_mul_with_conv=True\n"
+    for words, is_printed in (([], False), (["-V"], True)):
+        out = run(words, f"[onecc]\none-optimize=True\n{section}")[1]
+        assert ("After FuseMulWithConvPass" in out) == is_printed
+
+
+@pytest.mark.parametrize(
+    ("tool", "keys", "expected"),
+    [
+        ("one-optimize", {"fuse-gelu": "yes", "input_path": "a"}, ["--fuse_gelu", "--input_path", "a"]),
+        ("one-optimize", {"fuse_gelu": "no", "input_path": ""}, []),
+        ("one-quantize", {"scale": "2"}, ["--scale", "2"]),
+        ("one-infer", {"command": "a b", "driver": "x"}, ["--driver", "x", "--", "a", "b"]),
+        ("one-optimize", {"fuse_gelo": "yes"}, "unrecognized: fuse_gelo (here; did you mean fuse_gelu"),
+        ("one-infer", {"odd": "1"}, "one-infer: the following arguments are unrecognized: odd (here"),
+        (
+            "one-optimize",
+            {"fuse_gelu": "2"},
+            "here: one-optimize: fuse_gelu: expected True or False, got '2'",
+        ),
+    ],
+)
+def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: list[str] | str) -> None:
+    if isinstance(expected, list):
+        assert words_of(all_drivers()[tool], keys, "here") == expected
+        return
+    with pytest.raises(DriverError) as caught:
+        words_of(all_drivers()[tool], keys, "here")
+    assert expected in caught.value.message
 
 
 def test_keys_of_a_backend_become_its_options() -> None:
