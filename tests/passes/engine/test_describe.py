@@ -38,6 +38,17 @@ def test_section_of_a_pass() -> None:
     ]
 
 
+def test_rules_that_differ_only_in_before_are_one_block() -> None:
+    for item in all_passes().values():
+        text, rules = "\n".join(section(item)), rules_of(item)
+        alike = {
+            (rule.__doc__, rule.approximate, rule.after, *rule.definition().conditions) for rule in rules
+        }
+        assert len(alike) >= text.count("\nbefore\n") == text.count("\nafter\n")
+        assert text.count("\nbefore\n") + text.count("\nor\n") == len(rules), item.name
+    assert "or" in list(section(all_passes()["fuse_rmsnorm"]))
+
+
 @pytest.mark.parametrize(
     ("name", "facts"),
     [

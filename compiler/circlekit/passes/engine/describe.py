@@ -17,10 +17,10 @@ HEAD = """# Passes
 Every pass is a flag of `circle2circle` and a name for `--passes`, `--disable`, `--explain` and
 `circlekit.optimize`. This page is generated from the classes in `compiler/circlekit/passes/`.
 
-A pass that is declared by pictures shows them: `before` is what it looks for, `after` what replaces it. An
-attribute that is not mentioned must have its default. A value inside `before` has no other user and is not an
-output. `const` is a constant, capital letters are sizes, `*` is any number of dimensions of 1. Conditions
-must hold too; `--explain PASS` prints which one did not, with the numbers.
+A pass that is declared by pictures shows them: `before` is what it looks for, `or` another form, `after`
+what replaces it. An attribute that is not mentioned must have its default. A value inside `before` has no
+other user and is not an output. `const` is a constant, capital letters are sizes, `*` is any number of
+dimensions of 1. Conditions must hold too; `--explain PASS` prints which one did not, with the numbers.
 """
 
 
@@ -45,25 +45,29 @@ def section(item: type[Pass]) -> Iterator[str]:
         first, *others = wrapped(fact, PAGE_COLUMNS - 2)
         yield f"- {first}"
         yield from (f"  {line}" for line in others)
+    forms: dict[tuple[str | None, bool, str, str], list[str]] = {}
     for rule in rules_of(item):
-        yield ""
-        if rule is not item and rule.__doc__:
-            yield from paragraphs(inspect.cleandoc(rule.__doc__), PAGE_COLUMNS)
-            yield ""
-        if rule.approximate:
-            yield "Approximate: applied only if the pass is asked for by name."
-            yield ""
+        title = None if rule is item else rule.__doc__
+        forms.setdefault((title, rule.approximate, rule.after, _conditions(rule)), []).append(rule.before)
+    for (title, is_approximate, after, conditions), pictures in forms.items():
+        if title:
+            yield from ["", *paragraphs(inspect.cleandoc(title), PAGE_COLUMNS)]
+        if is_approximate:
+            yield from ["", "Approximate: applied only if the pass is asked for by name."]
+        yield from ["", "```"]
+        for head, picture in zip(["before", *["or"] * len(pictures)], pictures, strict=False):
+            yield from _picture(head, picture)
+        yield from _picture("after", after)
         yield "```"
-        yield from _picture("before", rule.before)
-        yield from _picture("after", rule.after)
-        yield "```"
-        texts = []
-        for name in rule.definition().conditions:
-            text = inspect.getdoc(getattr(rule, name)) or name.replace("_", " ")
-            texts.append(text.partition("\n")[0].rstrip("."))
-        if texts:
-            yield ""
-            yield from wrapped(f"Conditions: {'; '.join(texts)}.", PAGE_COLUMNS)
+        if conditions:
+            yield from ["", *wrapped(f"Conditions: {conditions}.", PAGE_COLUMNS)]
+
+
+def _conditions(rule: type[Rewrite]) -> str:
+    """Return the first lines of the docstrings of the conditions of ``rule``, with semicolons between."""
+    names = rule.definition().conditions
+    texts = [inspect.getdoc(getattr(rule, name)) or name.replace("_", " ") for name in names]
+    return "; ".join(text.partition("\n")[0].rstrip(".") for text in texts)
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
