@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimize circle and TFLite models; with ``verify=True``, values are compared after every pass.
+"""Optimize circle and TFLite models; with ``verify=True``, the outputs are compared after every pass.
 
     model = circlekit.load("in.tflite")
     report = circlekit.optimize(model, verify=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public functions."""
+"""The public functions of circlekit, and types of their arguments."""
 
 from __future__ import annotations
 

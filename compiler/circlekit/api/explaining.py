@@ -42,8 +42,8 @@ def explain_op(
     ``which``: chooses operators by the name of a result (``%name``), a code (``TRANSPOSE``), the code of a
     custom operator, or a class name.
     ``format``, ``settings``, ``target``: see ``optimize``.
-    Return [] if ``which`` is a declared operator that is not in the model.  Raise ModelError if it is neither
-    that nor a name in the model.
+    Return [] if ``which`` names a declared operator, but the model has no such operator.  Raise ModelError if
+    ``which`` names nothing in the model and no declared operator.
     """
     check_model(model)
     format = format or model.format

@@ -147,7 +147,10 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
-    """Return a copy of ``after`` whose inputs and outputs have the names of those of ``before``."""
+    """Return a copy of ``after`` that names its inputs and outputs, by position, like ``before``.
+
+    If ``before`` has no signatures, the copy has none, either.
+    """
     copy = clone(after)
     for named, renamed in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
         for reference, value in zip(named, renamed, strict=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call C libraries in a forked process, so that a crash or an endless loop ends only that process."""
+"""Call C libraries in a forked process, so that their crash or endless loop does not stop this process."""
 
 from __future__ import annotations
 

@@ -124,9 +124,9 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
-    ``bound``: the size that the integers index, or None.  Integers that index nothing and are quantized or
-    have 8 bits may have any value of the dtype.  All others are at least 0, and below ``bound``; if
-    ``bound`` is None, they are below UNBOUNDED_INTEGERS_END.
+    ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1.  None if they index
+    nothing: then quantized and 8-bit integers may have any value of the dtype, and other integers are from 0
+    to UNBOUNDED_INTEGERS_END - 1.
     """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
@@ -135,7 +135,7 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
 
 
 def _stored_zero(value: Value) -> int:
-    """Return the zero point, clipped to the dtype; 0 without quantization."""
+    """Return the first zero point of ``value``, clipped to an integer dtype; 0 without a zero point."""
     if value.quantization is None or value.quantization.zero_point.size == 0:
         return 0
     zero_point = int(value.quantization.zero_point[0])

@@ -96,12 +96,12 @@ def check_type(value: Value, array: Array, role: str) -> None:
 
 
 def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
-    """Return the unchecked results of the plain kernel of ``op``; if it is opaque, of its custom kernel."""
+    """Return the unchecked results of the plain kernel of ``op``, or of its custom kernel if it is opaque."""
     if isinstance(op, OpaqueOp):
         return _custom_results(op, operands)
     try:
         return op.call(run or _reject_graph, *operands)
-    except TypeError as error:  # operands of a dtype or rank that the kernel does not have
+    except TypeError as error:  # operands of a dtype or rank that the kernel does not support
         raise ValueError(str(error)) from error
 
 
@@ -115,7 +115,10 @@ def _is_rank_known(value: Value) -> bool:
 
 
 def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
-    """Return the results of the registered kernel of ``op``; raise UnsupportedError if there is none."""
+    """Return the results of the registered kernel of ``op``.
+
+    Raise UnsupportedError if there is none, ModelError if it does not accept the operands.
+    """
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
     reason = why_unsupported(op.code)

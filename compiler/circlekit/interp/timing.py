@@ -41,7 +41,7 @@ class Timing:
 def time_runs(
     interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool
 ) -> Timing:
-    """Run graph number ``graph`` ``count`` times and return the times; before that run it once unmeasured.
+    """Return the times of ``count`` runs of graph number ``graph``, after one run that is not measured.
 
     Each run begins in the initial state.  ``per_op``: measure operators too.  The time of an operator does
     not include the operators of the graphs that it calls.

@@ -29,9 +29,9 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return some bytes of ``array``, converted to ``dtype``: the bytes at both ends, or all if few.
+    """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all if there are few.
 
-    Equal arrays have equal samples, so different samples show that arrays differ.
+    Equal arrays, if the sizes of their elements are equal, have equal samples.
     """
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()

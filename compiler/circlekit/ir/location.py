@@ -12,7 +12,7 @@ MAX_LINE_CHARACTERS = 160
 """The length to which lines are cut; some exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
-"""The indentation is the one that CirclekitError gives to the lines below its message."""
+"""What joins the lines of a place: they are indented as CirclekitError indents lines below its message."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:

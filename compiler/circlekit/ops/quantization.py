@@ -17,7 +17,7 @@ def is_quantized(value: Value) -> bool:
 
 
 def is_quantized_8_or_16_bits(value: Value) -> bool:
-    """Return whether ``value`` is int8, uint8 or int16 and has a scale; kernels use only such scales."""
+    """Return whether ``value`` is int8, uint8 or int16 and has a scale; kernels ignore other scales."""
     return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 

@@ -21,19 +21,19 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def text_columns() -> int:
-    """Return the width of text: the variable COLUMNS, or the width of the terminal, or 80 without one."""
+    """Return the width of text in characters: the variable COLUMNS, else the terminal's width, else 80."""
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 
 def paragraph(text: str, margin: str = "") -> list[str]:
-    """Return ``text`` in lines as wide as the terminal; each begins with ``margin``."""
+    """Return ``text`` in lines of at most ``text_columns()`` characters; each begins with ``margin``."""
     return wrapped(text, text_columns(), margin, margin)
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
     """Return ``text`` with escapes for all characters that are not printable, except those in ``keep``.
 
-    Such characters could control the terminal.  Names in a model come from its author and may have any.
+    Such characters could control the terminal, and the names in an untrusted model may contain them.
     """
     if text.isascii() and text.replace("\n", "").isprintable() and "\n" in keep:
         return text

@@ -108,7 +108,7 @@ class _Summary:
         self.matches: list[list[float]] = [[] for _ in self.outputs[0]]
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
-        """Add the outputs of both models for the sample ``number``; write them to files if asked for."""
+        """Add the outputs of both models for the sample ``number`` to the metrics; write them if asked to."""
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:

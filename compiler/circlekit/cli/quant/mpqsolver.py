@@ -98,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of ONE's quantizer for the flags; raise UnsupportedError for an unknown word."""
+    """Return ONE's quantizer settings for the flags; raise UnsupportedError for an unknown word."""
     return Settings(
         default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
         if arguments.patterns

@@ -47,8 +47,8 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     ``names``: the names of the outputs.  ``records``: the outputs of each run, by a label of the run.
 
     In npz and npy files, several records are stacked along a new first axis.  HDF5 files have the layouts of
-    the module ``hdf5``.  A folder gets the raw files ``output0``, ``output1``...; several records get a
-    folder each, with the label as its name.  ``read_records`` reads all of these.  Raise FileError if
+    the module ``hdf5``.  A folder gets the raw files ``output0``, ``output1``...; of several records, each
+    gets a folder with its label as the name.  ``read_records`` reads all of these.  Raise FileError if
     something cannot be written, ShapeError if outputs that have to be stacked differ in shape.
     """
     suffix = Path(path).suffix.lower()

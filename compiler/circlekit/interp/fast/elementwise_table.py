@@ -17,7 +17,11 @@ INDEX_BITS = 16
 
 
 def has_table(op: Op) -> bool:
-    """Return whether ``op`` is elementwise and pure, on per-tensor quantized integers, within INDEX_BITS."""
+    """Return whether ``ElementwiseTable`` can compute ``op``.
+
+    ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers that
+    are quantized per tensor.  The elements of the operands have at most INDEX_BITS bits together.
+    """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
         op.elementwise

@@ -110,7 +110,8 @@ class ChannelVector:
 def repeats(columns: int, channels: int) -> int:
     """Return how often to repeat a vector of ``channels`` elements.
 
-    It is the largest divisor of ``columns`` with which the vector has at most LONG_VECTOR_ELEMENTS, or 1.
+    It is the largest divisor of ``columns`` for which the repeated vector has at most LONG_VECTOR_ELEMENTS;
+    1 if there is none.
     """
     largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // channels))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

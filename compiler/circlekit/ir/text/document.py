@@ -3,12 +3,13 @@
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | base64 "(" string ")")
-    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]   ports := {[key ":"] value}
+    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]
+    ports     := [port {"," port}]     port := [key ":"] value
     extra     := "extra" tree
     graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
                  ["named" "(" string ")"] "{" {line} "}"
     input     := value ":" type | value           the second form repeats an earlier input
-    line      := statement | call | value ":" type | "extra" tree | "table" ["[" {value} "]"]
+    line      := statement | call | value ":" type | "extra" tree | "table" ["[" [value {"," value}] "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
 ``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.  The

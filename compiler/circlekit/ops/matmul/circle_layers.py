@@ -161,7 +161,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the columns of the weights: ``declared``, or if that is 0, the columns of ``binary``."""
+    """Return the number of columns: ``declared``, or if that is 0, all of ``binary``; None if not known."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 

@@ -72,7 +72,7 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The result of an empty segment: an index into ``finite_limits``, or None for the neutral element."""
+    """The index in ``finite_limits`` of the initial number; None: the neutral element of ``combine``."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -105,8 +105,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment, or the lowest finite one if there is none; NaN is ignored."""
+    """The maximum of the numbers of each segment and the lowest finite number; NaN is ignored."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment, or the highest finite one if there is none; NaN is ignored."""
+    """The minimum of the numbers of each segment and the highest finite number; NaN is ignored."""

@@ -74,7 +74,7 @@ class FoldConstants(Pass):
         return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
 
     def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
-        """Fold the operators of ``graph``, producers first; return how many."""
+        """Fold the operators of ``graph``, producers first; return how many were folded."""
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:
@@ -200,7 +200,7 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
 
 
 def _owned(array: Array) -> Array:
-    """Return ``array``, in a file if it is large; a view is copied: it would keep its base in memory."""
+    """Return ``array``, in a file if it is large; copy a view, because it keeps its base in memory."""
     return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)
 
 
@@ -269,7 +269,7 @@ class DequantizeRows(Rewrite):
 
 
 class FoldDequantize(FoldConstants):
-    """DEQUANTIZE of a constant, or of rows that GATHER reads from one, becomes a float constant."""
+    """A constant that DEQUANTIZE reads, directly or from GATHER, becomes a float constant."""
 
     name = "fold_dequantize"
     codes = frozenset({"DEQUANTIZE"})

@@ -57,7 +57,7 @@ class FuseActivationFunction(GraphPass):
             return False
         for op in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
             op.act = COMPOSED[relu.code, op.act]  # type: ignore[attr-defined]
-        if value.producer is not None:  # it produces the result of the removed activation
+        if value.producer is not None:  # it takes over the result of the activation
             value.producer.take_result(value.result_index, result)
         graph.remove(relu)
         return True
@@ -66,8 +66,8 @@ class FuseActivationFunction(GraphPass):
 def _sources(value: Value) -> list[Value]:
     """Return the values to change by RELU: ``value``, and those from which data movement makes it.
 
-    Data movement is followed back to operators that can fuse an activation.  Return [] if any other operator
-    or an input is reached, or if a value on the way has several uses.
+    Data movement is followed back to operators that can fuse an activation.  Return [] if any other operator,
+    an input or a constant is reached, or if the result of a data movement has several uses.
     """
     found, todo = list[Value](), [value]
     while todo:

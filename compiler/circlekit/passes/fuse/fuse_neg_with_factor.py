@@ -66,9 +66,9 @@ class FuseNegWithFactor(GraphPass):
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
-    The list of a value has the operands that its producer moves.  The list is empty if the producer moves no
-    data, is a concatenation with an activation, or has results with more than one use in total, where being
-    an output of the graph counts as a use.
+    The list of a value has the operands that its producer moves.  The list is empty if the value has no
+    producer, or if the producer moves no data, is a concatenation with an activation, or has results with
+    more than one use in total, where being an output of the graph counts as a use.
     """
     producer = value.producer
     operands: list[Value] = []

@@ -187,9 +187,10 @@ class Applier:
         return Reshape(source, self.constants.vector("shape", shape), results=[result], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
-        """Insert or move ``op`` before the first of ``users``; without users, insert it after its operand.
+        """Insert or move ``op`` before the first of ``users``.
 
-        There are no users if the result is only an output of the graph.
+        There are no users if the result is only an output of the graph: then insert a new ``op`` after the
+        producer of its operand.
         """
         if users:
             if op.graph is not None:

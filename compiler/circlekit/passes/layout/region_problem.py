@@ -22,7 +22,7 @@ def problem_of(region: Region, finder: RegionFinder) -> Problem:
 
 
 def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
-    """Return the demands of ``tensor``: a copy with the same order in memory moves no bytes."""
+    """Return the demands of ``tensor``; a copy with the same order in memory is a move without bytes."""
     producer, consumers = ends_of(tensor, finder)
     size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
     if tensor.orders == tensor.shapes:
@@ -34,7 +34,7 @@ def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
 
 
 def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
-    """Return the producer and the consumers of ``tensor`` as in Demand."""
+    """Return producer and consumers of ``tensor``: numbers of variables, or ``~side`` for a fixed side."""
     op = tensor.root.producer
     variable = None if op is None else finder.variables.get(op)
     moves = set(tensor.moves)
