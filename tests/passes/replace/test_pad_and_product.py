@@ -6,7 +6,9 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
+from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.replace.replace_non_const_fc_with_batch_matmul import growth
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
@@ -105,6 +107,13 @@ def layer(
         (layer(x="[?,5,3]"), ["BatchMatMul", "Reshape"]),
         (layer(x="[?,5,6]", w="[?,3]"), ["Reshape", "BatchMatMul"]),
         (layer("FullyConnected(%x, %w, %b) {keep_num_dims: true}", "[2,5,3]"), ["BatchMatMul", "Add"]),
+        (layer("FullyConnected(%x, %w) {keep_num_dims: true}", "[3]"), ["Reshape", "BatchMatMul", "Reshape"]),
+        (layer(x="[4,6]"), ["Reshape", "BatchMatMul"]),
+        (layer("FullyConnected(%t, %t)", "[3,3]", before="%t = Transpose(%x, [1, 0])"), ["BatchMatMul"]),
+        (
+            layer("FullyConnected(%t, %w)", "[6,4]", before="%t = Transpose(%x, [1, 0])"),
+            ["Transpose", "Reshape", "BatchMatMul"],
+        ),
         (layer("FullyConnected(%x, %t)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), ["BatchMatMul"]),
         (
             layer("FullyConnected(%x, %t)", w="[4,3]", before="%t = Transpose(%w, [0, 1])"),
@@ -127,6 +136,10 @@ def layer(
 )
 def test_computed_weights(text: str, kinds: list[str]) -> None:
     check_pass(text, FC, kinds)
+    graph = parse_model(text).main
+    assert growth(graph, next(op for op in graph if isinstance(op, FullyConnected))) == len(kinds) - len(
+        graph
+    )
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,16 @@ def test_equal_copies_of_an_operand_are_no_difference() -> None:
     ]
 
 
+def test_another_number_of_operands_is_a_difference() -> None:
+    model = parse_model(
+        """graph main(%x: f32[2]) -> %a, %b {
+             %a = AddN(%x, %x)
+             %b = AddN(%x, %x, %x)
+           }"""
+    )
+    assert [s for _, s, _ in different_operators(model.main)] == ["%b: has 3 operands, but %a has 2"]
+
+
 def test_absent_operand_is_a_difference() -> None:
     layer = "FullyConnected(%x, [[1.0, 2.0]], {})"
     for bias, found in (("none", []), ("[1.0]", ["%b: reads nothing, but %a reads "])):

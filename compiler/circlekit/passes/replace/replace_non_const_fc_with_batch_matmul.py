@@ -38,8 +38,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")
             return False
         sentence = self.obstacle(op)
-        if sentence is None and context.exact and growth(op) > 0:
-            sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
+        if sentence is None and context.exact and (added := growth(graph, op)) > 0:
+            sentence = f"%{op.output.name}: would become {added + 1} operators"
         if not context.accepts(self.name, op, sentence):
             return False
         producers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
@@ -71,7 +71,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         if not takes_matrices(op) and not columns:
             number = "an unknown number of" if columns is None else "no"
             return f"%{op.weights.name}: has {number} columns, so no Reshape can give matrices"
-        if (op.input.rank if takes_matrices(op) else 2) != op.output.rank and op.output.shape.count(None) > 1:
+        if product_rank(op) != op.output.rank and op.output.shape.count(None) > 1:
             return f"{name}: has more than one unknown dimension, which no Reshape can restore"
         return None
 
@@ -97,12 +97,18 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
         return super().obstacle(op)
 
 
-def growth(op: FullyConnected) -> int:
-    """Return the number of operators that replacing ``op`` adds; negative if it removes some."""
-    is_reshaped = (op.input.rank != 2 and not op.keep_num_dims) or op.input.known_rank < 2
-    added = int(is_reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
-    transposed = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
-    return added - len(transposed)
+def growth(graph: Graph, op: FullyConnected) -> int:
+    """Return the number of operators that replacing ``op`` adds to ``graph``; negative if it removes some."""
+    reshapes = (not takes_matrices(op)) + (product_rank(op) != op.output.rank)
+    moved = {op.weights, op.input} if takes_matrices(op) else {op.weights}
+    unused = [v for v in moved if v.use_count == op.inputs.count(v) and not graph.is_output(v)]
+    removed = [v for v in unused if swapped_source(v) is not None]
+    return reshapes + (op.bias is not None or op.act is not Activation.NONE) - len(removed)
+
+
+def product_rank(op: FullyConnected) -> int:
+    """Return the rank of the result of the BATCH_MATMUL that replaces ``op``."""
+    return op.input.known_rank if takes_matrices(op) else 2
 
 
 def swapped_source(value: Value) -> Value | None:

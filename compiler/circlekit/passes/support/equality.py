@@ -94,14 +94,16 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
 def _difference(op: Op, first: Op) -> tuple[str, int]:
     """Return the first difference between two operators of the same kind as a sentence, and the progress.
 
-    They may differ in the number of operands; only operands that both have are compared.  Equal operators are
-    assumed to be merged already: if operands and attributes are alike, the types of the results are named.
+    Equal operators are assumed to be merged already: if operands and attributes are alike, the types of the
+    results are named.
     """
     name, other = op.output.name, first.output.name
     for a, b in zip(op.inputs, first.inputs, strict=False):
         if a is not b and (a is None or b is None or not _same(a, b)):
             read = ["nothing" if v is None else f"%{v.name}" for v in (a, b)]
             return f"%{name}: reads {read[0]}, but %{other} reads {read[1]}", 1
+    if len(op.inputs) != len(first.inputs):
+        return f"%{name}: has {len(op.inputs)} operands, but %{other} has {len(first.inputs)}", 1
     for key, value in op.attribute_items().items():
         if value != first.attribute_items().get(key):
             return f"%{name}: {key} is {value}, but {first.attribute_items().get(key)} in %{other}", 2
