@@ -12,6 +12,7 @@ from circlekit.ir.graph import Graph
 from circlekit.report.folding import (
     MAX_BLOCK_OPERATORS,
     MAX_CHILDREN,
+    MAX_SCOPES,
     MIN_BLOCK_OPERATORS,
     MIN_REPEATS,
     Group,
@@ -76,6 +77,34 @@ def test_scopes_are_groups_with_their_names() -> None:
         ("c", 40, 60),
     ]
     assert parts[0].children == tuple(range(20))
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(MAX_SCOPES, True), (MAX_SCOPES + 1, False)])
+def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
+    """Each scope has two operators."""
+    draw, lines, last = random.Random(9), "", "%x"
+    for index in range(2 * count):
+        name = f'%"s{index // 2}/v{index}"'
+        lines, last = lines + f"{name} = {draw.choice(KINDS)}({last})\n", name
+    group = fold(circlekit.parse(f"graph main(%x: f32[4]) -> {last} {{\n{lines}}}").main)
+    labels = [child.label for child in group.children if isinstance(child, Group)]
+    assert (labels == [f"s{index}" for index in range(count)]) is is_found
+
+
+@pytest.mark.parametrize("count", [MAX_SCOPES, MAX_SCOPES + 1, MAX_SCOPES + 3])
+def test_many_neighbors_are_joined(count: int) -> None:
+    """As many groups are made as each of them has children; one that is left over stays alone."""
+    group = fold(graph_of(KINDS[:MIN_BLOCK_OPERATORS] * count))
+    labels = [child.label for child in group.children if isinstance(child, Group)]
+    if count == MAX_SCOPES:
+        assert labels == [f"block {i + 1}" for i in range(count)]
+        return
+    size = 7  # the root of 41 and 43, rounded up
+    expected = [(start, min(start + size, count)) for start in range(0, count, size)]
+    assert labels == [f"block {a + 1} to block {b}" if b - a > 1 else f"block {b}" for a, b in expected]
+    assert [(g.first, g.stop) for g in group.children if isinstance(g, Group)] == [
+        (MIN_BLOCK_OPERATORS * a, MIN_BLOCK_OPERATORS * b) for a, b in expected
+    ]
 
 
 def test_values_that_cross_a_cut() -> None:

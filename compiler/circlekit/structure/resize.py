@@ -246,23 +246,23 @@ class _Resizer:
         Elements that depend on an unknown dimension become -1: they differ between two runs with different
         sizes of unknown dimensions.
         """
-        if any(v is not None and (v.shape is None or v.dtype.numpy is None) for v in op.inputs):
+        operands = [v for v in op.inputs if v is not None]  # no such operator has optional ones
+        if any(v.shape is None or v.dtype.numpy is None for v in operands):
             return
         with suppress(CirclekitError):
-            first, second = (evaluate(op, [_zeros(v, size) for v in op.inputs]) for size in (2, 3))
+            first, second = (evaluate(op, [_zeros(v, size) for v in operands]) for size in (2, 3))
             for value, a, b in zip(op.results, first, second, strict=True):
                 self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
                 if not np.array_equal(a, b):
                     self.partial.add(value)
 
 
-def _zeros(value: Value | None, unknown: int) -> Array | None:
+def _zeros(value: Value, unknown: int) -> Array:
     """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
 
-    The array is a view of a single element.  Return None for an absent operand.
+    The array is a view of a single element.
     """
-    if value is None or value.shape is None:
-        return None
+    assert value.shape is not None  # the caller has seen to it
     return np.broadcast_to(
         np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
     )

@@ -44,8 +44,10 @@ class Importer:
                 f"ERROR: {self.package} is not installed in {python}: pip install 'circlekit[{self.extra}]'",
                 program,
             )
+        if code == MISSING or code < 0:
+            code = 255
         if code:
-            raise StepFailed(program, 255 if code == MISSING or code < 0 else code)
+            raise StepFailed(program, code)
 
 
 TENSORFLOW = Importer("tensorflow_model.py", "tensorflow", "tf")
