@@ -59,6 +59,16 @@ def test_the_largest_elements_of_small_outputs_are_left_out() -> None:
         assert any("Mean Top-5 match ratio for y is" in line for line in found) != is_left_out
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_output_without_elements_has_no_metrics(metric: str) -> None:
+    for size in (0, 1, 5):
+        found = lines(model("Abs(%x)", size), model("Cos(%x)", size), metric, size=size)
+        least = int(metric[3]) if metric.startswith("top") else 1
+        ignored = f" for y is ignored, because it has elements less than {least}"
+        assert (ignored in "".join(found)) == (size < least)
+        assert (METRICS[metric][1].split("{}")[0] in "".join(found)) == (size >= least)
+
+
 def test_an_output_of_equal_elements_has_no_interval() -> None:
     found = lines(model("Mul(%x, 0.0)"), model("Add(%x, 1.0)"), "mpeir")
     largest = np.mean([np.abs(x + 1).max() for x in SAMPLES])

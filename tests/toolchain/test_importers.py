@@ -294,7 +294,16 @@ def test_binary_coded_weights_become_outputs() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [[], ["plain"], W[1:], [*W, *V[1:]], [*W[1:], *V[1:]], [*W[1:], "w/bcqinfo_odd"], [METADATA]],
+    [
+        [],
+        ["plain"],
+        W[1:],
+        [*W, *V[1:]],
+        [*W[1:], *V[1:]],
+        [*W, *V, "v" + MORE],
+        [*W[1:], "w/bcqinfo_odd"],
+        [METADATA],
+    ],
 )
 def test_incomplete_binary_coded_weights_change_nothing(names: list[str]) -> None:
     assert with_metadata(names) == (["y", "z"], None)
@@ -369,3 +378,25 @@ def test_the_exit_code_of_an_importer(code: int, reported: int | None) -> None:
     with pytest.raises(StepFailed) as failed:
         importers.ONNX.run(session, ["a", "b"], "one-import-onnx", [])
     assert failed.value.code == reported
+
+
+def test_a_frozen_graph_is_pruned_to_the_asked_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of an operator stands for its first result; the third input is a weight."""
+    shapes: list[list[int]] = []
+    asked: dict[str, Any] = {}
+
+    def prune(inputs: list[str], outputs: list[str]) -> Any:
+        asked.update(inputs=inputs, outputs=outputs)
+        return SimpleNamespace(inputs=[SimpleNamespace(set_shape=shapes.append)] * 3)
+
+    wrapped = SimpleNamespace(graph=SimpleNamespace(as_graph_element=str), prune=prune)
+    tf: Any = SimpleNamespace(
+        compat=SimpleNamespace(v1=SimpleNamespace(wrap_function=lambda function, signature: wrapped))
+    )
+    monkeypatch.setattr(tensorflow_model, "read_graph", lambda tf, path: path)
+    given = arguments(input_arrays="a,b:1", input_shapes="1,2:3", output_arrays="c:0,d", bcq=False)
+    assert len(tensorflow_model.frozen_function(tf, given).inputs) == 3
+    assert asked == {"inputs": ["a:0", "b:1"], "outputs": ["c:0", "d:0"]}
+    assert shapes == [[1, 2], [3]]
+    tensorflow_model.frozen_function(tf, arguments(input_arrays="a", output_arrays="c", bcq=False))
+    assert len(shapes) == 2

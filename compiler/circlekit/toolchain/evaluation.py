@@ -67,7 +67,7 @@ line is the mean over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""{metric: the number of elements that an output needs}; the metric leaves out smaller outputs."""
+"""{metric: the number of elements that an output needs}, others: 1; the metric leaves out smaller outputs."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
@@ -123,12 +123,13 @@ def compare_outputs(
         count += 1
         for index, (a, b) in enumerate(zip(left, right, strict=True)):
             for metric in metrics:
-                least = LEAST_ELEMENTS.get(metric, 0)
+                least = LEAST_ELEMENTS.get(metric, 1)
                 if a.size >= least:
                     sums[metric][index] += METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
                 elif (metric, index) not in skipped:
                     skipped.add((metric, index))
-                    begin = f"Top-{least}metric for {outputs[index].name} is ignored"
+                    title = f"Top-{least}metric" if metric in LEAST_ELEMENTS else METRICS[metric][0]
+                    begin = f"{title} for {outputs[index].name} is ignored"
                     yield f"{begin}, because it has elements less than {least}"
     for metric in metrics:
         heading, line, _ = METRICS[metric]
