@@ -15,7 +15,10 @@ import circlekit as ck
 from circlekit.errors import CirclekitError, LimitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
-from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine
+from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine, runner
+from circlekit.quant.calibration.engine import Engine
+from circlekit.quant.calibration.observer import Observations
+from circlekit.quant.calibration.processes import Job
 from tests.quant.test_recurrent import lstm, records
 
 MODEL = """graph main(%x: f32[1,4,4,2]) -> %y {
@@ -53,6 +56,33 @@ def test_the_number_of_processes_changes_nothing(
 ) -> None:
     calibration = ck.calibrate(model, samples(), channels=True, histograms=True, processes=processes)
     assert saved(calibration, tmp_path, "several") == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "usable", "seconds", "others"),
+    [(None, 2, -1.0, 8), (None, 1, -1.0, 0), (None, 2, 1e9, 0), (1, 2, -1.0, 0), (2, 1, 1e9, 9)],
+)
+def test_other_processes_are_used_if_there_are_several_and_the_samples_take_long(
+    asked: int | None,
+    usable: int,
+    seconds: float,
+    others: int,
+    model: ck.Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first sample is run alone, to see how long it takes, unless the number of processes is given."""
+    sent = []
+
+    def observed(engine: Engine, jobs: Iterator[Job], processes: int) -> Iterator[Observations]:
+        for job in jobs:
+            sent.append((job.number, processes))
+            yield engine.observe(job.sample)
+
+    monkeypatch.setattr(runner, "SECONDS_ALONE", seconds)
+    monkeypatch.setattr(runner, "usable_processors", lambda: usable)
+    monkeypatch.setattr(runner, "observe_in_processes", observed)
+    assert collect(model, samples(), runner=Runner(processes=asked)).samples == 9
+    assert sent == [(number, 2) for number in range(9 - others, 9)]
 
 
 def test_a_cluster_changes_nothing(model: ck.Model, expected: bytes, tmp_path: Path) -> None:

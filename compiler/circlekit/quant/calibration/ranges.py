@@ -227,7 +227,7 @@ def _divergence(counts: Array, end: int, levels: int) -> float:
     The numbers from bin ``end`` on are added to the last bin of ``counts[:end]``, but not to the merged bins.
     """
     wanted = counts[:end].copy()
-    level = np.arange(end) * levels // end if end > levels else np.arange(end)
+    level = np.arange(end) * levels // max(end, levels)
     occupied = counts[:end] > 0
     sums = np.bincount(level, counts[:end])
     filled = np.bincount(level, occupied)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps through the layers of a model: against the quantized model, row by row, at the limit of biases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit as ck
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType, i8, i32, i64
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant import rounding_choice
+from circlekit.quant.apply import apply
+from circlekit.quant.calibration import collect
+from circlekit.quant.plan import OperatorPlan, Plan, TensorForm
+from circlekit.quant.quantize import plan_model, ranges_of
+from circlekit.quant.rounding_choice import best_rounding
+from circlekit.quant.techniques import layer_sweep
+from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, correct_bias, round_nearest
+from circlekit.quant.techniques.layer_sweep import Sweep
+from circlekit.quant.techniques.linear_layer import linear_layer
+from circlekit.quant.techniques.noise import Outcome, decibels, powers
+from circlekit.quant.weights import LARGEST_BIAS
+
+NET = """
+graph main(%x: f32[1,6,6,3], %n: i32[1]) -> %y, %s, %k {
+  %w1 = const f32[8,3,3,3] gaussian(0, 0.3)
+  %b1 = const f32[8] gaussian(0, 0.1)
+  %a = Conv2D(%x, %w1, %b1) {act: RELU}
+  %w2 = const f32[1,3,3,8] gaussian(0, 0.3)
+  %b2 = const f32[8] gaussian(0, 0.1)
+  %d = DepthwiseConv2D(%a, %w2, %b2)
+  %s = Add(%d, %a)
+  %r = Reshape(%s, [1, 288])
+  %w3 = const f32[4,288] gaussian(0, 0.2)
+  %b3 = const f32[4] gaussian(0, 0.2)
+  %y = FullyConnected(%r, %w3, %b3)
+  %k = Neg(%n)
+}
+"""
+TECHNIQUES = {"bias correction": correct_bias, "rounding": round_nearest}
+
+
+def samples(count: int) -> list[list[Array]]:
+    random = np.random.default_rng(5)
+    return [
+        [random.normal(0, 1, (1, 6, 6, 3)).astype(np.float32), np.array([n], np.int32)] for n in range(count)
+    ]
+
+
+def planned(
+    scheme: str, data: Sequence[Sequence[Array]], operators: dict[str, str] | None = None
+) -> tuple[Model, Plan]:
+    model = ck.parse(NET)
+    return model, plan_model(model, scheme, ranges_of(model, collect(model, data)), operators)
+
+
+@pytest.mark.parametrize("operators", [{}, {"a": "float"}, {"s": "float"}])
+@pytest.mark.parametrize(
+    ("scheme", "tolerance"), [("int8", 0.4), ("int16x8", 0.1), ("weight_int4", 0.01), ("weight_int8", 0.01)]
+)
+def test_a_sweep_measures_the_error_of_the_quantized_model(
+    scheme: str, tolerance: float, operators: dict[str, str]
+) -> None:
+    """With and without techniques, and with the outputs of the float model given."""
+    data = samples(4)
+    for count, held in ((0, 0), (0, 1), (1, 1), (2, 2)):
+        model, plan = planned(scheme, data, operators)
+        reference = [ck.run(model, sample) for sample in data]
+        techniques = dict(list(TECHNIQUES.items())[:count])
+        outcome = Sweep(model, plan, data, held, techniques, () if techniques else reference).run()
+        quantized = clone(model)
+        apply(quantized, plan)
+        expected = [
+            [powers(a, b) for a, b in zip(reference[n][:2], ck.run(quantized, data[n])[:2], strict=True)]
+            for n in range(4 - held if held else 0, 4)
+        ]
+        assert np.shape(outcome) == np.shape(expected) == (held or 4, 2, 2)
+        assert decibels(outcome) == pytest.approx(decibels(expected), abs=tolerance)
+        np.testing.assert_allclose(np.array(outcome)[..., 0], np.array(expected)[..., 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("least", "per_depth", "limits"),
+    [
+        (0, 0, {"a": 1, "d": 1, "y": 1}),
+        (40, 0, {"a": 10, "d": 10, "y": 10}),
+        (0, 2, {"a": 13, "d": 4, "y": 144}),
+    ],
+)
+def test_layers_are_fitted_to_rows_of_all_samples(
+    least: int, per_depth: int, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each sample as many as the limits allow, at even distances; those of the last are held back."""
+    monkeypatch.setattr(layer_sweep, "LEAST_ROWS", least)
+    monkeypatch.setattr(layer_sweep, "ROWS_PER_DEPTH", per_depth)
+    seen: list[tuple[LayerData, Array]] = []
+
+    def compared(sweep: Sweep, layer: object, plan: object, data: LayerData, rows: Array) -> Any:
+        seen.append((data, rows))
+        return {}, {}
+
+    monkeypatch.setattr(Sweep, "_compared", compared)
+    data = samples(4)
+    model, plan = planned("int8", data)
+    Sweep(model, plan, data, 1, TECHNIQUES).run()
+    shown = ck.parse(NET.replace("-> %y, %s, %k", "-> %a, %d, %y, %r"))
+    runs = [ck.run(shown, sample) for sample in data]
+    inputs = {"a": [s[0] for s in data], "d": [r[0] for r in runs], "y": [r[3] for r in runs]}
+    outputs = {name: [run[index] for run in runs] for index, name in enumerate("ady")}
+    for (found, held), (name, limit) in zip(seen, limits.items(), strict=True):
+        layer = linear_layer(next(op for op in model.main if op.output.name == name))
+        assert layer is not None
+        whole = [layer.rows(x, y.shape) for x, y in zip(inputs[name], outputs[name], strict=True)]
+        total = whole[0].shape[1]
+        step = -(-total // limit)
+        chosen = [*np.split(found.float_rows, 3, axis=1), held[0]]
+        assert all(total // step <= rows.shape[1] <= limit for rows in chosen)
+        for rows, every in zip(chosen, whole, strict=True):
+            starts = [np.array_equal(every[:, start::step], rows) for start in range(step)]
+            assert sum(starts) == 1
+        np.testing.assert_allclose(
+            found.float_mean, np.mean([w.mean(axis=1) for w in whole[:3]], axis=0), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("dtype", [i32, i64])
+@pytest.mark.parametrize(("steps", "fits"), [(-1, True), (0, False), (1, False)])
+def test_biases_of_32_bits_stay_below_their_limit(steps: int, fits: bool, dtype: DType) -> None:
+    """In units of the scale of the data, 0.5, times that of the weights, 0.25."""
+    model = ck.parse(NET)
+    layer = linear_layer(model.main.ops[0])
+    assert layer is not None
+    forms = {0: TensorForm(i8, (0.5,), (0,)), 2: TensorForm(dtype, (0.125,) * 8, (0,) * 8)}
+    plan = OperatorPlan("CONV_2D", "int8", operands=forms)
+    for sign in (-1, 1):
+        bias = np.zeros((1, 8))
+        bias[0, 5] = sign * (LARGEST_BIAS[i32] + steps) * 0.125
+        fit = LayerFit(np.zeros((1, 8, 27)), np.full((1, 8, 27), 0.25), bias)
+        sweep = Sweep(model, Plan("int8"), [], 0, {})
+        assert sweep._bias_fits(layer, plan, fit) == (fits or dtype is i64)
+
+
+@pytest.mark.parametrize(
+    ("noises", "best"),
+    [
+        ([[1.0] * 4, [0.5] * 4, [0.1] * 4], 2),
+        ([[1.0] * 4, [0.1] * 4, [0.5] * 4], 1),
+        ([[0.5] * 4, [1.0] * 4, [0.9] * 4], 0),
+        ([[1.0] * 4, [1.0] * 4, [1.0] * 4], 0),
+        ([[1.0] * 4, [1.1] * 4, [0.0001, 1.05, 1.05, 1.05]], 2),  # whatever its standard error
+    ],
+)
+def test_the_plan_with_the_smallest_error_is_kept(
+    noises: list[list[float]], best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [Plan("int8"), Plan("int8"), Plan("int8")]
+    left, seen = iter(zip(plans, noises, strict=True)), []
+
+    class Stub:
+        """A sweep with a known outcome."""
+
+        choices: Sequence[object] = ()
+
+        def __init__(self, model: object, plan: object, data: object, held: int, *_: object) -> None:
+            self.plan, self.noises = next(left)
+            seen.append(held)
+
+        def run(self) -> Outcome:
+            return [[(1.0, noise)] for noise in self.noises]
+
+    monkeypatch.setattr(rounding_choice, "Sweep", Stub)
+    plan, notes = best_rounding(ck.parse(NET), lambda: Plan("int8"), samples(9), [])
+    assert plan is plans[best]
+    assert len(notes) == (1 if best == 2 else 2)
+    assert seen == [2, 2, 2]
