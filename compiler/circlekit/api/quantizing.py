@@ -103,8 +103,9 @@ def quantize(
     in place of samples.  Schemes with float activations need neither.  Nor does a model with operators that
     round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): the rounded tensors get exactly the grids of these
     operators.
-    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It takes the
-    place of all other arguments, which must not be given.
+    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It decides
+    everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
+    be given, and all other arguments are ignored.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
     pattern is the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If
     several patterns select an operator, the last one counts.
@@ -188,7 +189,10 @@ def _count_sparse(model: Model) -> int:
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
-    """Change ``model`` in place into the float model to quantize; return the result of ``take_grids``."""
+    """Change ``model`` in place into the float model to quantize; return the grids that operators fixed.
+
+    See ``take_grids``.  The list is empty if ``scheme`` has float activations or follows ONE.
+    """
     runtime = find_target(steps.target)
     make_names_distinct(model)
     given = take_grids(model) if scheme.activations is not None and not scheme.follows_one else []
@@ -221,7 +225,7 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
 
 
 def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
-    """Raise ModelError without samples, UnsupportedError if ``scheme`` has no mixed precision."""
+    """Raise ModelError if there are no samples, UnsupportedError if ``scheme`` has no mixed precision."""
     if not samples:
         raise ModelError("expected samples for mixed precision, got none")
     if scheme.follows_one:

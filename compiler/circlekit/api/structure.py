@@ -124,7 +124,7 @@ def partition_file(
     """Divide the model ``input_file`` by ``part_file``; write the parts; return the connection.
 
     Both files are in the folder ``work_path``, and the parts are written there (``save_parts``).
-    ``backends``, ``default``: if not empty, they replace the fields of the part file with these names.
+    ``backends``, ``default``: if not empty, they replace the part file's ``backends`` and ``default``.
     ``fewest``: see ``partition``.
     """
     folder = Path(work_path)

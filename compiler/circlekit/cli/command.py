@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command: a function from arguments to an exit code that prints errors instead of raising them."""
+"""A command: it takes arguments, prints errors instead of raising them, and returns an exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 ONE_HEADING = "ERROR"
-"""The first word of an error message of ONE's commands; other commands print "error" there."""
+"""The first word of most error messages of ONE's commands; other commands print "error" there."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Command:
 
 
 def _flush_stdout(code: int) -> int:
-    """Flush the standard output and return ``code``; if flushing fails, return the exit code for that."""
+    """Flush the standard output and return ``code``; if that fails, return the code of ``_report_stdout``."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -146,7 +146,10 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
 
 
 def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
-    """Print ``heading``, a colon and the message of ``error``; if ``verbose``, first print the traceback."""
+    """Print ``heading``, a colon and the message of ``error``; if ``verbose``, first print the traceback.
+
+    ONE_HEADING is not printed before a message that begins with UNREADABLE, as in ONE.
+    """
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, CirclekitError):

@@ -310,7 +310,7 @@ QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zer
 def _quantization(tree: Tree) -> Iterator[str]:
     """Yield the lines on the quantization of a tensor.
 
-    As in ONE, there are none unless the tensor has both min and max, or both scale and zero point.
+    As in ONE, only a tensor with both min and max, or with both scale and zero point, has such lines.
     """
     if not ({"min", "max"} <= tree.keys() or {"scale", "zero_point"} <= tree.keys()):
         return

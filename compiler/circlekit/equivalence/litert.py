@@ -99,9 +99,9 @@ def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.
 def run_steps(
     data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
 ) -> list[list[Array]]:
-    """Run the first graph on each set of inputs and return all outputs; variables keep their state.
+    """Run the first graph on each set of inputs, one after the other; return the outputs of each run.
 
-    Raise the errors of ``run_litert``.
+    Variables keep their state until the shape of an input changes.  Raise the errors of ``run_litert``.
     """
     try:
         return run_interpreter(make_interpreter(data, kernels), steps)
@@ -199,7 +199,10 @@ def run_litert_forked(
 
 
 def accepted_files(files: Sequence[bytes]) -> list[bool]:
-    """Return for each file whether LiteRT's flatbuffer verifier accepts it; LiteRT may crash after that."""
+    """Return for each file whether LiteRT's flatbuffer verifier accepts it.
+
+    A file on which LiteRT crashes or takes too long counts as accepted, because that is after the verifier.
+    """
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
     accepted: list[bool] = []

@@ -269,7 +269,8 @@ class Verifier:
     def compare(self, model: Model) -> Comparison:
         """Return the comparison of ``model`` with the reference.
 
-        Outputs with equal names are compared; if name, dtype or rank of an input differs, none is compared.
+        Outputs with equal names are compared.  If the inputs of the main graphs differ in name, dtype or
+        rank, the outputs of the main graphs are not compared.
         Raise a CirclekitError if ``model`` cannot be run.
         """
         result = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])

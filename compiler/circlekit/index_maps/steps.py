@@ -35,7 +35,7 @@ class MovementCost(NamedTuple):
         return MovementCost(self.bytes + other.bytes, self.ops + other.ops)
 
     def improves_on(self, other: MovementCost) -> bool:
-        """Return whether bytes or operators are fewer than in ``other``, and neither are more."""
+        """Return whether bytes or operators are fewer than in ``other``, and neither is more."""
         return self != other and self.bytes <= other.bytes and self.ops <= other.ops
 
 
@@ -48,7 +48,7 @@ transpose of the same size.
 
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
-    """Return the cost of all runs of a join of tensors of ``shapes`` along ``axis`` (not negative)."""
+    """Return the extra cost, in bytes, of joining tensors of ``shapes`` along ``axis`` (not negative)."""
     return RUN_BYTES * sum(known_count(shape[:axis]) for shape in shapes)
 
 
@@ -128,7 +128,7 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Tiled:
-    """TILE or BROADCAST_TO of a tensor of shape ``source``: repeat each axis a ``multiples[a]`` times."""
+    """TILE or BROADCAST_TO of a tensor of shape ``source``: repeat axis i ``multiples[i]`` times."""
 
     source: Shape
     multiples: tuple[int, ...]

@@ -13,8 +13,8 @@ class DType(Enum):
     """One element type.  The names of the members are those of the schema's ``TensorType``.
 
     ``short``: the name in the text form.  ``numpy``: the numpy dtype, or None if numpy has none.  A type
-    without one is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of an
-    element, 0 if it is not fixed.
+    without a numpy dtype is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of
+    an element in bits, 0 if it is not fixed.
     """
 
     FLOAT32 = ("f32", "<f4", 32)

@@ -84,9 +84,9 @@ def fits(op: Op) -> bool:
 def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each value with the shape [] whether it is a scalar or has an unknown rank; set its shape.
 
-    A result gets the inferred shape.  An operand gets an unknown rank if the shape rule rejects it as a
-    scalar.  If shapes and shape rules then still disagree, raise ShapeError, with the place, or ignore it if
-    ``strict`` is false.
+    A result gets the inferred shape, or an unknown rank if its operator has no shape rule.  An operand gets
+    an unknown rank if the shape rule rejects it as a scalar.  If a shape still contradicts a shape rule
+    after that, raise ShapeError with the place; if ``strict`` is false, ignore the contradiction.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -137,10 +137,10 @@ def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
 
 
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
-    """Return the shape with each dimension that ``value`` or ``inferred`` knows.
+    """Return the shape with each dimension that ``value`` or ``inferred`` knows; None if no rank is known.
 
-    Raise ShapeError if dtypes or known dimensions differ, or if the shape is not that of ``value`` and does
-    not fit its scales.
+    Raise ShapeError if dtypes or known dimensions differ, or if the merged shape differs from that of
+    ``value`` and does not fit the scales of ``value``.
     """
     stated, ruled = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:

@@ -221,6 +221,7 @@ class _Applier:
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
         """Make the outputs that were float before, ``floats``, float again.
 
+        A float output that was trained with a form is rounded to that form.
         ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
         """
         if dtype is not None:

@@ -47,7 +47,7 @@ def best_rounding(
     reference: Sequence[Sequence[Array]],
     without: Collection[str] = (),
 ) -> tuple[Plan, list[str]]:
-    """Return the plan of that of ALTERNATIVES with the smallest error, and sentences for the report.
+    """Try ALTERNATIVES; return the plan with the smallest error, and sentences for the report.
 
     ``make_plan``: returns a new plan by plain rules.
     ``samples``: arrays in the order of the graph's inputs.  Techniques are fitted to the first three

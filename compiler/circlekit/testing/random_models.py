@@ -205,8 +205,9 @@ class _Instance:
     def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
         """Return a shape that the dimensions ``dims`` of a pattern allow.
 
-        Letters with a known size keep it; any other dimension takes the size at the same place of
-        ``proposed``, counted from the end.
+        A number, and a letter with a known size, keep their size; ``O|1`` may become 1; ``*`` becomes at most
+        two dimensions of 1.  Any other dimension takes the size at the same place of ``proposed``, counted
+        from the end, or 1 if ``proposed`` has fewer dimensions.
         """
         m = self.m
         leading: list[int] = []

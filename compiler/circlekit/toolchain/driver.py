@@ -79,7 +79,7 @@ class Driver:
     ``has_open_section``: whether its section in a configuration file may have keys that are no options.
     ``group``: returns values for options that neither the command line nor the configuration file gives.
     ``details``: returns the end of the help page.
-    ``prepare``: raises errors that can be known before the earlier steps of onecc run.
+    ``prepare``: raises the errors that can be found before onecc runs the earlier steps.
     ``reads``: returns the paths of the models that the driver reads; earlier steps keep these in memory.
     """
 

@@ -11,7 +11,7 @@ from circlekit.ir.graph import Model
 
 
 def load_model(path: str) -> Model:
-    """Return the model at ``path``; raise the errors of ``one_words``."""
+    """Return the model at ``path``; errors about the file have ONE's messages (see ``one_words``)."""
     with one_words(path, ""):
         return load(path)
 
@@ -19,7 +19,8 @@ def load_model(path: str) -> Model:
 def save_model(model: Model, path: str) -> None:
     """Check ``model`` and write it to ``path``, as circle unless the extension says TFLite.
 
-    Raise ModelError if the model is not valid, and the errors of ``one_words``.
+    Raise the errors of ``check_structure`` if the model is not valid.  Errors about the file have ONE's
+    messages (see ``one_words``).
     """
     check_structure(model, path)
     with one_words("", path):

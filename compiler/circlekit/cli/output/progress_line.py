@@ -21,13 +21,13 @@ DELAY_SECONDS = 0.5
 """The time after which progress is shown; shorter work shows none."""
 
 INTERVAL_SECONDS = 0.05
-"""The time between two updates of the line.  Work reports progress much more often."""
+"""The least time between two updates of the line.  Work reports progress much more often."""
 
 MINUTES_FROM_SECONDS = 100
 """An estimate of so many seconds or more is shown in minutes."""
 
 ESTIMATE_FROM_FRACTION = 0.01
-"""The remaining time is shown as soon as this part of the work is done."""
+"""The remaining time of a step is shown when this part is done and DELAY_SECONDS have passed."""
 
 
 class ProgressLine(Progress):
@@ -121,7 +121,10 @@ class ProgressLine(Progress):
         return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
 
     def interrupted(self) -> str:
-        """Return the line for an interrupted command: the step, how much of it is done, written files."""
+        """Return the line for an interrupted command: its step, how much is done, and the written files.
+
+        For a step without a name, return how much is done, and the last remark.
+        """
         amount = self._amount()
         if not self._step:
             parts = [f"{amount} done" if amount else "", self._remark]

@@ -32,9 +32,9 @@ class LayerError:
     ``value``: the result in the quantized model.  ``op``: the operator that computes it there, before any
     QUANTIZE and DEQUANTIZE.
     ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
-    models compute the result by different operators.
-    ``clipped_count``: the number of elements that lie, in the float model, more than one step outside of the
-    quantized range; 0 if the result has a scale for each channel.
+    models compute the result by different operators, or if the float operator cannot be computed.
+    ``clipped_count``: the number of elements that, in the float model, lie outside of the quantized range by
+    more than the scale; 0 if the result is not quantized or has several scales.
     ``low``, ``high``: the smallest and the largest element of each channel (index of the last axis) in the
     float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.  The four arrays
     are empty if the result has a rank below 2.
@@ -64,7 +64,7 @@ class LayerError:
 
     @property
     def scale(self) -> float | None:
-        """The first scale of the quantized result."""
+        """The first scale of the quantized result; None if it is not quantized."""
         return None if self.quantization is None else float(self.quantization.scale[0])
 
     @property
@@ -74,7 +74,7 @@ class LayerError:
 
     @property
     def added_share(self) -> float:
-        """The sum of squares of the error that the operator adds, divided by that of the float result."""
+        """The sum of squares of ``added``, divided by that of the float result; 0 if the latter is 0."""
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 
     @property
@@ -91,7 +91,7 @@ class LayerError:
 class LayerErrors:
     """The errors of those results of the quantized model ``after`` that the float model ``before`` has, too.
 
-    ``names``: the names of the results whose arrays ``add`` reads, in either model.
+    ``names``: the names of all values whose arrays ``add`` reads, from either model.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -150,7 +150,7 @@ class LayerErrors:
 
 
 MIN_RESCALING = 1.5
-"""Factors of channels below this and above 1 / this are near 1: they do not count as rescaling."""
+"""Factors of channels between 1 / MIN_RESCALING and MIN_RESCALING do not count as rescaling."""
 
 
 def unscaled(reference: Array, result: Array) -> Array:
@@ -187,7 +187,7 @@ def _computing_op(value: Value) -> Op | None:
 
 
 def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
-    """Add the clipped elements of one record to ``layer``, and extend the range of each channel."""
+    """Count the clipped elements of one record in ``layer``, and extend the range of each channel."""
     held = layer.quantized
     if held is not None and held.quantization is not None and held.quantization.scale.size == 1:
         step = float(held.quantization.scale[0])

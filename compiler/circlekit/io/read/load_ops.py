@@ -93,7 +93,7 @@ class OpLoader:
         return [values[i] if i >= 0 else None for i in numbers]
 
     def fetch_options(self, tree: Tree, path: str) -> None:
-        """Set the custom options of the operator ``tree`` if they are external data."""
+        """Set the custom options of the operator ``tree`` if it has only their position in the file."""
         offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
         if offset <= 1 or "custom_options" in tree:
             return
@@ -127,9 +127,9 @@ class OpLoader:
     ) -> Op | str:
         """Return an operator of the class that is declared for ``code``.
 
-        Return a sentence if the operator does not fit that class, and "" if there is no class.  The options
-        table is removed from ``tree``; its fields that are no attributes become the field "options" of
-        ``tree``.
+        Return a sentence if the operator does not fit that class, and "" if there is no class.  If it fits,
+        the options table is removed from ``tree``; those of its fields that are no attributes or are empty
+        vectors become the field "options" of ``tree``.
         """
         kind = REGISTRY.get(code)
         if kind is None:

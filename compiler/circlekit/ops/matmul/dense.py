@@ -70,7 +70,7 @@ class FullyConnected(
         return TensorType(i16 if is_wide else self.input.dtype, shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return {} if the last axis stays and the result has the axes of the input, else None.
+        """Return {} if the last axis stays and the only result has the axes of the input, else None.
 
         {}: no attribute or constant has to change.
         """

@@ -28,8 +28,8 @@ from circlekit.ops.quantization import rearranged_type
 class Reshape(Op, code="RESHAPE", data_movement=True):
     """``input`` in another shape.  One dimension of the new shape may be -1; it follows from the others.
 
-    The operand ``shape`` gives the new shape.  If it is absent, the attribute ``new_shape`` does, in which
-    ``[0]`` stands for a scalar.
+    The new shape is the operand ``shape``.  If this operand is absent, it is the attribute ``new_shape``, in
+    which ``[0]`` stands for a scalar.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")

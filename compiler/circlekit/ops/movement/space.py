@@ -202,7 +202,10 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return rearranged_type(self.input, (n, height, width, c))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the size with which the images are scaled by the same factor as before."""
+        """Return the size with which the images are scaled by the same factor as before.
+
+        The height or width stays if that is not possible with a whole number.
+        """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
             return {}

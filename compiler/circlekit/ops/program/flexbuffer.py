@@ -113,8 +113,8 @@ class _Reader:
     def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
         """Return a map, a vector of values of any types (``VECTOR``), or a vector of values of one type.
 
-        The length is stored before the elements, except in vectors of 2 to 4 numbers.  In a map, and in a
-        vector of values of any types, the types of all elements are stored after the elements.
+        The length is stored before the elements, except for the types of exactly 2, 3 or 4 numbers.  In a
+        map, and in a vector of values of any types, the types of all elements are stored after the elements.
         """
         is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4
         if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):

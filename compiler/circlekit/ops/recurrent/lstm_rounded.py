@@ -50,8 +50,8 @@ class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
     ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
-    UnsupportedError if there is no layer normalization or no projection, and ModelError for another scale of
-    the cell state.
+    UnsupportedError without layer normalization, projection or projection bias, and ModelError for another
+    scale of the cell state.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:

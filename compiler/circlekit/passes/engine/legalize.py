@@ -41,11 +41,11 @@ MAX_DEPTH = 2
 
 
 class Legalization(GraphPass):
-    """A pass that replaces operators which the format or a runtime refuses; both accept the new operators.
+    """A pass that replaces operators that the format or a runtime refuses.
 
-    It also replaces operators that a runtime accepts and only the runtime's delegate refuses, by operators
-    that the delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would
-    remove operators that later passes look for.
+    The format and all runtimes accept the new operators.  The pass also replaces operators that only the
+    delegate of a runtime refuses, by operators that the delegate accepts.  The pass has no ``name``, so users
+    and pipelines cannot run it: it would remove operators that later passes look for.
 
     ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
     cannot express what is wrong with them.
@@ -99,7 +99,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and would have no more partitions if it ran all.
+        """Return whether a delegate refuses one of ``ops``, and running all would not add a partition.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """
@@ -202,8 +202,8 @@ def legalize_in_place(
     gives a result that the format and all runtimes have.
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
-    ``targets``: the runtimes; None if the user named none.  Then legalizations replace operators that the
-    format lacks; those with the default runtime in their own ``targets`` replace all operators that they are
+    ``targets``: the runtimes; None if the user named none.  Then a legalization replaces operators that
+    the format lacks; if the default runtime is in its own ``targets``, it replaces every operator that it is
     for.  The table of the default runtime is not consulted, because ONE's compiler may take more than ONE's
     interpreter.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.

@@ -36,8 +36,8 @@ class ChannelMoves:
     """The operators of a graph that only move channels, and what they do; the graph must not change.
 
     ``movements``: the movement of each operator that has one.
-    ``sources``: for each value that data movement makes of channels of other values, these channels, traced
-    back to values that are not made in this way.  ``movers``: the operators that compute such values, if
+    ``sources``: for each value whose channels are copies of channels of other values, the copied channels,
+    traced back to values that are no such copies.  ``movers``: the operators that compute such copies, if
     nothing needs their other results.  ``sinks``: the values in ``sources`` that are outputs of the
     graph, or that operators outside of ``movers`` read.  ``suppliers``: the values whose channels the sinks
     have.  ``position``: the index of each operator in the graph; empty if there are no sinks.

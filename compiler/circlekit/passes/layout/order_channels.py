@@ -107,7 +107,7 @@ class _Region:
         self.position = moves.position
 
     def rewrite(self, context: Context, writer: MovementWriter) -> bool:
-        """Put the channels in the cheapest order if that is cheaper than now; return whether it did."""
+        """Put the channels in a cheaper order if possible; return whether this was done."""
         first = self.sinks[0].producer
         assert first is not None  # a sink is computed from channels of other values
         obstacles = [self.groups[value].obstacle for value in (*self.sinks, *self.suppliers)]

@@ -22,7 +22,7 @@ MAX_SUMS = 1024
 
 
 class KeepDimensionsByReshape(Replacement):
-    """fully_connected(x) with keep_num_dims, or of rank 1  ==  reshape(fully_connected(x as a matrix))."""
+    """fully_connected(x) with keep_num_dims or x of rank 1  ==  reshape(fully_connected(x as a matrix))."""
 
     targets = frozenset({"onert"})  # accepts keep_num_dims and ignores it
     kinds = (FullyConnected,)

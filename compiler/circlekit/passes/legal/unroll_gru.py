@@ -18,7 +18,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_STEPS = 256
-"""Length of the longest sequence that is unrolled; each step takes about 13 operators."""
+"""Length of the longest sequence that is unrolled; each step takes 14 operators."""
 
 
 class UnrollGru(Replacement):

@@ -128,7 +128,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
-        """Replace ``op`` if it has no obstacle; return whether it did."""
+        """Replace ``op`` if there is no obstacle; return whether it was replaced."""
         if not context.accepts(self.name, op, _obstacle(op)):
             return False
         x = op.inputs[0]

@@ -157,9 +157,10 @@ class TensorForms:
 
         ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
         and if the producer adds or selects such numbers.  The operand with the narrowest range is no mask.
-        The range of any other must begin below -INFINITE_FACTOR times the larger of ``mask_distance`` and the
-        narrowest width.  Elements of constants are masks if they are below the narrowest range by more than
-        its width plus ``mask_distance``.  Numbers below the result may be stored as the lowest integer.
+        The range of every other operand must begin below -INFINITE_FACTOR times the larger of
+        ``mask_distance`` and the width of the narrowest range.  Elements of constants are masks if they are
+        below the narrowest range by more than its width plus ``mask_distance``.  Numbers below the result
+        may be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
@@ -294,7 +295,7 @@ def _is_planned(op: Op, scheme: Scheme | None) -> bool:
 def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorForm:
     """Return the form of an activation that covers the range [low, high].
 
-    ``scheme``: a scheme with integer activations.  ``reason``: why, for the plan.
+    ``scheme``: a scheme with integer activations.  ``reason``: why it has this range, for the plan.
     Raise ModelError if the range is not finite, or too small or too large for a scale.
     """
     assert scheme.activations is not None

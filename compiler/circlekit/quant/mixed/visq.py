@@ -63,7 +63,8 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
 """ONE's metrics by name.
 
 Each is a function of a float tensor and of its difference from the rounded tensor, and returns the error for
-one sample.  The error of a tensor is the mean over all samples.
+one sample.  The error of a tensor is the mean over all samples; for SRMSE, it is the root of this mean,
+divided by the scale.
 """
 
 
@@ -144,8 +145,8 @@ def tensor_errors(
     Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
     them.
 
-    Raise ModelError without samples, if no tensor has the same name and shape in both models, or if an error
-    is not finite; and the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, or if
+    an error is not finite.  Raise the errors of ``Interpreter.run``.
     """
     rounding = clone(quantized)
     fake_quantize(rounding)

@@ -24,9 +24,9 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 def fake_quantize(model: Model) -> None:
     """Let the operators of ``model`` compute in float32, in place; activations are rounded as before.
 
-    A QUANTIZE and a DEQUANTIZE after each activation round it.  After a QUANTIZE of ``model`` only a
-    DEQUANTIZE is inserted; after operators that only move elements, nothing is.  A constant becomes the
-    floats for which its integers stand.
+    Each activation is rounded by a QUANTIZE and a DEQUANTIZE that are inserted after it.  After a QUANTIZE
+    of ``model`` only a DEQUANTIZE is inserted; after operators that only move elements, neither.  A
+    constant becomes the floats for which its integers stand.
 
     Names are those of ONE.  A rounded activation is named ``NAME_FQ_Quantize_FQ_Dequantize``, or
     ``NAME_FQ_Dequantize`` after a QUANTIZE of ``model``; a constant is named ``NAME_DQ``.  Results of

@@ -30,7 +30,7 @@ LARGEST_NOISE_SHARE = 0.97
 """A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""How many elements of a result, in all samples together, are compared at most; but see LEAST_SAMPLES."""
+"""The most elements of a result that are compared, in all samples; LEAST_SAMPLES may have more."""
 
 LEAST_SAMPLES = 4
 """A result is compared on at least this many samples, or on all samples if there are fewer."""
@@ -97,7 +97,7 @@ class _Reader:
     def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
         """Return the operands whose range may be changed, with their range in ``ranges``.
 
-        Nothing but this operator reads such an operand, and its form in the plan covers just its range.
+        Only this operator reads such an operand, and the operand's form in the plan covers just that range.
         """
         found = {}
         for value, form in self.forms.items():

@@ -18,7 +18,10 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 
 TOLERANCE = 1e-3
-"""The allowed difference, relative to the largest magnitude of an output; kernels sum in different orders."""
+"""The allowed difference, relative to the largest magnitude of an output; kernels sum in different orders.
+
+It is also the allowed relative difference of the numbers of a fingerprint.
+"""
 
 MAX_RANK = 6
 """For outputs up to this rank, all permutations of axes are tried."""

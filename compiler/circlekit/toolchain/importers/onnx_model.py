@@ -7,7 +7,7 @@ This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz
 of the ONNX model, the outputs out0, ... that onnxruntime computes for them, the names of inputs and outputs,
 and the arrays of ``nodes_of``, from which values of the TFLite model get names.
 --single_batch: unknown first dimensions become 1.  --unroll: a recurrent operator becomes one group of
-operators for each step.
+operators for each step.  --keep_batchmatmul: a product of batches of matrices stays one operator.
 """
 
 from __future__ import annotations
