@@ -173,8 +173,9 @@ class Plan:
 
     @staticmethod
     def load(path: FilePath) -> Plan:
-        """Return the plan in a file of ``save``; raise FileError if it cannot be read, FormatError if it is
-        not a plan.
+        """Return the plan in the JSON file at ``path``, which ``save`` wrote.
+
+        Raise FileError if the file cannot be read, FormatError if it is not a plan.
         """
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))

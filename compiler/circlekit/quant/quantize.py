@@ -51,7 +51,7 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
 
 
 def make_names_distinct(model: Model) -> None:
-    """Rename in place every tensor that has the name of an earlier tensor of its graph.
+    """Rename in place every tensor whose name an input, an output or an earlier tensor of its graph has.
 
     Inputs and outputs keep their names.  Calibrations and plans, which identify tensors by name, need this.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many dredd tests in worker processes.  If a test crashes its process, only that test fails.
+"""Run many dredd tests in forked processes or on a cluster.  A test that crashes its process fails alone.
 
-The processes are forked where the system can do that; they then share what was imported before.
+Forked processes share what was imported before.  On systems that cannot fork, this process runs the tests.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run_test(test: Test) -> Result:
 
 
 def _lost(test: Test, reason: str) -> Result:
-    """Return the result of a test whose process crashed."""
+    """Return the result of a test whose process crashed; ``reason``: how the process ended."""
     return Result(test.case.name, failures=[f"the test {reason}"])
 
 

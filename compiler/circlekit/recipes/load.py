@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read recipes in both languages, from files or texts; the text itself shows which language it is."""
+"""Read recipes in either language: the text form, or ONE's ``test.recipe``; the text shows which it is."""
 
 from __future__ import annotations
 

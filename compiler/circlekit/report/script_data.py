@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect the data of the page's script: graphs, operators, live bytes."""
+"""Collect the data for the script of the HTML report: graphs, operators, live bytes."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
 
 
 def _check_results(old: Picture, new: Picture, label: str) -> None:
-    """Raise RewriteError if results, alias or ``like`` of ``after`` do not fit ``before``."""
+    """Raise RewriteError if what ``after`` produces, or a name that it refers to, does not fit ``before``."""
     if not old.nodes:
         raise RewriteError(f"{label}: before has no operator")
     if new.alias is not None:

@@ -69,7 +69,7 @@ class _Split(Replacement):
         return [value]
 
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
-        """Return steps that limit values like ``result`` as ``act`` does; if possible, steps that run."""
+        """Return steps that limit values like ``result`` as ``act`` does; if possible, steps that can run."""
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
         if result.dtype.is_float or (result.quantization is not None and has_kernel):

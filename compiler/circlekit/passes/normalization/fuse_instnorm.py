@@ -164,7 +164,7 @@ SUMS = (
     f"{FACTOR}  p = Mul($x, f)  i = Neg(m)  o = Mul(i, f)  h = Add(o, b: const f32)  $z = Add(p, h)",
     f"{ROOT}  p = Mul($x, r)  i = Neg(m)  o = Mul(i, r)  h = Add(o, b: const f32)  $z = Add(p, h)",
 )
-"""x * f + (beta - m * f) with f = gamma / sqrt(v + epsilon)."""
+"""x * f + (beta - m * f) with f = gamma / sqrt(v + epsilon), or with f = r where gamma is absent."""
 
 QUOTIENTS = (
     f"d = Sub($x, m)  {ROOT}  $n = Mul(d, r)",

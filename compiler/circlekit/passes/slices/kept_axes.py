@@ -93,9 +93,9 @@ def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
-    """Return what ``_axes`` does, for ``operands`` that broadcast to the result of ``op``.
+    """Return the dict that ``_axes`` describes, for ``operands`` that broadcast to the result of ``op``.
 
-    Operands that are broadcast along ``axis`` are left out.  Return None if it is not known which these are.
+    Operands that are broadcast along ``axis`` are left out.  Return None if it is not known which ones are.
     """
     found, rank = {}, op.output.known_rank
     for index, value in enumerate(operands):

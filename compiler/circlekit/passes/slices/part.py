@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A part of a value, which a slice takes."""
+"""A part of a value that a slice can take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circlekit.passes.support.axes import is_movable
 class Part(NamedTuple):
     """A part of a value: certain indices along some axes, and all indices along the other axes.
 
-    ``ranges``: (axis, indices) for each of these axes.
+    ``ranges``: (axis, indices) for each axis of which only certain indices belong to the part.
     ``dropped``: axes that the part does not have, because only one index of them is taken.
     """
 

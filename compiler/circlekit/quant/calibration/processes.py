@@ -45,7 +45,7 @@ def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) ->
             return Answer(job.number, {}, error.note(f"in sample {job.number}"))
 
     def lost(loss: Loss[Job]) -> Answer:
-        """Return the answer for a sample whose process ended without one."""
+        """Return the answer for a sample whose process ended before it gave one."""
         what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
         return Answer(loss.job.number, {}, ModelError(what))
 

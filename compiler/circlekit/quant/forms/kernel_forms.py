@@ -104,7 +104,7 @@ class KernelForms(InnerForms):
                     )
 
     def widen(self, op: Op, rule: QuantizationRule) -> None:
-        """Give ``op`` the scheme WIDE if its 8-bit kernel rounds its intermediate results."""
+        """Give ``op`` the scheme WIDE if its 8-bit kernel rounds inside, and the target runs it in int16."""
         scheme = self.scheme_of(op)
         if rule.rounds_inside and scheme.activations in (i8, u8) and self._runs_wide(op, rule, scheme):
             reason = f"the 8-bit kernel of {op.code} rounds its intermediate results"
@@ -137,8 +137,8 @@ class KernelForms(InnerForms):
     def read_on_result_grid(self, op: Op, rule: QuantizationRule) -> None:
         """Let ``op`` read its operand in the given form of its result, if ``op`` does not scale elements.
 
-        Such an operator moves or compares elements, so that its operand can be rounded in place of its
-        result.  Nothing happens if the result has no given form.
+        Such an operator moves or compares elements, so its operand can be rounded instead of its result.
+        Nothing happens if the result has no given form.
         """
         source = followed_operand(op)
         if not is_float(source) or rule.averages or len(op.results) != 1:

@@ -179,7 +179,8 @@ def _quantize_rest(editor: GraphEditor) -> None:
 def _follow_operands(op: Op) -> None:
     """If ``op`` moves or negates elements, give its float results the dtype and parameters of its operand.
 
-    The result of a CONCATENATION gets those of the operand with the widest range.
+    The result of a CONCATENATION gets those of the operand with the widest range.  The operands of a
+    CONCATENATION or a NEG must be int16; otherwise the result stays float.
     """
     if stays_float(op) or not op.results or op.output.dtype is not f32:
         return

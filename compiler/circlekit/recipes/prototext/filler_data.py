@@ -149,7 +149,10 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
 
 
 def _bool(text: str) -> bool:
-    """Return the truth value of an argument, a word in TRUE or FALSE or an integer; else raise ModelError."""
+    """Return the truth value of an argument: of a word in TRUE or FALSE, or of an integer.
+
+    Raise ModelError for other texts.
+    """
     word = text.strip().lower()
     if word not in TRUE | FALSE and not word.lstrip("-").isdigit():
         raise ModelError(f"expected true or false, got {word!r}")
