@@ -12,8 +12,8 @@
     ├── RewriteError       a pass that is declared or used wrongly
     └── EquivalenceError   a model that does not compute what it should
 
-A message says what was expected and what was found.  ``CirclekitError.note`` adds where it happened, from the
-inside out: the operand, the operator with the lines around it, the graph, the file.
+A message says what was expected and what was found.  ``CirclekitError.note`` adds the place of the error,
+from the inside out: the operand, the operator with the lines around it, the graph, the file.
 """
 
 from __future__ import annotations
@@ -91,9 +91,10 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
 
     Of ``names``, at most ``limit`` are suggested.  If ``word`` has three letters or more, names that begin
     with ``word`` are suggested.  If there is no such name, those with the smallest edit distance to ``word``
-    are suggested.  One edit is allowed for every three letters of ``word``, at least one in all; if word and
-    name have equally many underscores, the same holds for each part between underscores.  Upper and lower
-    case count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their distance.
+    are suggested.  One edit is allowed for every three letters of ``word``, and always at least one; if word
+    and name have equally many underscores, this limit also holds for each part between underscores.  Upper
+    and lower case count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their
+    distance.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

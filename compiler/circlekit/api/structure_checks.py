@@ -15,7 +15,7 @@ from circlekit.ir.verifier import verify
 def check_structure(model: Model, name: str) -> None:
     """Raise ModelError if ``model`` breaks a structural rule, ShapeError if it breaks a shape rule.
 
-    ``name``: the name of the model in messages.
+    ``name``: the name of the model in the message of a ModelError.
     """
     findings = verify(model)
     if findings:
@@ -26,7 +26,7 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Return a context that turns its exceptions into ModelErrors if ``model`` is invalid when it begins.
+    """Turn exceptions in the body of the ``with`` statement into ModelErrors if ``model`` is invalid before.
 
     An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
     exception for such a model.  A CirclekitError or MemoryError is raised as it is.

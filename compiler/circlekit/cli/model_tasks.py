@@ -24,7 +24,7 @@ DONE, FAILED, LOST = "done", "failed", "lost"
 OwnCommand = Callable[[Sequence[str]], int]
 
 MAX_OUTPUT_LINES = 20
-"""The result keeps at most so many lines of the output of a command: the last ones."""
+"""The number of lines of a command's output that the result keeps: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ class Task:
 class TaskResult:
     """The result of the pipeline on one model.
 
-    ``model``: its path.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
+    ``model``: the path of the model.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
     ``seconds``: the time that the pipeline took.  ``before``, ``after``: number of operators before
-    and after it, or None if unknown.  ``message``: the error, or the last lines that a command printed.
+    and after the pipeline, or None if unknown.  ``message``: the error, or the last lines that a command
+    printed.
     """
 
     model: str

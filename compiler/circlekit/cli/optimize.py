@@ -87,7 +87,7 @@ def _is_folder(path: str) -> bool:
 def _run_many(
     arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
 ) -> int:
-    """Write each model into the folder ``output``; go on after a model that fails; return the exit code."""
+    """Convert each model into the folder ``output``, even after a model that fails; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
     folder = Path(output)
@@ -126,7 +126,7 @@ def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
     """Return the path and the format of the output for the model at ``path``.
 
     The output has the name of the model, with the extension of its format, in ``folder``.  Raise FileError if
-    this is the path of the model itself.
+    the output would replace the model itself.
     """
     format = format or identify(map_file(path)) or load(path).format
     target = str(folder / Path(path).with_suffix(f".{format}").name)

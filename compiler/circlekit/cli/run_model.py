@@ -135,9 +135,9 @@ run_command = Command("circlekit run", DESCRIPTION, "model", _declare, _run)
 
 
 def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
-    """Return what to run: the graph of the signature ``signature``, the graph ``graph``, or the main graph.
+    """Return what to run: the graph of a signature, the graph with a given name, or else the main graph.
 
-    Raise ModelError if the model has no such signature or graph.
+    ``signature``, ``graph``: the name, if any.  Raise ModelError if the model has no such signature or graph.
     """
     chosen, names = model.main, [value.name for value in model.main.outputs]
     if signature is not None:

@@ -112,7 +112,7 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
-    """Return ``path`` if the viewer can read it; else the path of a new file in ``folder`` with ``model``."""
+    """Return ``path`` if the viewer can read it; else save ``model`` in ``folder`` and return its path."""
     suffix = Path(path).suffix.removeprefix(".")
     if suffix in READABLE[viewer] and suffix == model.format:
         return Path(path)

@@ -30,12 +30,12 @@ Step = Callable[[Model, Budget | None], Model]
 
 @dataclass
 class Culprit:
-    """A pass that changes what a model computes.
+    """A pass that fails, or changes what a model computes.
 
     ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after it, as text.
     ``model``: the smallest model found that shows the fault.  ``number``: the number, from 1 to ``total``, of
-    the first wrong rewrite; 0 if the pass does not count rewrites, or if the pass alone does not cause the
-    fault.  ``op``: the operator at which this rewrite began, as text.
+    the first wrong rewrite; 0 if no rewrites were counted.  ``op``: the operator at which this rewrite began,
+    as text.  If the pass alone does not cause the fault, ``model`` is the model before it, and ``number`` 0.
     """
 
     step: str
@@ -63,11 +63,11 @@ def find_culprit(
 ) -> Culprit | None:
     """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
 
-    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: the most
-    models that are tested to find a smaller one.  ``settings``, ``exact``: see Context.
+    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how many
+    models may be tested to find a smaller one.  ``settings``, ``exact``: see Context.
     ``records``: the inputs on which models are compared; a smaller model that does not take these inputs is
-    compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the errors of
-    ``reference_runs`` if ``model`` cannot be run.
+    compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the error
+    of the run if ``model`` itself cannot be run.
     """
     common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
@@ -157,7 +157,7 @@ def _narrow(
     """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
 
     ``name``: the name of the step.  ``model``: the model before the step.  ``sentence``: the fault that
-    was found after the step, perhaps only in comparison with the model before all passes.
+    was found after the step; it may show only in comparison with the model before all passes.
     """
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()

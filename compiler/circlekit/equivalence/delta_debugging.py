@@ -117,7 +117,7 @@ class _Reducer:
         return any(self.attempt(submodel.inlined, self.model, *call) for call in calls)
 
     def remove_ops_of_callees(self) -> bool:
-        """Remove, one by one, operators of the graphs other than the main graph; keep their interfaces."""
+        """Remove operators of called graphs one by one; keep the inputs and outputs of these graphs."""
         places = [
             (graph, number)
             for graph in range(1, len(self.model.graphs))
@@ -128,8 +128,9 @@ class _Reducer:
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Keep few of ``count`` items: try each part alone, then all parts but one, then smaller parts.
+        """Keep few of ``count`` items: divide them into parts, and try one part alone, or all parts but one.
 
+        If no such choice shows the fault, the parts are made smaller.
         ``select``: returns a model with the items at the given indices only.
         """
         start = self.model

@@ -92,7 +92,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     """Return an outcome for each result that both models have, in the order of ``after``.
 
     ``left``, ``right``: the results of ``before`` and of ``after``.  ``run``: the run of ``before``.  The
-    same differences are tolerated as in outputs of models.  Values of different types are compared as real
+    tolerances are those for outputs of models.  Values of different types are compared as real
     numbers.  Raise LimitError if the results do not fit into memory, or another CirclekitError if a model
     cannot be run.
     """

@@ -19,7 +19,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 
 
 class PairedRuns(Protocol):
-    """Runs of a second model: each uses the inputs of a run of the first model, and follows that run.
+    """The runs of a second model, each on the inputs of a run of the first model, and after that run.
 
     ``after``: the second model.  ``names``: the names of the results of the first model that ``add`` needs.
     ``outputs``: the outputs of the second model, by the label of the inputs.

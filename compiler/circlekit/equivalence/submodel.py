@@ -184,8 +184,8 @@ def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
 def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
     """Return a copy in which each dimension ``old`` of inputs and constants is ``new``, which is smaller.
 
-    ``numbers``: whether to change the number ``old`` in integer constants of rank 0 or 1 too, such as shapes,
-    and in attributes that are lists.
+    Integer constants of rank 0 or 1 without quantization, such as shapes, keep their dimensions.
+    ``numbers``: whether to replace the number ``old`` in these constants, and in attributes that are lists.
     """
     copy = clone(model)
     for graph in copy.graphs:

@@ -55,8 +55,8 @@ def written(dims: Sequence[int]) -> list[int]:
 def holds_for_all(index_map: IndexMap) -> bool:
     """Return whether ``index_map`` holds for every number in the place of UNKNOWN_DIM.
 
-    It does if every large extent and stride is a multiple of the prime, no such extent has the stride 0, and
-    the offset is a multiple of the prime plus a small number.
+    It does if every extent and stride above half the prime is a multiple of the prime, no such extent has the
+    stride 0, and the offset is a multiple of the prime plus a number below half the prime.
     """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:

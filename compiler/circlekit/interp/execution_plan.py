@@ -18,7 +18,7 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""Storing one element of a result takes as long as so many multiply-accumulates; for progress bars."""
+"""The time to store one element of a result, as a number of multiply-accumulates."""
 
 POINTER_BYTES = 8
 """The bytes of one element of a string tensor in an array: a pointer to a Python object."""
@@ -118,7 +118,7 @@ class ExecutionPlan:
     """The operators of a graph in order, with their fast paths, and the decoded constants of the graph.
 
     The plan is valid while ``graph.epoch`` equals ``epoch``, that is, until the operators change.  The
-    elements of constants must not change.  ``largest_macs``: the multiply-accumulates of the largest
+    elements of constants must not change.  ``largest_macs``: the most multiply-accumulates of one
     operator.
     """
 
@@ -152,7 +152,7 @@ class PlannedOp:
 
     ``absent``: the number of declared operands that are missing at the end of the operands of ``op``.
     ``fast_kernel``: the kernel to call instead of ``op.kernel``, or None.  ``memory``: checks the size of the
-    results.  ``work``: see ``work_of``.  ``released``: the values that no later operator uses.
+    results.  ``work``: see ``work_of``.  ``released``: the values to release after this operator.
     """
 
     def __init__(self, op: Op) -> None:

@@ -7,8 +7,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
     Graph   unused        the values that nothing computes or uses
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       empty vectors in the options table, and fields that the class does not declare
-            no_options    if the class has options, but the file has no options table for the operator: the
-                          name of the type of the options if the file gives that type, else True
+            no_options    exists if the class has options, but the file has no options table for the operator:
+                          the name of the options' type if the file gives that type, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code

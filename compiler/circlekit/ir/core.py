@@ -30,8 +30,7 @@ def to_text(thing: object) -> str:
 class Value(Tensor):
     """One tensor of a graph.
 
-    ``producer``: the operator that produces the value, as its ``results[result_index]``; None if there is
-    none.
+    ``producer``: the operator whose ``results[result_index]`` is this value; None if no operator produces it.
     """
 
     __slots__ = ("_uses", "producer", "result_index")
@@ -182,7 +181,7 @@ class Op(Declaration):
         """Make ``value`` the result ``index`` of this operator; return the result that it replaces.
 
         The uses of ``value`` stay as they are.  If ``value`` had another producer, that operator gets a new
-        result with an empty name in its place.  The returned value has no producer any more.
+        result with an empty name in the place of ``value``.  The returned value has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -376,7 +375,7 @@ class Graph:
         return op
 
     def remove(self, op: Op) -> None:
-        """Remove ``op`` and its uses of operands; raise ModelError if one of its results is still used."""
+        """Remove ``op`` and its uses of operands; raise ModelError if a result is used or is an output."""
         for value in op.results:
             if value.use_count or self.is_output(value):
                 raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")

@@ -34,8 +34,8 @@ class Operand:
     """A declared operand.
 
     ``dtypes``: the dtypes that the operand may have; () stands for any.  ``optional``: the operand may be
-    absent.  ``variadic``: it stands for all remaining operands, of any number.  ``index``: its position among
-    the operands of the class, from 0.
+    absent.  ``variadic``: the declaration stands for all remaining operands, however many.  ``index``: its
+    position among the operands of the class, from 0.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -134,7 +134,7 @@ class Declaration:
     reference_version: ClassVar[int | None] = None
     """The newest operator version that LiteRT's reference kernels implement; None: every version.
 
-    0: no version, or the reference kernel contradicts the operator's definition, which the optimized kernel
+    0: there is no reference kernel, or it contradicts the operator's definition, which the optimized kernel
     follows.
     """
     versions: ClassVar[Mapping[DType, int]] = {}
@@ -252,9 +252,9 @@ class Declaration:
         """Return the attributes and constant operands that this operator needs for new operand shapes.
 
         The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
-        and of the first result by the name "output".  ``outer``: whether the first dimension of a constant
-        shape that begins with 1 may change with axis 0 of an operand; False if an exporter moved the batch to
-        another axis.  The returned dict has, by name, attributes and the elements of constant
+        and of the first result by the name "output".  ``outer``: whether a 1 at the beginning of a constant
+        shape stands for the batch, and so may change with axis 0 of an operand; False if an exporter moved
+        the batch to another axis.  The returned dict has, by name, attributes and the elements of constant
         operands (lists of integers).  Raise ShapeError if no constant fits.
         """
         return {}

@@ -31,9 +31,9 @@ class _Comparison:
     """A comparison of two models.
 
     Each method compares ``a`` of the first model with ``b`` of the second, and yields a sentence for each
-    difference; ``where`` is their place.  The caller stops at the first sentence, so code after a ``yield``
-    may assume that there was no difference.  ``pairs``: for values and graphs of the first model, by id,
-    their counterparts in the second.  ``taken``: the ids of the values that are counterparts.
+    difference; ``where`` is the place of both.  The caller stops at the first sentence, so code after a
+    ``yield`` may assume that there was no difference.  ``pairs``: for values and graphs of the first model,
+    by id, their counterparts in the second.  ``taken``: the ids of the values that are counterparts.
     """
 
     def __init__(self, a: Model, b: Model) -> None:

@@ -62,7 +62,7 @@ which matters little: most of the noise comes from the rounding of int8 weights.
 """
 
 LEAST_GAIN_OF_WIDENING_DB = 1.0
-"""The gain in dB that a factor other than SAFE_WIDENING must reach to be kept.
+"""For activations of 16 bits, the gain in dB above which another factor than SAFE_WIDENING is kept.
 
 This gain is large because the few samples of a trial rarely have numbers outside of the ranges.
 """
@@ -77,7 +77,7 @@ class SettingsSearch:
 
     ``trials``: makes the models and ranges.  ``budget``: ends the search.
     ``reference``: the outputs of the float model for each sample.
-    ``without``: values of ``auto.TECHNIQUES``, which are not tried.
+    ``without``: the values of ``auto.TECHNIQUES`` that are not tried.
     ``notes``: filled with sentences on what was tried.
     """
 

@@ -81,7 +81,7 @@ def cases_of(
     """Return the cases of a list, a folder or a recipe.
 
     ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
-    ``passes``: the passes for recipes that name none.
+    ``passes``: the passes for recipes that name none; lists ignore them.
     ``with_rules``: whether the cases of a list check ``test.rule`` files.
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;

@@ -88,7 +88,7 @@ def collect(
     """Compute the content of a report.
 
     ``before``: the first or only model, which is not changed.  ``after``: the second model.
-    ``passes``: names of passes and pipelines; if ``after`` is None, they make the second model.
+    ``passes``: names of passes and pipelines that make the second model; ignored if ``after`` is given.
     ``records``: the inputs on which values are compared; None: seeded inputs.
     ``with_values``: whether to run the models and compare values.
     ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.

@@ -50,7 +50,8 @@ class Box:
 class Drawing:
     """The boxes and edges of one group.
 
-    An edge is (indices of its boxes: the first, its bends, the last; the values that it stands for).
+    An edge is a pair: the indices of its boxes (the first, the bends, the last), and the values that it
+    stands for.
     """
 
     group: Group

@@ -122,9 +122,9 @@ def type_refusal(old: Value, new: Value) -> str | None:
 def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Value) -> str | None:
     """Return a sentence if ``new`` can get another rank than ``old``; None if their ranks always agree.
 
-    A constant raises the rank of an operand that has a lower rank.  So for operands of unknown rank, each
-    rank up to that of the constants is tried, and the shapes are inferred.  ``before``, ``after``: the
-    operators that give ``old`` and ``new``, in order.
+    A constant of higher rank than the other operand raises the rank of the result.  So for operands of
+    unknown rank, each rank up to that of the constants is tried, and the shapes are inferred.
+    ``before``, ``after``: the operators that give ``old`` and ``new``, in order.
     """
     results = [value for op in (*before, *after) for value in op.results]
     operands = {value for op in (*before, *after) for value in op.inputs if value is not None}

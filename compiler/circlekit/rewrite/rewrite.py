@@ -59,7 +59,7 @@ class Rewrite(GraphPass):
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
     ``shared``: interior results that may have users outside the match; their producers then stay.
-    ``spread``: interior results that may have users outside the match, if this rewrite applies to them, too.
+    ``spread``: interior results that may have users outside the match, if these users are rewritten, too.
     ``approximate``: values may change beyond rounding, as in ONE; no pipeline applies the rewrite then.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -239,7 +239,7 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Return whether ``user`` is the root of a match to rewrite where ``name`` stands for ``value``."""
+        """Return whether a match with root ``user`` in which ``name`` is ``value`` may be rewritten."""
         found = Matcher(self.old, False, self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
@@ -334,7 +334,7 @@ class Rewrite(GraphPass):
 
 
 class Rules(GraphPass):
-    """A pass of several rules, mostly Rewrites, which run in order; their classes have no name."""
+    """A pass of several rules, mostly Rewrites, which run in order; the rules have no names of their own."""
 
     rules: ClassVar[tuple[type[GraphPass], ...]] = ()
 

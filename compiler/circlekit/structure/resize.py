@@ -85,7 +85,10 @@ def parse_shapes(text: str) -> list[list[int]]:
 
 
 def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
-    """Return the new shape of each input; raise ModelError if ``shapes`` does not fit the inputs."""
+    """Return the new shape of each input.
+
+    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid dimension.
+    """
     if isinstance(shapes, Mapping):
         by_name = {v.name: v for v in graph.inputs}
         for name in shapes:

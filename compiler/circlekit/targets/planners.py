@@ -30,12 +30,12 @@ class Planner:
     ``pads_sizes``: the sizes of buffers are rounded up to a multiple of the alignment.
     ``keeps_inputs``: graph inputs stay in memory until the end of a run.
     ``keeps_unused``: results that no operator reads stay in memory until the end of a run.
-    ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides their
+    ``holds_interface``: graph inputs and outputs are in the arena; if false, the caller provides their
     memory.
     ``views``: the operators whose result shares the memory of the first operand.
     ``in_place``: operator -> n: its result may take the memory of one of its first n operands.  That operand
     must have the same size and no other reader.
-    ``best_fit``: a buffer is placed in the smallest gap that is large enough; otherwise in the first such
+    ``best_fit``: a buffer is placed in the smallest gap that is large enough; if false, in the first such
     gap.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
     ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.

@@ -70,7 +70,8 @@ def _values(ops: Any) -> Iterator[Value]:
 def _counts(model: Model, custom: bool) -> dict[str, int]:
     """Return the number of opaque operators of each kind, the most frequent kind first.
 
-    With ``custom``, count custom operators by their custom code; without it, all others by their code.
+    With ``custom``, count custom operators by custom code; without it, count the other opaque operators by
+    code.
     """
     opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
     return dict(Counter(str(op.custom_code) if custom else op.code for op in opaque).most_common())
@@ -97,7 +98,8 @@ def _port(value: Value) -> dict[str, Any]:
 def summary_text(summary: dict[str, Any], width: int) -> str:
     """Return ``summary``, a result of ``summary_of``, as text of ``width`` columns.
 
-    The first line is the name of the file; each other line has a label and a description.
+    The first line is the name of the file.  Labels with descriptions follow; a description may be broken into
+    several lines.
     """
     lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
     return f"{summary['file']}\n{lines}"

@@ -38,7 +38,7 @@ Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_we
 then --quantize_with_minmax."""
 
 CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
-"""The words that follow the flag of a mode, as the help page shows them."""
+"""The names that the help page gives to the three words after ``--quantize_weights`` and similar flags."""
 
 MODES = (
     "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
@@ -113,7 +113,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
-    """Quantize ``model`` in place; ``mode``: one of ``MODES``.  Raise UnsupportedError for wrong words."""
+    """Quantize ``model`` in place.
+
+    ``mode``: one of ``MODES``.  Raise UnsupportedError if the words after its flag are wrong.
+    """
     words = getattr(arguments, mode)
     match mode:
         case "quantize_dequantize_weights":

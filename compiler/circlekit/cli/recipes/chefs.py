@@ -40,7 +40,8 @@ def _cook_stream(arguments: argparse.Namespace) -> int:
 def _recipe_on_stdin(format: str | None) -> Model:
     """Return the model that the recipe on the standard input describes.
 
-    ``format``: as for ``load_recipe``.  Raise FileError if the standard input cannot be read.
+    ``format``: the format of a model in ONE's recipe language; None: see ``load_recipe``.
+    Raise FileError if the standard input cannot be read.
     """
     if sys.stdin is None:
         raise FileError("expected a recipe on the standard input, which is closed")

@@ -112,8 +112,9 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
 
 def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
-    """Return the (name, array) pairs of each record; without names in the file, a name is the number I.
+    """Return the (name, array) pairs of each record.
 
+    In a file of several records, and for an array without a name, the name is the number of the array.
     Raise the errors of ``read``.
     """
     return list(_grouped(_read(path, _records)))

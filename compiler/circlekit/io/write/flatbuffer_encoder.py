@@ -75,7 +75,7 @@ class Encoded:
 
     ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers.
     ``size``: the bytes without ``tail``.  ``tail``: bytes to append.
-    ``source``: the map of the file that the model was loaded from, if parts are views of it.
+    ``source``: the map of the file that the model was loaded from, if some of the bytes are views of it.
     """
 
     skeleton: bytearray | memoryview
@@ -165,7 +165,7 @@ class Encoder:
     """Encodes one tree.
 
     ``out``: the skeleton that is written so far.
-    ``pending``: values that are still to be written, as (position of the offset to it, field, value).
+    ``pending``: values that are still to be written, as (position of the offset to the value, field, value).
     ``vtables``: the positions of vtables by their bytes.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
     Data that are no vector are external data, and the field gets their position in the file.
@@ -216,7 +216,7 @@ class Encoder:
         return end + gap
 
     def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
-        """Align the output (see ``align``), let the offset at ``at`` point to its end, and return the end."""
+        """Align the output (see ``align``); return its end, to which the offset at ``at`` then points."""
         start = self.align(size, ahead)
         _U32.pack_into(self.out, at, start - at)
         return start

@@ -30,7 +30,7 @@ OWN_KEYS = frozenset(
 class OpSaver:
     """Creates the trees of all operators of one file.
 
-    ``origin``: the file that the model was loaded from if it has the format to write, else NO_ORIGIN.
+    ``origin``: the origin of the model if the input file has the format to write, else NO_ORIGIN.
     ``keeps_format``: whether the format to write is the format of the input file, or, if the model was not
     loaded from a file, the format of the model.
     ``codes``: the tables of the operator codes: first those of the input file, then new ones.

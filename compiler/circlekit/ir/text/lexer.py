@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 )
 _MAX_NESTING = 64
 _SHOWN_CHARACTERS = 100
-"""The characters of a long line that an error shows before and after the place."""
+"""The number of characters of a long line that an error shows on each side of the place."""
 
 
 class Token(NamedTuple):
@@ -165,6 +165,6 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` as a string literal in double quotes, with Python's escapes."""
-    # repr puts a text with a double quote between single quotes: so one is added in front, and cut off again
+    # repr puts a text with a double quote between single quotes; so a double quote is added, then cut off
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

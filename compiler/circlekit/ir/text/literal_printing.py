@@ -84,7 +84,7 @@ def format_tree(data: Any, reference: Reference | None = None) -> str:
     """Return the literal of plain data: a number, a string, bytes, an array, a list or a dict.
 
     ``data`` is a field of a file that the IR does not interpret.  ``reference``: returns the text for a value
-    or a graph in it; by default its name with % or @.
+    or a graph in ``data``; by default, the text is the name with % or @.
     """
     if data is None:
         return "none"

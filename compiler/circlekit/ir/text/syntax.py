@@ -131,7 +131,7 @@ class Constant:
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
-    """Return the items before the mark ``close``; commas separate them, and one may follow the last."""
+    """Return the items before the mark ``close``; commas separate them, and a comma may follow the last."""
     items: list[T] = []
     while not source.accept(close):
         items.append(item())

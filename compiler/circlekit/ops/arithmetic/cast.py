@@ -119,7 +119,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, clamped to the dtype of the declared result.
 
     A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
-    halves otherwise.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the zero point is
+    halves differently.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the zero point is
     added modulo 2^32, as on x86.  A quantized input is requantized, which is possible between the dtypes in
     ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
     """

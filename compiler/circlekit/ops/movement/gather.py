@@ -221,7 +221,7 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
 class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
     """``input``, with the first elements along the axis ``seq_dim`` in reverse order.
 
-    Their number is ``seq_lengths[b]`` for index b along the axis ``batch_dim``.
+    At index b along the axis ``batch_dim``, the first ``seq_lengths[b]`` elements are reversed.
     """
 
     input = operand(*ANY)

@@ -91,7 +91,7 @@ class Arithmetic(Enum):
     FIXED_POINT: int32 sums and a 31-bit mantissa; rounded after the product and after the shift.
     WIDE_FIXED_POINT: int64 sums and a 15-bit mantissa; rounded once (most kernels of int16 data).
     DOUBLE: int32 sums and float64; rounded, a half away from zero (the reference kernel of FULLY_CONNECTED).
-    WIDE_DOUBLE: the same with int64 sums.
+    WIDE_DOUBLE: as DOUBLE, but with int64 sums.
     """
 
     FIXED_POINT = "fixed point"

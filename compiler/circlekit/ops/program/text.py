@@ -160,8 +160,8 @@ class SkipGram(Op, code="SKIP_GRAM"):
 def split_words(text: bytes) -> list[bytes]:
     """Return the words of ``text``.
 
-    As in LiteRT, if the text begins with exactly one white space, the first word is left out if white space
-    follows it, and otherwise includes the white space before it.
+    As in LiteRT, a white space character at the very beginning of the text is part of the first word.  Such a
+    word is left out if white space follows it.
     """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():

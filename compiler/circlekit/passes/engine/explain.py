@@ -39,7 +39,7 @@ def explain_passes(
     changes: Mapping[str, int] | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> list[Explanation]:
-    """Return the explanation of the pass ``passes``, or of every pass if that is ALL_PASSES.
+    """Return the explanation of the pass ``passes``, or of every pass if ``passes`` is ALL_PASSES.
 
     The explanation with the nearest miss comes first.  ``model``: the optimized model, which stays as it is.
     ``changes``: by name of a pass, the number of its rewrites when the model was optimized.  ``targets``:
@@ -112,7 +112,7 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
     """Return a refusal if no operator of the model can be the root of a picture of the pass; else [].
 
-    The refusal names the producer of the model's first output, because no operator is of the right kind.
+    The refusal names the producer of the first computed output, because no operator is of the right kind.
     """
     roots = [rule.definition().before.root for rule in rules_of(item)]
     outputs = [value for value in model.main.outputs if value.producer is not None]
@@ -149,8 +149,8 @@ def explain_op(
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
-    If no operator of the model has that name, return [] if a removed or declared operator has it, else raise
-    ModelError.
+    If ``which`` names no operator of the model, but a removed operator or a declared class, return []; if it
+    names neither, raise ModelError.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

@@ -3,7 +3,8 @@
 
 No list of passes is kept: every module below ``circlekit.passes`` is imported when passes are first needed,
 and defining a class with a ``name`` registers it.  Another package declares its modules of passes as entry
-points in the group ``circlekit.passes``; they are imported when a name is not a pass of circlekit.
+points in the group ``circlekit.passes``; they are imported when a name is not a pass of circlekit, or when
+all passes are asked for.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def every_pass() -> dict[str, type[Pass]]:
 
 
 def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
-    """Return every pass by name; passes of other packages only if circlekit lacks one of ``names``."""
+    """Return the passes by name; load those of other packages first if circlekit lacks one of ``names``."""
     known = all_passes()
     if all(name in known or name in PIPELINES for name in names):
         return known

@@ -42,7 +42,10 @@ class JoinGroupedConvolution(GraphPass):
         return sum(self._join(graph, op, context) for op in graph.ops if isinstance(op, Concatenation))
 
     def _join(self, graph: Graph, op: Concatenation, context: Context) -> bool:
-        """Replace the convolutions before ``op`` by one if nothing refuses; return whether it did."""
+        """Replace ``op`` and the convolutions before it by one convolution, unless this is refused.
+
+        Return whether they were replaced.
+        """
         groups = [_group(graph, value) for value in op.values]
         known = [group for group in groups if group is not None]
         if not known:
@@ -55,7 +58,7 @@ class JoinGroupedConvolution(GraphPass):
 
 
 def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
-    """Return why ``groups``, the convolutions among the operands of ``op``, do not become one."""
+    """Return why ``groups``, the convolutions among the operands of ``op``, do not become one convolution."""
     result, (first, *_) = op.output, groups
     if len(groups) < max(len(op.values), 2):
         expected = "expected 2 or more operands, each from a convolution of a slice that can be joined"

@@ -26,7 +26,7 @@ TO_NHWC: Perm = (0, 2, 3, 1)
 TO_NCHW: Perm = (0, 3, 1, 2)
 
 NCHW, NHWC = 0, 1
-"""The sides (see region.py) for a RegionFinder with the permutation TO_NHWC."""
+"""The numbers of the layouts: the sides (see region.py) of a RegionFinder with the permutation TO_NHWC."""
 
 CHANNELS_LAST = frozenset({
     "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "INSTANCE_NORM",
@@ -71,8 +71,8 @@ def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
-    ``sides``: as in RegionFinder.  If the order of the dimensions of a result changes, a Transpose restores
-    it.  Reductions with keep_dims do not change here, because they may be variables of a region.
+    ``sides``: the layout, NCHW or NHWC, of each value in a region.  If the order of the dimensions of a
+    result changes, a Transpose restores it.  Reductions with keep_dims change with their regions, not here.
     """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]

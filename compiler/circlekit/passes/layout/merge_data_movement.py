@@ -169,7 +169,7 @@ class _Chain:
     def ways(self, keep_used: bool = True) -> Iterator[_Way]:
         """Yield all cheaper ways; the chain may begin at any of its values.
 
-        If the result equals its source, but both belong to the interface, a Reshape copies the source.
+        If an output of the graph equals its source, which cannot replace it, a Reshape copies the source.
         ``keep_used``: whether operators whose results have other users stay; if not, these users are ignored.
         """
         for origin in origins(self.result):

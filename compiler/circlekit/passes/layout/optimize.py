@@ -54,7 +54,7 @@ class OptimizeLayout(GraphPass):
         """Choose layouts around transposes by ``perms``, which have one rank.
 
         If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone, and then for
-        all.  ``run_bytes``: as for RegionFinder.  Return the number of changed operators and transposes.
+        all.  ``run_bytes``: see ``charge_of``.  Return the number of changed operators and transposes.
         """
         changes = self._choose(writer, perms, run_bytes, accepts_frustrated=len(perms) == 1)
         if changes is not None:
@@ -66,7 +66,7 @@ class OptimizeLayout(GraphPass):
     ) -> int | None:
         """Choose layouts for all ``perms`` together; return the number of changed operators.
 
-        Return None, and change nothing, if data meets its own transpose, unless ``accepts_frustrated``.
+        If data meets its own transpose and ``accepts_frustrated`` is false, return None and change nothing.
         """
         graph = writer.graph
         epoch, moved, changes = graph.epoch, set[Op](), 0

@@ -39,7 +39,7 @@ def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | 
 
 
 def _can_follow(value: Value, perm: Perm) -> bool:
-    """Return whether ``value``, data of a variable, can be transposed by ``perm``, or need not be."""
+    """Return whether ``value``, data of an operator, can be transposed by ``perm``, or need not be."""
     if value.is_const:
         return is_movable_constant(value, len(perm))
     if value.shape is None or not is_movable(value):
@@ -48,8 +48,9 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 
 
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
-    """Return the cost of ``op`` itself if ``data``, its operands that have a side, are permuted by ``perm``.
+    """Return the cost of ``op`` itself if its operands ``data`` are permuted by ``perm``.
 
+    ``data``: the operands whose order of axes can be chosen (which have a side, see region.py).
     The cost of a MovementOp is that of its operators, and the cost of a Transpose is the bytes that it moves.
     Any other operator that moves data costs ``run_bytes`` for each contiguous run that it copies (see
     ``targets.target``).  Other operators cost nothing.  Return None if a MovementOp has no operators for that

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move factors and offsets per channel up the graph, to the linear operator that can absorb them.
 
-A linear operator is a convolution or a fully connected layer; it absorbs them in the fuse passes.
+A linear operator is a convolution or a fully connected layer, into which the fuse passes fold
+factors and offsets.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def commutes(self, match: Match) -> str | None:
-        """An offset before a Pad does not reach its zeros; an activation does not commute with an average."""
+        """An offset before a Pad is not added to the padding; activations do not commute with averages."""
         y, z = match.ops["y"], match.ops["z"]
         if isinstance(y, Pad) and isinstance(z, Add):
             return f"%{y.output.name}: pads with zeros, which do not get the offset"
@@ -95,7 +96,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
         return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
-    # unknown axes count as the last one, over which a MEAN is refused
+    # unknown axes count as the last axis; a MEAN over the last axis is refused
     mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []
     if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
         return None

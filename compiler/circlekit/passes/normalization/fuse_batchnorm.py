@@ -169,7 +169,10 @@ class IntoConvAfterMean(IntoConvAfter):
 
 
 class FusePreActivationBatchNorm(Rules):
-    """Fold factors and offsets before a RELU into the convolution before, or factors into the one after."""
+    """Fold factors and offsets before a RELU into a convolution before or after it.
+
+    A convolution after the RELU absorbs only the factors; the offsets stay.
+    """
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvAfter, IntoConvAfterMean)

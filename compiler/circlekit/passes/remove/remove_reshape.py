@@ -96,8 +96,8 @@ class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
     a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  One of
-    u and v may be a constant instead; as w it gets the batch dimensions of a or b, or as many dimensions
-    of 1 if it is one matrix.
+    u and v may be a constant instead.  It is reshaped to the constant w, which has the batch dimensions of a
+    or b; if the constant is one matrix, all batch dimensions of w are 1.
     """
 
     before = """

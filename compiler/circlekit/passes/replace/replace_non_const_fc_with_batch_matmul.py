@@ -32,7 +32,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
 
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
-        """Replace ``op`` if nothing refuses; return whether it did."""
+        """Replace ``op`` unless this is refused; return whether it was replaced."""
         if op.weights.is_const:
             if context.partial_matches:
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")
@@ -133,7 +133,7 @@ def takes_matrices(op: FullyConnected) -> bool:
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
-    """Insert the operators that compute the result of ``op``, and return it."""
+    """Insert the operators that compute the result of ``op``; return their result."""
     x, adj_x = op.input, False
     if not takes_matrices(op):
         x = new.reshaped(x, [-1, op.weights.known_shape[1]])

@@ -69,7 +69,7 @@ class SubstituteStridedSliceToReshape(
     attributes="{begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any,\n"
     "             shrink_axis_mask: any, offset: any}",
 ):
-    """strided_slice(x) of all elements  ==  reshape(x, the shape without the axes that the slice drops)."""
+    """strided_slice(x) of all elements  ==  reshape(x, the shape of the result)."""
 
     name = "substitute_strided_slice_to_reshape"
 
@@ -123,7 +123,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
-    """Return whether the operator that computes ``value``, before any Transposes, returns only 0 or more."""
+    """Return whether ``value`` comes, perhaps through Transposes, from an operator that returns 0 or more."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None

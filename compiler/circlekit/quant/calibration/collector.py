@@ -60,9 +60,10 @@ def collect(
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
     If an interrupted run left such a file, this run continues with the samples that are missing in it.
 
-    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` is
-    complete or belongs to another model or other samples; ShapeError if a sample does not fit the inputs;
-    UnsupportedError if the engine cannot run the model; and the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` cannot
+    be continued: it is complete, it belongs to another model or other samples, or the model keeps state
+    between runs.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if the engine cannot
+    run the model, and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
@@ -136,7 +137,7 @@ class _Jobs(Iterator[Job]):
 
     ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if there are
     fewer samples than in ``done``, or if the last skipped sample is not the last sample of ``done``.
-    ``checksums``: those of the samples that were yielded but are not in the statistics yet, in order.
+    ``checksums``: the checksums of the samples that were yielded but are not in the statistics yet, in order.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:

@@ -35,7 +35,7 @@ TRAINING_OPTIONS = {
     "update_barrier": "it orders updates of training variables",
     "is_training": "it makes ranges trained variables; here they come from a calibration",
 }
-"""{parameter: its meaning} of the parameters of contrib.quantize that have a meaning only in training."""
+"""{parameter of contrib.quantize: its meaning}, for the parameters that have a meaning only in training."""
 
 
 @dataclass(frozen=True)

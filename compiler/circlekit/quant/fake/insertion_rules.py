@@ -137,4 +137,4 @@ RULES = (
 INTERMEDIATE = InsertionRule(
     "activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding
 )
-"""The rule for sums and products of values that the other rules rounded; it is applied after them."""
+"""The rule for sums and products of rounded values; it is applied after the other rules."""

@@ -72,7 +72,8 @@ def _operand(op: Op, name: str) -> Value | None:
 def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel: bool) -> None:
     """Quantize the operand ``name`` if it is a float constant: each element gets its own scale.
 
-    The constant gets a single scale if ``per_channel`` is false, or if a channel has several elements.
+    The constant gets a single scale if ``per_channel`` is false, if its rank is 0, or if a channel has
+    several elements.
     """
     value = _operand(op, name)
     if not is_float_constant(value):
@@ -201,8 +202,8 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
     """Return for each channel the smallest scale of the weights for which the kernel's results are right.
 
     With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, which
-    kernels round to 0.  Return None if every scale that ONE uses is large enough.  ONE has no such limits and
-    gets wrong results.
+    kernels round to 0.  Return None if there is no float bias, or if every scale that ONE uses is large
+    enough.  ONE has no such limits and gets wrong results.
     """
     value = _bias(op)
     if value is None:
@@ -220,8 +221,8 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     """Quantize the float bias of ``op`` with the scale of the input times the scales of the weights.
 
     Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
-    Raise UnsupportedError if input or weights have no scale, ShapeError unless the bias has one element for
-    each scale.
+    Raise UnsupportedError if input or weights have no scale, ShapeError if there are several scales, but not
+    one for each element of the bias.
     """
     value, rule = _bias(op), layer_rule(op)
     if value is None or rule is None:

@@ -98,7 +98,7 @@ class Call:
     def positional(self, minimum: int, maximum: int | None = None) -> list[Literal]:
         """Return the arguments without names.
 
-        There must be at least ``minimum`` and at most ``maximum`` of them; None: any number.
+        There must be at least ``minimum`` of them, and at most ``maximum`` unless that is None.
         """
         arguments = self.node.positional
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):

@@ -14,7 +14,7 @@ from circlekit.toolchain.option import INPUT_PATH, Kind, Option, UsageFault, Val
 from circlekit.toolchain.session import Session
 
 TYPES = ("onnx", "tflite")
-"""The kinds of models, which are also their extensions."""
+"""The kinds of models, which are also the extensions of their files."""
 
 LAYOUT = "convert_nchw_to_nhwc"
 LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
