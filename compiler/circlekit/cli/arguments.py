@@ -27,9 +27,9 @@ class Parser(argparse.ArgumentParser):
 
     A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.
 
-    ``load_flags``: a function that adds flags.  It is called only before the help is printed or an unknown
-    flag is refused, because it may be slow.  ``one_usage``: for a command of ONE, the exit code for wrong
-    usage; the error then begins as ONE's do.  None for other commands.
+    ``load_flags``: a function that adds more flags.  It may be slow, so it is called only if the words ask
+    for help or have a flag that is not yet known.  ``one_usage``: for a command of ONE, the exit code for
+    wrong usage, whose message then begins as ONE's messages do.  None for other commands.
     """
 
     def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*flags, action="store_true", help=help)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words in which flags may stand between the positional arguments."""
+        """Parse words; unless they contain ``--``, flags may stand between the positional arguments."""
         words = list(sys.argv[1:] if args is None else args)
         has_separator = "--" in words  # parse_intermixed_args fails for such words
         return (super().parse_args if has_separator else self.parse_intermixed_args)(words, namespace)
@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words whose flags may be spelled with ``-`` or ``_``.
 
-        First call ``load_flags`` if the words ask for help or have an unknown flag.
+        First call ``load_flags`` if the words ask for help or have a flag that is not yet known.
         """
         words = list(sys.argv[1:] if args is None else args)
         end = words.index("--") if "--" in words else len(words)  # words after -- are not flags
@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(code, f"{heading} {message} ({self.prog} --help lists the flags)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the choices of ``action``, with the nearest of them."""
+        """Raise ArgumentError if ``value`` is not a choice of ``action``; the error names similar choices."""
         if action.choices is not None and value not in action.choices:
             choices, hint = ", ".join(action.choices), did_you_mean(value, action.choices)
             raise argparse.ArgumentError(action, f"expected one of {choices}, got {value!r}{hint}")
@@ -155,7 +155,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write, from the arguments of ``Parser.add_output``; exit unless one is given."""
+    """Return the path to write, given by the arguments of ``Parser.add_output``; exit if none or two are."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")

@@ -112,7 +112,7 @@ def _pipeline(words: str) -> tuple[str, str]:
 def _models(folder: Path, output: Path) -> list[Path]:
     """Return the paths of the models in ``folder`` and below, sorted, without those in ``output``.
 
-    Raise FileError if there are none, or if ``output`` is the same folder as ``folder``.
+    Raise FileError if ``folder`` does not exist, has no models, or is the same folder as ``output``.
     """
     with translated(folder, "read"):
         if not folder.is_dir():

@@ -61,8 +61,8 @@ class AnalysisError(CirclekitError):
 def load_analysis(path: str | os.PathLike[str]) -> object:
     """Return an instance of the class NAME that the Python file NAME.py at ``path`` defines.
 
-    Raise FileError if there is no such file, ModelError if it does not have the class, AnalysisError if its
-    code fails.
+    Raise FileError if there is no such Python file, ModelError if it does not define the class, AnalysisError
+    if the code of the file or of the class fails.
     """
     file = Path(path)
     if not file.is_file():
@@ -144,9 +144,10 @@ class _Observer:
 
 
 def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
-    """Return the argument ``word`` of a hook of ``op``: a tensor, an attribute, or a dict of two numbers.
+    """Return the argument ``word`` of a hook of ``op``.
 
-    Return None for an absent operand.  ``given``: the tensors by name.
+    It is a tensor, the list of outputs, an attribute, a dict of two numbers (stride and dilation), or None
+    for an absent operand.  ``given``: the tensors by name.
     """
     attributes = op.attribute_items()
     if word in given or word not in {"stride", "dilation", "padding", "fused_act", *attributes}:

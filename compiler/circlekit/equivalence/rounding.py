@@ -26,9 +26,10 @@ MAX_ROUNDING_ERROR = 1e-4
 
 
 def with_moved_constants(model: Model) -> Model:
-    """Return a copy of ``model`` in which each float of a constant is moved by one unit in the last place.
+    """Return a copy of ``model`` whose float constants are moved by one unit in the last place.
 
-    The direction, up or down, is seeded by the name of the constant.
+    Each element moves up or down at random, seeded by the names of the graph and the constant; zeros, NaN and
+    infinities stay.
     """
     moved = clone(model)
     for graph in moved.graphs:
@@ -39,7 +40,7 @@ def with_moved_constants(model: Model) -> Model:
 
 
 def _moved(data: Array, seed: int) -> Array:
-    """Return for each element the next higher or lower float; zeros, NaN and infinities stay."""
+    """Return for each element the next higher or lower float if both are finite; zeros stay."""
     up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
     with np.errstate(all="ignore"):
         neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
@@ -48,8 +49,9 @@ def _moved(data: Array, seed: int) -> Array:
 
 
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the absolute difference that rounding may make in an output; 0 if its dtype is not float.
+    """Return the absolute difference that rounding may make in an output.
 
+    It is 0 if the dtype is not float or the shapes differ.
     ``reference``: the output.  ``moved``: the same output of the model with moved constants.
     ``limit``: the largest difference to return, divided by the largest magnitude of the output.
     """
@@ -106,7 +108,10 @@ def with_moved_results(model: Model) -> Model:
 
 
 def _factors(value: Value) -> Array:
-    """Return float32 factors next to 1: one for each channel (last axis); if that is unknown, only one."""
+    """Return float32 factors next to 1, one for each index of the last axis.
+
+    Return a single factor if ``value`` is a scalar, or the size of the last axis is unknown.
+    """
     channels = value.shape[-1] if value.shape else None
     rng = np.random.Generator(np.random.PCG64(seed_of("factors", value.name)))
     signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))

@@ -24,8 +24,8 @@ def clone(model: Model) -> Model:
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
     """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
 
-    ``arguments``: for each input of ``source`` the value that takes its place.  The copied values get names
-    that are unique in the graph of ``anchor``.
+    ``arguments``: for each input of ``source`` the value that takes its place, also where the input is an
+    output.  The copied values get names that are unique in the graph of ``anchor``.
     """
     graph = anchor.graph
     assert graph is not None
@@ -154,7 +154,7 @@ class _Cloner:
         return new
 
     def edges(self, values: Iterable[Value]) -> None:
-        """Set ``extra``, producer and uses of the copies of ``values``; only copied operators count."""
+        """Set ``extra``, producer and uses of the copies of ``values``; skip operators that have no copy."""
         for value in values:
             new = self.values[id(value)]
             if value.extra:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def json_text(document: object, allow_nan: bool = True) -> str:
-    """Return ``document`` as indented JSON; raise ValueError for NaN unless ``allow_nan``."""
+    """Return ``document`` as indented JSON; unless ``allow_nan``, raise ValueError for NaN and infinities."""
     return json.dumps(document, indent=2, allow_nan=allow_nan)
 
 

@@ -91,8 +91,8 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 def is_quantized_form(before: Model, after: Model) -> bool:
     """Return whether ``after`` looks like a quantized form of ``before``.
 
-    It does if a tensor of some name is quantized in ``after``, but not in ``before``.  If ``before`` has no
-    quantized tensor, any quantized tensor of ``after`` is enough.
+    It does if a tensor of ``after`` is quantized and the tensor of this name in ``before`` is not.  If
+    ``before`` has no quantized tensor, any quantized tensor of ``after`` is enough.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
@@ -110,8 +110,9 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
     """Run the float model ``before`` and its quantized form ``after`` on ``records``, and compare them.
 
     Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
-    gets quantized inputs.  Raise ModelError if there are no records or the inputs of the models do not fit,
-    ShapeError if outputs differ in shape, LimitError if the results of one record do not fit into memory.
+    gets quantized inputs.  Raise ModelError if there are no records, or if the models have different inputs
+    or numbers of outputs, ShapeError if outputs differ in shape, LimitError if the results of one record do
+    not fit into memory.
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
@@ -189,7 +190,11 @@ def _add_output(
     result: Value,
     right: Mapping[str, Array],
 ) -> None:
-    """Add the pair of arrays of one output on the record ``label``."""
+    """Add the arrays of an output on the record ``label`` to its ``metrics``.
+
+    ``reference``, ``result``: the output of the float and of the quantized model.  ``left``, ``right``: the
+    arrays that these models computed, by name.
+    """
     first = left[reference.name] if reference.data is None else reference.data
     second = right[result.name] if result.data is None else result.data
     try:
@@ -199,7 +204,7 @@ def _add_output(
 
 
 def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
-    """Yield a finding for each int32 bias with elements at the limits of int32, which have overflowed."""
+    """Yield a finding for each int32 bias with overflowed elements, that is, elements at a limit of int32."""
     for op in model.main:
         for spec, value in zip(op.operands, op.inputs, strict=False):
             if value is None or value.data is None or value.dtype is not i32 or not is_quantized(value):

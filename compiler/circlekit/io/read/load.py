@@ -74,11 +74,12 @@ class Loader:
 
     ``tree``: the decoded file.  ``name``: its name, for messages.
     ``is_complete``: whether nothing in the file was skipped so far.
-    ``has_external_data``: whether any constant data is external (see ``io.origin``).
+    ``has_external_data``: whether the data of any buffer are external (see ``io.origin``).
     ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
     ``has_rank``: whether the file says which ranks are known.  It does if the field ``has_rank`` is true in
     some tensor, or if every tensor has this field and no dimensions.  In such a file, a tensor without
-    dimensions has an unknown rank unless its ``has_rank`` is true; in other files it is a scalar.
+    dimensions is a scalar if its ``has_rank`` is true or it is a constant; else its rank is unknown.  In
+    other files, all tensors without dimensions are scalars.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:

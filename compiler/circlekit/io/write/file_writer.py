@@ -96,9 +96,9 @@ def remove_stale(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
-    """Remove the file at ``path`` unless it is locked, a link, or no regular file.
+    """Remove the file at ``path`` if it is a regular file and this process can lock it.
 
-    Raise OSError if it cannot be opened or removed.
+    Raise OSError if ``path`` is a symbolic link, or cannot be opened or removed.
     """
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:

@@ -28,7 +28,7 @@ Locate = Callable[[Value], "tuple[str, int] | None"]
 """A function that returns file and offset of a constant's bytes; None if they are in no file."""
 
 MAX_LIST_ELEMENTS = 32
-"""Constants of up to this many elements are printed as lists, larger constants as bytes or by reference."""
+"""Lossless text lists the elements of constants of up to this size, and writes larger ones in other ways."""
 
 MAX_INLINE_ELEMENTS = 8
 """Shortened text shows all elements of constants and scales that have no more elements than this."""

@@ -39,10 +39,10 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return both operands as int32 in a common scale with zero point 0; third, twice their larger scale.
+    """Return both operands as int32 in a common scale with zero point 0, and twice their larger scale.
 
-    ``x``, ``y``: the elements of the operands of ``op``.  The common scale is the third result divided by
-    2^``bits``.
+    ``x``, ``y``: the elements of the operands of ``op``.  The common scale is twice the larger scale of the
+    operands, divided by 2^``bits``.
     """
     common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (

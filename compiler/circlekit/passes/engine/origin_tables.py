@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 
 MAX_ORIGINS = 32
-"""The most original operators that one operator is attributed to."""
+"""The search between the operands and results of one operator ends at this many original operators."""
 
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 
@@ -68,9 +68,9 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 
 
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
-    """Return the numbers of ``starts`` and of their producers, back to the values named ``ends``.
+    """Return the numbers of ``starts`` and of the operators before them, back to the values named ``ends``.
 
-    At most MAX_ORIGINS numbers are returned, because a value that was renamed does not end the search.
+    The search stops at MAX_ORIGINS operators, because a value that was renamed would not end it.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)
@@ -99,7 +99,7 @@ def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | 
         texts = _entries(metadata[SOURCES], 1)
         rows = _entries(metadata[ORIGINS], 4)
         origins = [struct.unpack(f"<{len(rows[n]) // 4}I", rows[n]) for n in range(len(list(model.ops())))]
-    except (KeyError, struct.error):  # no tables, fewer operators, or bytes that are no table
+    except (KeyError, struct.error):  # no tables, a table that lacks an operator, or bytes that are no table
         return None
     fits = len(rows) == len(origins) and all(number in texts for row in origins for number in row)
     return (texts, [list(row) for row in origins]) if fits else None

@@ -23,8 +23,9 @@ from circlekit.targets.target import Target
 
 
 def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
-    """Return ``findings``, all of ``target``, each with the first remedy after which it is gone.
+    """Return ``findings`` about ``target``, each with the first remedy after which the finding is gone.
 
+    If there is none, the finding stays as it is.
     Remedies are tried in this order: writing the model as a format that the target reads, a pipeline, a
     single pass that keeps values and interface.  A remedy must not add unsupported operators of any kind.
     ``model`` stays as it is.
@@ -41,9 +42,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    A place may be missing only because the result of the operator has another name now.  So the missing
-    places of a kind of operator count only if the findings of this kind have become fewer by the same number.
-    If the findings of any kind have become more, no place counts.
+    A place that is missing in ``after`` may have been renamed with the result of its operator.  So the
+    missing places of a kind of operator count only if there are as many fewer findings of this kind.  If
+    there are more findings of any kind, no place counts.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph (region.py)."""
+"""Find the regions of a graph: connected operators that can work on data with permuted axes (region.py)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,10 @@ class RegionFinder:
         return values
 
     def cross(self, region: Region, op: Move) -> list[Value]:
-        """Give sides to those of the operand and the result of ``op`` that have none; return these values."""
+        """Give a side to the operand or the result of ``op`` if it has none; return the values that got one.
+
+        If both have sides that ``op`` contradicts, ``op`` becomes a variable if it can.
+        """
         source, result = op.input, op.output
         if source in self.sides and result in self.sides:  # if ``op`` contradicts these, it may be a variable
             if self.source_of(op) is not None:
@@ -194,8 +197,9 @@ class RegionFinder:
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
-        Of the values of one shape, at most one may be an input or output of the graph; a second one is left
-        out.  Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
+        Of the values with the same order of axes (without axes of dimension 1), at most one may be an input,
+        a variable or an output of the graph; further outputs are left out.  Values in ``placed`` are left
+        out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
         placed.add(root)
@@ -282,7 +286,7 @@ class RegionFinder:
         return obstacles[0]
 
     def add_changes(self, variable: Variable, sides: Sequence[int]) -> None:
-        """Find out what changes, and what it costs, if ``variable`` works on another one of ``sides``."""
+        """Set ``changes`` and ``charges`` of ``variable`` for those of ``sides`` on which it can work."""
         op, now = variable.op, variable.side
         inputs = (op.inputs[i] for i in sorted(variable.operands))
         operands = [value for value in inputs if value is not None]

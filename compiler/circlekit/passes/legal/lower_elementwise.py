@@ -78,7 +78,7 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e), except for -0, which the sum is not if e is not 0."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0, so that v + e is never -0, where they differ."""
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])

@@ -41,7 +41,7 @@ class SplitGroupedConv(Replacement):
 
 
 def _groups(op: Conv2D) -> int:
-    """Return how many groups the channels form; 1 if they are unknown, or if a rank is not 4."""
+    """Return the number of groups of channels; 1 if a dimension is unknown or a rank is not 4."""
     if op.input.rank != 4 or op.filter.rank != 4 or not (op.input.is_static and op.filter.is_static):
         return 1
     depth = op.filter.static_shape[3]

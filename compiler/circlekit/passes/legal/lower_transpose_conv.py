@@ -49,7 +49,7 @@ class _ImageAxis(NamedTuple):
 
     @property
     def taps(self) -> int:
-        """The number of filter rows that contribute to one output row."""
+        """The largest number of filter rows that contribute to one output row."""
         return -(-self.filter_size // self.stride)
 
     @property

@@ -21,7 +21,7 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The limit for results, for slices along an axis, and for repetitions of elements that are not f32.
+"""The most results of an operator, slices along an axis, and repetitions of elements that are not f32.
 
 Along the last axis, where slices are short in memory, at most 2 slices are made.
 """

@@ -78,7 +78,7 @@ def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
 
 
 Records = Sequence[Sequence[Array] | Mapping[str, Array]]
-"""Inputs of the model, once for each batch."""
+"""The inputs of the model for each batch, in order or by name."""
 
 
 def _decay(text: str) -> float:

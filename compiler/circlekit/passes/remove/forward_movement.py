@@ -24,8 +24,9 @@ from circlekit.rewrite.base import Context, GraphPass
 class SinkPass(GraphPass):
     """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
-    ``kind``: the class of ``move``.  If move(x) has other users, it stays, too.  A pipeline, which sets
-    ``context.exact``, does not change an operator if more data would be moved after it than before it.
+    ``kind``: the class of ``move``.  If op reads several movements, those with other users stay, too; at
+    least one must have none.  A pipeline, which sets ``context.exact``, does not change an operator if more
+    data would be moved after it than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -56,7 +57,10 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Refuse if a value is quantized per channel, a variable is moved, or all ``moved`` have other users."""
+    """Return a refusal if a value is quantized per channel or a variable would be moved; else None.
+
+    Refuse also if each of ``moved`` is an output of the graph or has other users.
+    """
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"

@@ -49,7 +49,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Refuse if broadcasting with the other operands may enlarge a dimension of the chosen one."""
+        """Refuse if broadcasting with the other operands may enlarge a dimension of the chosen operand."""
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that calibrates with LiteRT, which is several times as fast for large models.
+"""The engine that calibrates with LiteRT: for large models, several times as fast as circlekit's interpreter.
 
 LiteRT runs in one thread with its fastest kernels (XNNPACK) and keeps every tensor in memory.  The ranges
 differ from those of circlekit's interpreter by the rounding of floats.
@@ -41,8 +41,8 @@ class LitertEngine:
     The model is saved to a temporary file.  LiteRT's interpreter is made for the first sample, so that each
     forked process makes its own from that file.
 
-    Raise UnsupportedError if LiteRT is not installed, cannot run the model or does not keep its tensors;
-    LimitError if the tensors take more memory than allowed.
+    Raise UnsupportedError if LiteRT is not installed, or if the model keeps state, calls other graphs or has
+    two tensors of one name; LimitError if the tensors take more memory than allowed.
     """
 
     name = "litert"
@@ -80,7 +80,7 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails.
+        Raise ModelError if LiteRT fails, UnsupportedError if it does not keep a tensor.
         """
         try:
             if self._interpreter is None:

@@ -39,8 +39,8 @@ def kernel_errors(
     ``operands``, ``results``, ``attributes``: as for ``planned_op``.  ``given``, ``ranges``: given forms and
     ranges of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
-    The list is empty if the kernels cannot be run alone: shapes are unknown, or an operand is neither float
-    nor bool nor constant.
+    The list is empty if the kernels cannot be run alone, for example because shapes are unknown, or because
+    an operand is neither float nor bool nor constant.
     """
     planned = planned_op(op, operands, results, attributes)
     worst = [0.0] * len(op.results)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a graph once, then compute its outputs for changed values with only the operators that use them."""
+"""Run a graph once; then, for changed values, compute only the operators that depend on these values."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
 A first layer, a depthwise convolution and the projection of a residual branch have few weights, but their
 errors reach everything after them.  Int8 makes their noise 256 times smaller and costs half a byte for each
-weight.  Mixed precision by sensitivity for the bytes of weights: Dong et al., "HAWQ", ICCV 2019; here the
-noise is measured (see ``sensitivity``), not estimated from second derivatives.
+weight.  Source: Dong et al., "HAWQ", ICCV 2019, where the noise is estimated from second derivatives; here it
+is measured (see ``sensitivity``).
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ def no_range(value: Value) -> ModelError:
 def quantize_ranges(task: Task) -> None:
     """Give every float activation an integer dtype and the parameters of its recorded range.
 
+    The result of a PAD_V2 that pads with the lowest float gets the parameters for the range of its input.
     Raise ModelError if an activation that is used has no recorded range.
     """
     ops = [None, *task.quantized_ops()]

@@ -46,8 +46,8 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     A constant without ``value`` is rounded with its parameters.  If an operator such as RESHAPE does not
     scale its operand, results that the file does not name get the parameters of the operand.
     Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
-    not float32, or if a tensor of the model stays float32; ShapeError if an array does not fit;
-    UnsupportedError for a sparse constant without ``value``.
+    not float32, if it has ``value`` but is no constant, or if a tensor of the model stays float32; ShapeError
+    if an array does not fit; UnsupportedError for a sparse constant without ``value``.
     """
     parameters = _read(Path(path))
     values = {v.name: v for v in model.main.values()}
@@ -64,7 +64,7 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return {tensor: its object} from the JSON file; raise FileError or FormatError if FIELDS are wrong."""
+    """Return {tensor: its object}; raise FileError if ``path`` cannot be read, FormatError if it is wrong."""
     try:
         tree = parse_json(bytes(map_file(path)))
     except ValueError as error:
