@@ -116,3 +116,15 @@ def test_operators_that_do_not_run_are_counted_among_all(
     circlekit.save(circlekit.parse(two.replace("-> %y", "-> %y, %z")), tmp_path / "two.circle")
     assert main([str(tmp_path / "two.circle"), "--target", "tflm"]) == 1
     assert "cannot run 1 of 2 operators" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_verdict_names_all_targets(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    for targets, verdict in (
+        ("tflm", "TensorFlow Lite for Microcontrollers runs it"),
+        ("tflm,luci", "TensorFlow Lite for Microcontrollers and ONE's interpreter run it"),
+    ):
+        assert main([files[1], "--target", targets]) == 0
+        assert capsys.readouterr().out.splitlines() == [f"{files[1]}: {verdict}"]

@@ -107,3 +107,31 @@ def test_a_recipe_becomes_a_model_on_the_standard_output(
             patch.setattr(sys, "stdout", stream)
             assert chefs.recipe([str(tmp_path / "in.ck"), "-", *words]) == 0
         assert circlekit.load(stream.buffer.getvalue()).format == format
+
+
+def test_closed_streams_end_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.ck").write_text(TEXT)
+    for words, name, message in (
+        (
+            ["-", str(tmp_path / "out.circle")],
+            "stdin",
+            "expected a recipe on the standard input, which is closed",
+        ),
+        ([str(tmp_path / "in.ck"), "-"], "stdout", "cannot write the model: the standard output is closed"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, name, None)
+            assert chefs.recipe(words) == 1
+        assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "tflite"]])
+def test_a_recipe_on_the_standard_input_becomes_a_file(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out.tflite"
+    monkeypatch.setattr(sys, "stdin", Stream(TEXT.encode()))
+    assert chefs.recipe(["-", str(target), *words]) == 0
+    assert circlekit.load(target).format == "tflite"

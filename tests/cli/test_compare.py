@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.compare import MAX_LABELS, compare_command
+from circlekit.cli.compare import MAX_LABELS, _worst_of_each, compare_command
 from circlekit.cli.output import quantization_errors
+from circlekit.equivalence.model_comparison import Difference, Outcome
 from tests.cli.call_command import call_command
 
 TEXT = """
@@ -249,3 +251,57 @@ def test_json_of_arrays_that_cannot_be_compared(tmp_path: Path, capsys: Output) 
     assert (x["equal"], x["index"], x["difference"]) == (True, [0], 0)
     assert (y["equal"], y["index"], y["difference"]) == (False, None, None)
     assert (x["reason"], y["reason"]) == (None, "shapes [2] and [3] differ")
+
+
+@pytest.mark.parametrize("words", [["--inputs", "x.npy"], ["--per-layer"], ["--by-position"]])
+def test_files_of_arrays_have_no_inputs_and_no_layers(words: list[str], capsys: Output) -> None:
+    assert compare_command(["a.npz", "b.npz", *words]) == 2
+    assert "are for models" in capsys.readouterr().err
+
+
+def test_arrays_of_other_shapes_have_a_reason_in_place_of_numbers(tmp_path: Path, capsys: Output) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([1.0, 2.0]), y=np.ones(2), z=np.arange(2.0))
+    np.savez(tmp_path / "b.npz", x=np.array([1.0, 2.5]), y=np.ones(3), z=np.arange(2.0))
+    files = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
+    assert compare_command([*files, "--tolerance", "0.5"]) == 1
+    rows = {
+        line.split("%")[1][0]: line.split() for line in capsys.readouterr().out.splitlines() if "%" in line
+    }
+    assert rows["x"][:4] == ["equal", "0.5", "0.5", "0.25"]
+    assert rows["y"][:3] == ["DIFFERENT", "%y:", "shapes"]
+    assert (rows["z"][0], rows["z"][4]) == ("equal", "inf")
+    assert compare_command([*files, "--tolerance", "0.4"]) == 1
+
+
+def test_flags_for_quantized_models_need_one(nets: list[str], tmp_path: Path, capsys: Output) -> None:
+    for words in (["--csv", str(tmp_path / "layers.csv")], ["--min-sqnr", "3"]):
+        assert compare_command([*nets[:2], *words]) == 2
+        assert "are for a float model and its quantized form" in capsys.readouterr().err
+    assert not (tmp_path / "layers.csv").exists()
+
+
+def test_the_first_different_layer_of_an_operator_with_several_results(
+    tmp_path: Path, capsys: Output
+) -> None:
+    text = "graph main(%x: f32[4]) -> %b { %a, %b = Split(0, %x) {num_splits: 2} : f32[2], f32[2] }"
+    (tmp_path / "a.ck").write_text(text)
+    other = text.replace("{ %a", "{ %n = Add(%x, [0.0, 0.0, 1.0, 1.0])  %a").replace("(0, %x)", "(0, %n)")
+    for name, content in (("a", text), ("b", other)):
+        (tmp_path / f"{name}.ck").write_text(content)
+    assert compare_command([str(tmp_path / "a.ck"), str(tmp_path / "b.ck"), "--per-layer"]) == 1
+    assert "  %a, %b = Split(0, %n)" in capsys.readouterr().out
+
+
+def test_the_worst_inputs_of_each_output_are_shown() -> None:
+    def outcome(name: str, inputs: str, difference: float) -> Outcome:
+        worst = Difference((0,), 0.0, difference, difference, math.inf, tolerance=1.0)
+        return Outcome(name, worst, inputs=inputs)
+
+    outcomes = [
+        outcome("a", "1", 2.0),
+        outcome("b", "1", 0.5),
+        outcome("a", "2", 3.0),
+        outcome("b", "2", 0.5),
+    ]
+    found = [(each.name, each.inputs) for each in _worst_of_each(outcomes)]
+    assert found == [("a", "2"), ("b", "1")]

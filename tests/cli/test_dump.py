@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import tflite
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import dump, inspection
@@ -186,3 +187,72 @@ def test_lines_on_sparse_dimensions_are_aligned() -> None:
     columns = [len(line) - len(line.lstrip()) for line in lines]
     inner = lines[0].index("format(")
     assert columns == [14, *[inner] * 5, 14, *[inner] * 5]
+
+
+def test_absent_fields_have_the_defaults_of_the_schema(tmp_path: Path, capsys: Output) -> None:
+    """The tflite package reads the same file, in which nearly all fields are absent."""
+    path = tmp_path / "absent.tflite"
+    ports = {"inputs": [{"name": "i"}], "outputs": [{"name": "o"}]}
+    graph = {
+        "tensors": [
+            {
+                "name": "a",
+                "quantization": {"scale": np.ones(1, np.float32), "zero_point": np.zeros(1, np.int64)},
+            },
+            {},
+        ],
+        "operators": [{"inputs": np.array([-1, 0, 1, 2]), "outputs": np.array([1])}],
+        "inputs": np.array([0]),
+        "outputs": np.array([1]),
+    }
+    tree = {
+        "operator_codes": [{}], "subgraphs": [graph], "buffers": [{}], "metadata": [{"name": "m"}],
+        "signature_defs": [{"signature_key": "s", **ports}],
+    }  # fmt: skip
+    path.write_bytes(b"".join(encode(tree, "tflite").pieces()))
+    model = tflite.Model.GetRootAs(path.read_bytes())
+    code, signature, tensor = model.OperatorCodes(0), model.SignatureDefs(0), model.Subgraphs(0).Tensors(0)
+    assert dump.tfldump([str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    numbers = (
+        f"code: {code.BuiltinCode()}, dep_code: {code.DeprecatedBuiltinCode()}, version: {code.Version()}"
+    )
+    index, axis = signature.SubgraphIndex(), tensor.Quantization().QuantizedDimension()
+    expected = [
+        f"Model version: {model.Version()}",
+        f"[0] ADD ({numbers})",
+        "B(0) (0) ",
+        f"B({model.Metadata(0).Buffer()}) m",
+        f"S(0) signature_key(s), sub_graph({index})",
+        f"    I(0) T({index}:{signature.Inputs(0).TensorIndex()}) i",
+        f"    O(0) T({index}:{signature.Outputs(0).TensorIndex()}) o",
+        f"T(0:0) FLOAT32 (-1) B({tensor.Buffer()}) a",
+        f"    Quantization: scale(1) zeropt(0) quantized_dimension({axis})",
+        "T(0:1) FLOAT32 (-1) B(0) (noname)",
+        "O(0:0) ADD ",
+        "    I T(0:-1) ",
+        "    I T(0:0) a",
+        "    I T(0:1) (noname)",
+        "    I T(0:2) ",
+        "    O T(0:1) (noname)",
+    ]
+    assert [line for line in lines if line in expected] == expected
+
+
+def test_no_lists_of_metadata_and_signatures_without_them(tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "small.circle"
+    path.write_bytes(b"".join(encode({"subgraphs": [{}], "buffers": [{}]}, "circle").pieces()))
+    assert dump.circledump([str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines if line.startswith(("metadata", "SignatureDef"))]
+    assert lines[0] == lines[-1] == 67 * "="
+    assert 67 * "-" in lines
+
+
+def test_long_buffers_are_shortened_as_in_one(tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "buffer.circle"
+    tree = {"subgraphs": [{}], "buffers": [{}, {"data": np.arange(20, dtype=np.uint8)}]}
+    path.write_bytes(b"".join(encode(tree, "circle").pieces()))
+    assert dump.circledump([str(path)]) == 0
+    shown = "00 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8 0x9 0xa 0xb 0xc 0xd 0xe 0xf ..."
+    assert f"B(1) (20) {shown}" in capsys.readouterr().out.splitlines()

@@ -123,5 +123,27 @@ def test_the_largest_elements_are_compared_where_there_are_so_many(top: int, mat
     asked = argparse.Namespace(dump_output_with_prefix=None, print_topk_match=top, print_sqnr=False)
     summary = eval_diff._Summary((model, model), asked)
     summary.record(0, [np.array([1, 2], np.float32)], [np.array([3, 4], np.float32)])
-    summary.record(1, [np.array([1, 2], np.float32)], [np.array([[3, 4]], np.float32)])
     assert summary.matches == [matches]
+
+
+def test_numbers_of_a_quantized_model_are_compared_as_real_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second model has other integers and another scale for the same numbers, of which it rounds one."""
+    form = "i8[4] quant(scale: {0})) -> %y {{ %y = Neg(%x) : i8[4] quant(scale: {0}) }}"
+    for which, scale, data in (("first", 0.5, [2, 4, -6, 3]), ("second", 1.0, [1, 2, -3, 2])):
+        circlekit.save(circlekit.parse(f"graph main(%x: {form.format(scale)}"), tmp_path / f"{which}.circle")
+        np.savez(tmp_path / f"{which}.npz", x=np.array([data], np.int8))
+    words = [
+        word
+        for which in ("first", "second")
+        for word in (
+            *(f"--{which}_model", str(tmp_path / f"{which}.circle")),
+            *(f"--{which}_input_data", str(tmp_path / f"{which}.npz")),
+        )
+    ]
+    assert circle_eval_diff([*words, "--print_sqnr", "--print_layers"]) == 0
+    sqnr = 10 * np.log10((1 + 4 + 9 + 1.5**2) / 0.5**2)
+    lines = capsys.readouterr().out.splitlines()
+    assert f"SQNR for y is {sqnr:g} dB" in lines
+    assert lines[-1].split()[:4] == ["y", "NEG", f"{sqnr:.1f}", "0.0625"]

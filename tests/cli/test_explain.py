@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from circlekit.cli.explain import main as explain
 from circlekit.cli.optimize import optimize as main
 from circlekit.cli.output.explanations import MAX_OPERATORS, print_explanations
+from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from tests.cli.call_command import call_command
 
 FUSED = "fuse_batchnorm_with_tconv"
@@ -121,3 +123,42 @@ def test_many_operators_are_explained_in_part(more: int, capsys: pytest.CaptureF
     rest = [f"{more} more operators of this kind; --json has all"] * (more > 0)
     assert blocks[-len(rest) or len(blocks) :] == rest
     assert [block for block in blocks if block.startswith("operator ")] == explanations[:MAX_OPERATORS]
+
+
+QUIET, FIRED, WOULD = (
+    Explanation("quiet"),
+    Explanation("fired", rewrote=1),
+    Explanation("would", would_rewrite=2),
+)
+OTHER = "other passes have nothing to say: neither a rewrite nor a near miss"
+
+
+@pytest.mark.parametrize(
+    ("passes", "lines"),
+    [
+        ([QUIET], ["quiet rewrote nothing"]),
+        ([QUIET, QUIET], [f"2 {OTHER}"]),
+        ([QUIET, FIRED], ["fired rewrote 1 place; no near miss", "", f"1 {OTHER}"]),
+        (
+            [WOULD, QUIET],
+            ["asked for by name, these would rewrite something: would (2 places)", "", f"1 {OTHER}"],
+        ),
+    ],
+)
+def test_passes_that_did_nothing_are_counted_if_there_are_several(
+    passes: list[Explanation], lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_explanations(passes, [])
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_lines_that_are_broken_keep_their_indentation(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_explanations([], [OpExplanation("main", "%y = " + "word " * 20, ["name"] * 20)])
+    lines = capsys.readouterr().out.splitlines()
+    margins = [len(line) - len(line.lstrip()) for line in lines]
+    assert [margin for margin, _ in groupby(margins)] == [0, 6, 2, 8, 2, 8]
+    assert max(map(len, lines)) <= columns

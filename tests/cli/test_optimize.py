@@ -225,3 +225,12 @@ def test_the_hint_of_several_models(net: Path, capsys: Output) -> None:
     assert NO_PASS_HINT in capsys.readouterr().out
     assert run("optimize", net, missing, "-o", out, "--remove_dead") == 1
     assert NO_PASS_HINT not in capsys.readouterr().out
+
+
+def test_the_records_of_several_models_are_in_folders_of_their_names(net: Path) -> None:
+    (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
+    record = net.with_name("record")
+    record.mkdir()
+    words = ["-o", f"{net.with_name('out')}/", "--O1", "--record", record, "-q"]
+    assert run("optimize", net, net.parent / "text.ck", *words) == 0
+    assert {path.name for path in record.iterdir()} == {net.stem, "text"}

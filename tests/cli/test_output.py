@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli.output.terminal import escaped_stdout, is_terminal
+from circlekit.cli.output.terminal import escaped_stdout, is_terminal, paragraph
 from circlekit.cli.result import run_quietly
 from circlekit.passes.engine.optimization_report import Report
 from tests.cli.call_command import call_command
@@ -72,3 +72,17 @@ def test_documents_have_the_version_that_the_guide_states(words: str, tmp_path: 
     circlekit.save(circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), path)
     done = call_command("circlekit", *words.replace("{}", str(path)).split(), "--json")
     assert json.loads(done.stdout)["schema"] == 1
+
+
+@pytest.mark.parametrize("columns", [20, 33, 80])
+@pytest.mark.parametrize("margin", ["", "    "])
+def test_paragraphs_fill_the_terminal(columns: int, margin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is too long, and the first word of the next line would not fit."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = [f"{'word' * (n % 4)}{n}" for n in range(60)]
+    lines = paragraph(" ".join(words), margin)
+    assert " ".join(line.removeprefix(margin) for line in lines).split() == words
+    assert all(line.startswith(f"{margin}w") or line[len(margin)].isdigit() for line in lines)
+    assert max(map(len, lines)) <= columns
+    following = [line.split()[0] for line in lines[1:]]
+    assert all(len(f"{line} {word}") > columns for line, word in zip(lines, following, strict=False))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.cli.output import progress_line
 from circlekit.cli.output.progress_line import ProgressLine
 from tools.sweep import sweep
 
@@ -139,3 +140,39 @@ def test_an_interrupted_sweep_goes_on_to_its_summary(capsys: pytest.CaptureFixtu
     with sweep(2, "cases") as line:
         assert list(line.each(range(2))) == [0, 1]
     assert [line.exit_code(failed) for failed in (False, True)] == [0, 1]
+
+
+def test_the_line_is_updated_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown from DELAY_SECONDS on, and then written again after INTERVAL_SECONDS or for a new step."""
+    clock = [100.0]
+    written: list[bool] = []
+
+    class Bar:
+        task_ids = (0,)
+
+        def update(self, task: int, refresh: bool, **columns: object) -> None:
+            written.append(refresh)
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress_line, "_bar", Bar)
+    line = ProgressLine(True)
+
+    def after(seconds: float, *step: str) -> list[bool]:
+        """Report after so many seconds; return for each update of the line whether it was written."""
+        clock[0] += seconds
+        written.clear()
+        if step:
+            line.begin(*step)
+        else:
+            line.advance()
+        return [*written]
+
+    delay, interval = progress_line.DELAY_SECONDS, progress_line.INTERVAL_SECONDS
+    assert after(0, "first") == []
+    assert after(delay / 2) == []
+    assert after(delay / 2) == [True]
+    assert after(interval / 2) == []
+    assert after(0, "second") == [False]
+    assert after(interval / 2) == [True]
+    assert after(interval * 2) == [True]
+    assert after(0) == []

@@ -12,7 +12,15 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.run_model import MAX_PRINTED_OPERATORS, MAX_PRINTED_RECORDS, _facts, run_command
+from circlekit.cli.run_model import (
+    FIRST_ELEMENTS,
+    MAX_PRINTED_OPERATORS,
+    MAX_PRINTED_RECORDS,
+    WHOLE_ELEMENTS,
+    _facts,
+    _json_value,
+    run_command,
+)
 from tests.cli.call_command import call_command
 
 TEXT = """
@@ -234,3 +242,61 @@ def test_elements_that_are_not_finite_are_counted() -> None:
     assert facts == {"min": 1, "mean": 2, "max": 3, "NaN": 1, "infinite": 2}
     assert _facts(np.array([np.nan])) == {"NaN": 1}
     assert _facts(np.array([True, False])) == {"min": False, "mean": 0.5, "max": True}
+
+
+@pytest.mark.parametrize("size", [WHOLE_ELEMENTS, WHOLE_ELEMENTS + 1])
+def test_the_first_elements_of_large_outputs_are_shown(size: int, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "net.ck").write_text(f"graph main(%x: f32[{size}]) -> %y {{ %y = Neg(%x) }}")
+    values = np.arange(size, dtype=np.float32) / 3
+    np.save(tmp_path / "x.npy", values)
+    words = [str(tmp_path / "net.ck"), "--inputs", str(tmp_path / "x.npy")]
+    assert run_command([*words, "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    (output,) = record["outputs"]
+    first = [-float(x) for x in values[:FIRST_ELEMENTS]]
+    if size > WHOLE_ELEMENTS:
+        assert (output["first_elements"], "elements" in output) == (first, False)
+    else:
+        assert (output["elements"], "first_elements" in output) == ((-values).tolist(), False)
+    assert run_command(words) == 0
+    text = capsys.readouterr().out
+    shown = f"first elements -0, {', '.join(f'{x:.6g}' for x in first[1:])}, ..."
+    assert (shown in text) is (size > WHOLE_ELEMENTS)
+    assert ("-0.333333 " in text) is (size == WHOLE_ELEMENTS)  # six digits
+
+
+@pytest.mark.parametrize("columns", [50, 90])
+def test_elements_fill_the_terminal(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    (tmp_path / "net.ck").write_text(f"graph main(%x: i32[{WHOLE_ELEMENTS}]) -> %y {{ %y = Neg(%x) }}")
+    np.save(tmp_path / "x.npy", np.full(WHOLE_ELEMENTS, -7, np.int32))
+    assert run_command([str(tmp_path / "net.ck"), "--inputs", str(tmp_path / "x.npy")]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "7 7" in line]
+    assert columns - 3 <= max(map(len, lines)) <= columns
+    assert all(line.startswith(("    [7", "     7")) for line in lines)
+
+
+def test_times_are_aligned_to_the_right(net: str, capsys: Output) -> None:
+    assert run_command([net, "--per-op"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head, *rows = lines[lines.index("operators, longest first:") + 1 :]
+    assert len(rows) == 3
+    assert {line.index(".") + len(".000") for line in rows} == {head.index("ms") + len("ms")}
+
+
+def test_values_of_json() -> None:
+    values = [1, -2.5, True, "a", 1j, float("nan"), float("-inf"), b"b\xff", [float("inf"), [2]]]
+    expected = [1, -2.5, True, "a", "1j", "nan", "-inf", "b\\xff", ["inf", [2]]]
+    assert _json_value(values) == expected
+
+
+def test_flags_that_exclude_each_other(net: str, capsys: Output) -> None:
+    for words in (
+        ["--inputs", "x.npz", "--random"],
+        ["--inputs", "x.npz", "--seed", "0"],
+        ["--signature", "total", "--graph", "main"],
+    ):
+        assert run_command([net, *words]) == 2
+        assert "exclude each other" in capsys.readouterr().err

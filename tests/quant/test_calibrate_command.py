@@ -17,6 +17,7 @@ from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.errors import FileError
 from circlekit.ir.dtypes import DType
 from circlekit.quant.calibration.calibration import observed_values
+from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges, recorded_ranges
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
 
@@ -261,3 +262,14 @@ def test_quantize_takes_a_file_too(model: ck.Model, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, n=N)
     ck.quantize(model, "int8", samples=tmp_path / "a.npz", auto=False, passes=[])
     assert any(value.dtype is DType.INT8 for value in model.main.values())
+
+
+def test_histograms_are_counted_if_asked_or_needed(model: ck.Model, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, n=N)
+    for flags, has_histogram in (
+        ([], False),
+        (["--histograms"], True),
+        *((["--estimator", name], name in FROM_NUMBERS) for name in ESTIMATORS),
+    ):
+        assert calibrate_command(["in.circle", "out.json", "--inputs", "a.npz", *flags]) == 0
+        assert (ck.Calibration.load("out.json")["a"].histogram is not None) is has_histogram, flags

@@ -72,3 +72,15 @@ def test_refusals_write_nothing(
     assert run(files, *words) == code
     assert message in capsys.readouterr().err
     assert not (files / "out.tflite").exists()
+
+
+def test_weights_and_activations_have_8_bits_unless_told_otherwise(files: Path) -> None:
+    assert run(files, "--inputs", str(files / "data.npy")) == 0
+    found = [op for op in circlekit.load(files / "out.tflite").main if op.code == "FAKE_QUANT"]
+    assert [getattr(op, "num_bits", 0) for op in found] == [8, 8]
+
+
+def test_the_calibration_and_samples_exclude_each_other(files: Path) -> None:
+    data = str(files / "data.npy")
+    assert run(files, "--inputs", data, "--calibration", "ranges.json") == 2
+    assert run(files, "--inputs", data, "--ema-decay", "0.5", "--init-range", "-1", "1") == 0

@@ -11,6 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.cli.front_door import main
+from circlekit.cli.quant.quantize import RANDOM_NOTE
 from circlekit.quant.plan import Plan
 
 LAYERS = """
@@ -101,3 +102,21 @@ def test_faults_end_with_a_sentence_and_without_a_file(
     assert run(files, "--inputs", "x.npz", "--seed", "1") == 2
     assert "--seed needs --random" in capsys.readouterr().err
     assert not (files / "out.tflite").exists()
+
+
+def test_a_note_says_that_samples_are_random_if_they_matter(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, said in (
+        (["--random", "1"], True),
+        (["--random", "1", "--scheme", "float16"], False),
+        (["--scheme", "float16"], False),
+    ):
+        assert run(files, "--json", *words) == 0
+        assert (RANDOM_NOTE in json.loads(capsys.readouterr().out)["notes"]) is said, words
+
+
+def test_sources_of_ranges_exclude_each_other(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--calibration", "c.json", "--plan", "p.json"], ["--random", "1", "--plan", "p.json"]):
+        assert run(files, *words) == 2
+        assert "exclude each other" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
+from circlekit.ir.op import REGISTRY
 from circlekit.ir.tensor import same_array
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
@@ -275,3 +276,29 @@ def test_operators_or_values_are_extracted(words: list[str], operators: int | No
     assert extract_command([source, "-o", target, *words]) == (2 if operators is None else 0)
     if operators is not None:
         assert len(circlekit.load(target).main) == operators
+
+
+def test_the_first_result_of_operators_of_the_main_graph_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "graph other(%p: f32[2]) -> %q { %q = Neg(%p) }"
+    line = "%a, %b = Split(0, %x) {num_splits: 2} : f32[2], f32[2]"
+    text = f"graph main(%x: f32[4]) -> %a, %b {{ {line} }}\n{other}"
+    path, listed = str(tmp_path / "net.circle"), tmp_path / "list.txt"
+    circlekit.save(circlekit.parse(text), path)
+    assert circle_operator(["--name", "--code", path]) == 0
+    assert capsys.readouterr().out == "SPLIT,a\n"
+    assert circle_operator(["--name", "--output_path", str(listed), path]) == 0
+    assert (listed.read_text(), capsys.readouterr().out) == ("a\n", "")
+
+
+def test_one_s_names_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every operator has as many names as operands, and the first name of a kind replaces only the first."""
+    assert circle_input_names([]) == 0
+    names = json.loads(capsys.readouterr().out)
+    assert {code: len(found) for code, found in names.items()} == {
+        code: len(operator.operands) for code, operator in REGISTRY.items()
+    }
+    assert (names["SPLIT"], names["REDUCE_MAX"]) == (["split_dim", "input"], ["input", "reduction_indices"])
+    assert (names["RESHAPE"], names["SUM"]) == (["tensor", "shape"], ["input", "reduction_indices"])
+    assert names["SELECT"] == ["condition", "t", "e"]

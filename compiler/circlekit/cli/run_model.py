@@ -46,6 +46,9 @@ JSON_SCHEMA = 1
 MAX_PRINTED_RECORDS = 4
 MAX_PRINTED_OPERATORS = 25
 
+MARGIN = "    "
+"""Stands before the lines on the elements of an array."""
+
 DESCRIPTION = """Run a model with the reference kernels and print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
@@ -197,7 +200,7 @@ def _lines(run: Finished) -> Iterator[str]:
         yield "outputs:" if len(outputs) == 1 else f"outputs of {label}:"
         for name, array in zip(entry.outputs, arrays, strict=True):
             yield f"  {_typed(name, array)}"
-            yield from (f"    {line}" for line in _content(array))
+            yield from (f"{MARGIN}{line}" for line in _content(array))
     if len(outputs) > MAX_PRINTED_RECORDS:
         rest = len(outputs) - MAX_PRINTED_RECORDS
         yield f"... and {rest} more records; -o saves all outputs, --json prints all"
@@ -211,7 +214,7 @@ def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> s
     """Return the text on the origin of the inputs, such as "random, seed 0"."""
     if arguments.inputs is not None:
         return f"{arguments.inputs}, {record_count} {'record' if record_count == 1 else 'records'}"
-    unknown = any(value.shape is not None and None in value.shape for value in graph.inputs)
+    unknown = any(None in (value.shape or ()) for value in graph.inputs)
     sizes = ", unknown dimensions are 1" if unknown else ""
     return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own inputs)"
 
@@ -226,7 +229,8 @@ def _content(array: Array) -> Iterator[str]:
     if facts:
         yield ", ".join(f"{name} {_number(value)}" for name, value in facts.items())
     if array.size <= WHOLE_ELEMENTS:
-        yield from np.array2string(array, max_line_width=74, precision=6).splitlines()
+        width = text_columns() - len(MARGIN)
+        yield from np.array2string(array, max_line_width=width, precision=6).splitlines()
     else:
         first = ", ".join(_number(x) for x in array.reshape(-1)[:FIRST_ELEMENTS].tolist())
         yield f"first elements {first}, ..."

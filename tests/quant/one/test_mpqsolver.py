@@ -13,6 +13,7 @@ import circlekit
 from circlekit.cli.quant.mpqsolver import main as mpqsolver
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
+from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.mixed import mpqsolver as solving
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver, depths_of
 from circlekit.quant.mixed.visq import COLORS, TensorErrors
@@ -251,3 +252,13 @@ def test_visq_refuses(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert visq([*models, "--mse_output", "e.json"]) == 255
     assert "expected tensors with the same name and shape" in capsys.readouterr().err
     assert not Path("e.json").exists()
+
+
+def test_visq_without_data_has_one_seeded_random_sample(files: Path) -> None:
+    assert solve("--bisection", "true", "--data", "data.npy", "--qerror_ratio", "1") == 0
+    words = ["-f", "net.circle", "-q", "out.circle"]
+    assert visq([*words, "--tae_output", "random.json"]) == 0
+    (sample,) = RandomSamples(circlekit.load("net.circle"), 1, like_one=True)
+    np.savez("one.npz", x=np.stack([sample[0]]))
+    assert visq([*words, "--tae_output", "given.json", "-d", "one.npz"]) == 0
+    assert Path("random.json").read_text() == Path("given.json").read_text()

@@ -60,8 +60,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    paths = arguments.first_input_data, arguments.second_input_data
-    if (paths[0] is None) != (paths[1] is None):
+    if (arguments.first_input_data is None) != (arguments.second_input_data is None):
         raise ModelError(
             "Input data path should be given for both first_model and second_model, or neither must be given."
         )
@@ -103,25 +102,26 @@ class _Summary:
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
         self.arguments = arguments
-        self.outputs = models[0].main.outputs, models[1].main.outputs
-        self.metrics = [ErrorMetrics() for _ in self.outputs[0]]
-        self.matches: list[list[float]] = [[] for _ in self.outputs[0]]
+        first, second = models
+        self.outputs = list(zip(first.main.outputs, second.main.outputs, strict=False))
+        self.metrics = [ErrorMetrics() for _ in self.outputs]
+        self.matches: list[list[float]] = [[] for _ in self.outputs]
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
         """Add the outputs of both models for the sample ``number`` to the metrics; write them if asked to."""
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:
-                left, right = self.outputs[0][index], self.outputs[1][index]
+                left, right = self.outputs[index]
                 self.metrics[index].add(real_numbers(left, a), real_numbers(right, b))
-            if top and a.size >= top and a.shape == b.shape:
+            if top and a.size >= top:
                 self.matches[index].append(top_match(top)(a.astype(np.float64), b.astype(np.float64)))
             for which, array in (("first", a), ("second", b)) if prefix else ():
                 write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
 
     def lines(self) -> Iterator[str]:
         """Yield the lines to print; call it after all samples were recorded."""
-        names = [v.name for v in self.outputs[0]]
+        names = [left.name for left, _ in self.outputs]
         if self.arguments.print_sqnr:
             yield "Signal to Quantization Noise Ratio (SQNR)"
             for name, metrics in zip(names, self.metrics, strict=True):
@@ -144,14 +144,13 @@ def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list
         a = results_by_name(first, inputs, None, layers)
         b = results_by_name(second, others, None, layers)
         for name, metrics in layers.items():
-            if name in a and name in b and a[name].shape == b[name].shape and a[name].dtype.kind in "fiu":
+            if a[name].shape == b[name].shape and a[name].dtype.kind in "fiu":
                 metrics.add(real_numbers(left[name], a[name]), real_numbers(right[name], b[name]))
+    codes = {value.name: op.code for op in second.main for value in op.results}
     rows = [["result", "operator", "SQNR dB", "MSE", "MAE"]]
     for name, metrics in layers.items():
-        producer = right[name].producer
         sqnr = "-" if metrics.sqnr is None else f"{metrics.sqnr:.1f}"
-        code = "" if producer is None else producer.code
-        rows.append([name, code, sqnr, f"{metrics.mse:.3g}", f"{metrics.mae:.3g}"])
+        rows.append([name, codes[name], sqnr, f"{metrics.mse:.3g}", f"{metrics.mae:.3g}"])
     return rows
 
 
