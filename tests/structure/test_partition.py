@@ -237,7 +237,35 @@ def test_front_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "cpu",
     ]
     assert partition_command(words) == 0
-    assert "net.00003_cpu.circle" in capsys.readouterr().out
+    heading, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert heading == ["file", "operators", "inputs", "outputs"]
+    for file, *sizes in rows:
+        graph = circlekit.load(tmp_path / "parts" / file).main
+        assert sizes == [str(len(each)) for each in (graph, graph.inputs, graph.outputs)]
+    assert rows[-1][0] == "net.00003_cpu.circle"
+
+
+def test_the_backends_come_from_one_flag_or_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a part file, --default replaces the default of the file."""
+    write_example(tmp_path, PART)
+    words = [str(tmp_path / "net.circle"), "-o", str(tmp_path / "parts")]
+    part = next(str(path) for path in tmp_path.glob("*.part"))
+    for flags in (
+        [],
+        ["--part", part, "--opcode", "MUL=npu"],
+        ["--opcode", "MUL=npu", "--opname", "y=npu", "--default", "cpu"],
+        ["--opcode", "MUL=npu"],
+        ["--opcode", "MUL=", "--default", "cpu"],
+        ["--opcode", "=npu", "--default", "cpu"],
+    ):
+        assert partition_command([*words, *flags]) == 2, flags
+    assert not (tmp_path / "parts").exists()
+    files = []
+    for flags in ([], ["--default", "npu"]):
+        capsys.readouterr()
+        assert partition_command([*words, "--part", part, *flags]) == 0
+        files.append(capsys.readouterr().out)
+    assert files[0].count("cpu") > files[1].count("cpu")
 
 
 @pytest.mark.parametrize(("section", "default"), [("OPNAME", "npu"), ("OPCODE", "cpu")])

@@ -89,11 +89,11 @@ def _partition(arguments: argparse.Namespace) -> int:
     with translated(folder, "made"):
         folder.mkdir(exist_ok=True)
     connected = save_parts(divided, folder, Path(arguments.model).name)
-    rows = [["operators", "inputs", "outputs", "file"]]
+    rows: list[tuple[object, ...]] = [("file", "operators", "inputs", "outputs")]
     for part, file in zip(divided.parts, connected.parts, strict=True):
         graph = part.model.main
-        rows.append([str(len(graph)), str(len(graph.inputs)), str(len(graph.outputs)), file.file])
-    print(format_columns([[row[3], *row[:3]] for row in rows]))
+        rows.append((file.file, len(graph), len(graph.inputs), len(graph.outputs)))
+    print(format_columns(rows))
     return 0
 
 
