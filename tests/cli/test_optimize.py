@@ -231,6 +231,6 @@ def test_the_records_of_several_models_are_in_folders_of_their_names(net: Path) 
     (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
     record = net.with_name("record")
     record.mkdir()
-    words = ["-o", f"{net.with_name('out')}/", "--O1", "--record", record, "-q"]
-    assert run("optimize", net, net.parent / "text.ck", *words) == 0
+    words = [net, net.parent / "text.ck", "-o", f"{net.with_name('out')}/", "--record", record]
+    assert run("optimize", *words, "--O1", "-q") == 0
     assert {path.name for path in record.iterdir()} == {net.stem, "text"}

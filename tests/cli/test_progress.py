@@ -157,12 +157,12 @@ def test_the_line_is_updated_at_intervals(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(progress_line, "_bar", Bar)
     line = ProgressLine(True)
 
-    def after(seconds: float, *step: str) -> list[bool]:
+    def after(seconds: float, step: str = "") -> list[bool]:
         """Report after so many seconds; return for each update of the line whether it was written."""
         clock[0] += seconds
         written.clear()
         if step:
-            line.begin(*step)
+            line.begin(step)
         else:
             line.advance()
         return [*written]
