@@ -231,6 +231,13 @@ def test_the_records_of_several_models_are_in_folders_of_their_names(net: Path) 
     (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
     record = net.with_name("record")
     record.mkdir()
-    words = [net, net.parent / "text.ck", "-o", f"{net.with_name('out')}/", "--record", record]
+    words: list[str | Path] = [
+        net,
+        net.parent / "text.ck",
+        "-o",
+        f"{net.with_name('out')}/",
+        "--record",
+        record,
+    ]
     assert run("optimize", *words, "--O1", "-q") == 0
     assert {path.name for path in record.iterdir()} == {net.stem, "text"}
