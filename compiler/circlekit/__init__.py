@@ -122,10 +122,10 @@ _MODULES = {
     "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
-"""For each module, the public names to import from it: all but ``passes`` and ``__version__``."""
+"""For each module, the public names to import from it; ``passes`` and ``__version__`` are not among them."""
 
 
-if not TYPE_CHECKING:  # a type checker then reports names that do not exist
+if not TYPE_CHECKING:  # type checkers do not see __getattr__, so they report names that do not exist
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":

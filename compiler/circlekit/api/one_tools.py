@@ -25,8 +25,8 @@ from circlekit.quant.techniques.feature_map_equalization import (
 def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 99.0) -> int:
     """Copy ranges from an HDF5 file of ONE's runtime into ``model``; return how many tensors got a range.
 
-    ``low``, ``high``: percentiles, 0 to 100.  The file has a min and a max of each tensor for each run.  The
-    min of a tensor becomes the percentile ``low`` of its minima, the max the percentile ``high`` of its
+    ``low``, ``high``: percentiles, 0 to 100.  The file has a min and a max of each tensor for each run.  A
+    tensor gets as its min the percentile ``low`` of its minima, and as its max the percentile ``high`` of its
     maxima.
     Raise FileError if the file cannot be read, FormatError if it has another layout, ModelError if it has no
     range for a float tensor, UnsupportedError for a wrong percentile.

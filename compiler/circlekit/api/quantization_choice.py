@@ -116,9 +116,9 @@ class QuantizationChoice:
     ) -> Plan:
         """Quantize the prepared ``model`` in place and return the plan.
 
-        ``seconds``: about how long techniques are tried on ``samples``; 0: plain rules decide.  They also
-        decide if there are no samples, with ``calibration`` or ``given`` grids, for float weights, and for
-        the schemes of ONE.
+        ``seconds``: about how long techniques are tried on ``samples``; 0: plain rules decide.  Plain
+        rules also decide if there are no samples, if ``calibration`` or ``given`` grids are there, and if the
+        scheme has float weights or follows ONE.
         """
         scheme, has_grids = self.scheme, any(self.given)
         is_open = (

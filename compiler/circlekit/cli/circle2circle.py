@@ -183,7 +183,7 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
 
 
 def parse_passes(text: str) -> list[str]:
-    """Return the names in ``text``, of passes and pipelines, separated by commas; ``-`` stands for ``_``."""
+    """Return the names of passes and pipelines in ``text``, which are separated by commas; - becomes _."""
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")

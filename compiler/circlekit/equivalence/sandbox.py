@@ -42,7 +42,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(work, sender))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python warns that threads are not forked; none is needed
+        warnings.simplefilter("ignore")  # Python warns that threads are not forked; the child needs none
         process.start()
     sender.close()
     try:

@@ -26,7 +26,7 @@ from circlekit.ir.value import Array
 class Factor(NamedTuple):
     """One digit of the position in the result.
 
-    The digit has the values 0 to ``extent`` - 1; adding 1 to it moves ``stride`` elements on in the source.
+    The digit has the values 0 to ``extent`` - 1; adding 1 to it adds ``stride`` to the source position.
     """
 
     extent: int
@@ -36,7 +36,7 @@ class Factor(NamedTuple):
 class AxisStep(NamedTuple):
     """One digit of the position in the result, as a movement along one axis of the source.
 
-    The digit has the values 0 to ``extent`` - 1; adding 1 to it moves ``step`` indices on along ``axis``.
+    The digit has the values 0 to ``extent`` - 1; adding 1 to it adds ``step`` to the index along ``axis``.
     If ``axis`` is None, the digit repeats the same elements.
     """
 

@@ -56,7 +56,7 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
 def compute(
     op: Op, operands: Sequence[Array | None], run: Run | None, fast_kernel: FastKernel | None = None
 ) -> list[Array]:
-    """Return the results of ``op``, computed by ``fast_kernel`` if there is one, and checked.
+    """Return the results of ``op``, computed by ``fast_kernel`` if it is given; check their types.
 
     ``operands`` has an entry for each declared operand, None for an absent one.  ``run`` and errors: see
     ``evaluate``.  The caller must check the memory limit and disable numpy's floating-point warnings, as

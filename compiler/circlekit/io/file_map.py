@@ -56,7 +56,7 @@ class FileMap(mmap.mmap):
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
-    """Return device, inode, size and modification time of a file; if they stay, it counts as unchanged."""
+    """Return device, inode, size and modification time of a file; equal stamps count as an unchanged file."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

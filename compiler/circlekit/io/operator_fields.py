@@ -21,7 +21,7 @@ CodeKey = tuple[str, str | None, int]
 """What identifies an operator code: the name of the operator, its custom code or None, its version."""
 
 PLACEHOLDER = 127
-"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number is too large."""
+"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number does not fit."""
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
@@ -87,7 +87,7 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether the default is a number other than the field's default (beta of SOFTMAX: 1, field: 0)."""
+        """Whether the default is a number and the field has another (beta of SOFTMAX: 1, field: 0)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 

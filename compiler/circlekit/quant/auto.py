@@ -70,7 +70,7 @@ TECHNIQUES: Mapping[str, str] = {
 
 @dataclass
 class Auto:
-    """Searches the best settings for the float ``model``; call ``run`` once.
+    """Searches for the best settings of the float ``model``; call ``run`` once.
 
     ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules.
     ``activations``: the dtype of activations; None: they stay float.  ``estimator``: the default range

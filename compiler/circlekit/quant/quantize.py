@@ -51,9 +51,9 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
 
 
 def make_names_distinct(model: Model) -> None:
-    """Rename in place every tensor whose name an input, an output or an earlier tensor of its graph has.
+    """Rename in place every tensor that has the name of an input, output or earlier tensor of its graph.
 
-    Inputs and outputs keep their names.  Calibrations and plans, which identify tensors by name, need this.
+    Inputs and outputs keep their own names.  Calibrations and plans need this: they identify tensors by name.
     """
     for graph in model.graphs:
         interface = {*graph.inputs, *graph.outputs}

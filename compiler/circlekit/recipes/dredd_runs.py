@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many dredd tests in forked processes or on a cluster.  A test that crashes its process fails alone.
+"""Run many dredd tests in forked processes or on a cluster; a crash of a process fails only its test.
 
 Forked processes share what was imported before.  On systems that cannot fork, this process runs the tests.
 """

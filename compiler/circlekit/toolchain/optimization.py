@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-optimize: run the passes that flags, keys of a configuration file and groups switch on."""
+"""The work of one-optimize: run the passes that are switched on by flags, configuration files or groups."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
     """Yield the findings about when values are computed.
 
-    A value may be used before it is computed, or never be computed; an operator may compute an input of the
-    graph or a constant.
+    The faults are: a value is used before it is computed, or is never computed; an operator computes an input
+    of the graph or a constant.
     """
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}

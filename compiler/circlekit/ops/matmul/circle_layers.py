@@ -121,7 +121,7 @@ def row_count(clusters: Value) -> int | None:
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the bits and the rows of the clusters.
+    """Return two lists: the number of bits of each cluster, and its number of rows.
 
     ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if the
     number of elements is odd.

@@ -72,7 +72,7 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The index in ``finite_limits`` of the initial number; None: the neutral element of ``combine``."""
+    """The result of an empty segment: an index into ``finite_limits``; None: the neutral element."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -105,8 +105,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The maximum of the numbers of each segment and the lowest finite number; NaN is ignored."""
+    """The largest number of each segment, but at least the lowest finite number; NaN is ignored."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The minimum of the numbers of each segment and the highest finite number; NaN is ignored."""
+    """The smallest number of each segment, but at most the highest finite number; NaN is ignored."""

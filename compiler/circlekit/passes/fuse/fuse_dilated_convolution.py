@@ -19,9 +19,9 @@ Pads = list[tuple[int, int]]
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
     """Return the padding of a dilated convolution that replaces space-to-batch, convolution, batch-to-space.
 
-    ``pads``, of space-to-batch, and ``crops``, of batch-to-space, [dims, 2]: rows before and after the image;
-    a crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``; each row that it
-    pads is ``block`` rows of the image.
+    ``pads`` (of space-to-batch) and ``crops`` (of batch-to-space) have the shape [dims, 2]: rows before and
+    after the image.  A crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``;
+    each row of that padding is ``block`` rows of the image.
     """
     total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):

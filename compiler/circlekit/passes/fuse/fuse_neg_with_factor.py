@@ -23,7 +23,7 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 Products = dict[tuple[Value, tuple[int, ...], bytes], Value]
-"""Products of factors and signs, by the factor and the shape and the bytes of the signs."""
+"""{(factor, shape of the signs, bytes of the signs): the product of the factor and the signs}."""
 
 
 class FuseNegWithFactor(GraphPass):
@@ -139,7 +139,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
 def _signed(graph: Graph, op: Mul, factor: Value, signs: Array, products: Products) -> Value:
     """Return ``factor`` multiplied by ``signs``, inserted before ``op`` if it is not among ``products``.
 
-    A variable may change between two operators, so its products are made for each of them.
+    A variable may change between two operators, so each of them gets a product of its own.
     """
     key = factor, signs.shape, signs.tobytes()
     if key not in products or factor.is_variable:

@@ -32,7 +32,7 @@ Needed = dict[int, tuple[int, range]]
 
 
 def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
-    """Return the parts of the operands that the indices ``taken`` of the result along ``axis`` need.
+    """Return which parts of the operands are needed for the indices ``taken`` of the result along ``axis``.
 
     Return None if ``op`` mixes indices along ``axis``, or if that is not known.
 
@@ -60,7 +60,7 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
-    """Return the parts of the joined ``values`` that the indices ``taken`` of the result need.
+    """Return which parts of the joined ``values`` are needed for the indices ``taken`` of the result.
 
     Return None if a size along ``axis`` is unknown, or if ``taken`` has a step other than 1.
     """

@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The bytes of a slice that takes this part."""
+        """The size of a slice that takes this part, in bytes."""
         return (self.size * (self.value.dtype.bits or 8) + 7) // 8
 
     @property
@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
 
 def part_of(value: Value, ranges: Mapping[int, range], dropped: frozenset[int]) -> Part:
-    """Return the part of ``value`` with the indices ``ranges`` along some axes, and all along the others."""
+    """Return the part of ``value`` with the indices ``ranges`` along some axes, and all along other axes."""
     dims = dims_of(value)
     taken_axes = (axis for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
     return Part(value, tuple((axis, ranges[axis]) for axis in taken_axes), dropped)

@@ -18,7 +18,7 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
-"""If no number of processes is given, this process runs samples alone for this time, and then starts others.
+"""If no number of processes is given, this process runs samples alone for this time, then it starts others.
 
 For less work, starting processes takes more time than it saves.
 """

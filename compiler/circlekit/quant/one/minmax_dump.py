@@ -19,7 +19,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Quantization, Value
 
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
-"""The paths of datasets below ``/value``."""
+"""Matches the paths of datasets below ``/value``."""
 
 Place = tuple[int, str, int]
 """A tensor: (index of its graph, ``op`` or ``input``, index of the operator or input)."""
