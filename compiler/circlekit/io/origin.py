@@ -91,7 +91,7 @@ def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove empty fields from ``tree``.  ``names``: fields that the input file did not have."""
+    """Remove those of the fields ``names`` from ``tree`` that are empty; the input file did not have them."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

@@ -34,8 +34,9 @@ After that, the layers are visited the same number of times to improve the place
 class Box:
     """A node of the drawing.
 
-    The box stands for a ``child`` of the group, or for a ``value`` that enters the group or leaves it
-    (``is_output``).  If ``child`` and ``value`` are None, it is a bend.  ``x``: the center, in pixels.
+    The box stands for a ``child`` of the group (a group or the index of an operator), or for a ``value`` that
+    enters the group or leaves it (``is_output``).  If ``child`` and ``value`` are None, it is a bend.
+    ``x``: the center, in pixels.
     """
 
     child: Group | int | None = None

@@ -165,7 +165,7 @@ class _Resizer:
     def _infer(self, op: Op) -> None:
         """Infer the shapes of the results of ``op`` if an operand has a new shape or known elements.
 
-        Graphs that ``op`` calls are visited first.
+        Graphs that ``op`` calls are visited first; the shapes are also inferred if an output of them changes.
         """
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():

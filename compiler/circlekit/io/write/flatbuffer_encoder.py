@@ -37,7 +37,7 @@ MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
 """If a file would have this many bytes or more, its constants are stored as external data."""
 
 SHORT_BYTES = 32
-"""Any number of fields may share a vector of numbers of at most this size, including its length field.
+"""Vectors of numbers of at most this size, with the length field, may be shared by any number of fields.
 
 Longer vectors, such as zero points, are shared only as long as the bytes saved by this do not exceed the
 bytes written so far.  The reason: some readers, such as ours, bound their work by the size of the file, and

@@ -205,7 +205,7 @@ def _mantissa_int16(mantissa: Array) -> Array:
 
 
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
-    """1 / (1 + e^-x).  The quantized result has scale 1/256, or 1/32768 for int16."""
+    """1 / (1 + e^-x).  A quantized result must have scale 1/256, or 1/32768 for int16."""
 
     quantization_rule = QuantizationRule(fixed=from_zero_to_one())
 

@@ -40,13 +40,16 @@ class Kernels(Enum):
 
     - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
     - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: a half is rounded up, in groups of 8 channels.
-    - FULLY_CONNECTED: a half is rounded up, and fixed point takes the place of float64.
+    - FULLY_CONNECTED, also of int16 data with int32 biases: a half is rounded up, and fixed point takes the
+      place of float64.
     - MEAN over height and width: a half is rounded up, in groups of 16 channels; the zero point is rounded by
       itself.
     - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
-    - QUANTIZE from float32: in groups of 8 numbers, x is multiplied by 1 / scale, and a half is rounded to
-      even; the rest is divided by the scale in float64, and a half is rounded away from zero.
-    - DEQUANTIZE: in groups of 8 numbers, the result is scale * x - scale * zero_point, each product rounded.
+    - QUANTIZE from float32 with one scale, also to int16: in groups of 8 numbers, x is multiplied by
+      1 / scale, and a half is rounded to even; the rest is divided by the scale in float64, and a half is
+      rounded away from zero.
+    - DEQUANTIZE with one scale: in groups of 8 numbers, the result is scale * x - scale * zero_point, each
+      product rounded.
 
     On int16 data, ADD without broadcasting rounds each operand once when it rescales it, in groups of 16
     numbers, where the reference kernel rounds it twice.

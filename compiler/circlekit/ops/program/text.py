@@ -116,7 +116,8 @@ class SkipGram(Op, code="SKIP_GRAM"):
     """The groups of ``ngram_size`` words of a text, as a vector with one string for each group.
 
     Between two words of a group, up to ``max_skip_size`` words of the text may be left out.
-    ``include_all_ngrams``: smaller groups are included.
+    ``include_all_ngrams``: smaller groups are included.  A text of fewer than ``ngram_size`` words has
+    no groups.
     """
 
     input = operand(DType.STRING)
