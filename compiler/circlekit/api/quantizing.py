@@ -66,9 +66,9 @@ def calibrate(
     interrupted run left such a file, this run continues it; the samples must be the same.
     The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
-    Raise ModelError if there are no samples, if a sample has NaN, or if ``state`` is complete or belongs to
-    another model; ShapeError if a sample does not fit the inputs; UnsupportedError if the engine cannot run
-    the model.
+    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` is
+    complete or belongs to another model, other samples or other arguments; ShapeError if a sample does not
+    fit the inputs; UnsupportedError if the engine cannot run the model.
     """
     check_model(model)
     runner = Runner(engine, processes, client)

@@ -105,7 +105,7 @@ def convert(
     """Read a model, optimize it, write it, and return a report; its ``after`` describes the written model.
 
     ``source``: see ``load``.  ``target``: a path, or a stream opened in binary mode.
-    ``options``: None: no pass runs, only the format changes.
+    ``options``: if None, no pass runs, and only the format changes.
     ``format``: the format to write.  None means the format of the extension of a path; for a stream, the
     format of the input.
     ``is_strict``: raise FileError if the extension of ``target`` is that of another format than ``format``.

@@ -32,8 +32,8 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     """Divide ``model`` into parts; all operators of a part run on the same backend.
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
-    ``fewest``: form as few parts as possible; by default an operator joins the part that produces its
-    operands, as in ONE.
+    ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
+    joins a part only if this part computes its operands on the same backend.
     Values between parts have the same name in both parts.  ``save_parts`` writes the parts.
 
     Raise FormatError if the table or file is wrong, UnsupportedError if operators that share state would be

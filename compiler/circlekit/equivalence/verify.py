@@ -111,7 +111,7 @@ def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pa
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
     """Run ``model`` on an input set, with 2 for unknown dimensions, or 1 if that fails.
 
-    A dimension of 1 would not tell a batch from a broadcast.
+    With 1, a rewrite that takes a batch for a broadcast would not be noticed.
     """
     try:
         return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels, pair)
@@ -167,7 +167,7 @@ class Verifier:
     names.
     ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
     set of the whole model.
-    ``pair``: runs of a model that will be compared later; each is made right after a run of the reference.
+    ``pair``: runs a second model on the inputs of a run of the reference, right after that run.
     The constructor raises the errors of ``reference_runs``.
 
     Fields:

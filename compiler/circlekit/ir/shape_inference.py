@@ -94,7 +94,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 
 def _settle(op: Op) -> None:
-    """Settle the ranks of the operands and results of ``op``; raise ShapeError if ``op`` still disagrees."""
+    """Settle the ranks of the operands and results of ``op``; raise ShapeError if they break its rule."""
     try:
         types = _unranked_types(op)
     except UnsupportedError:  # no shape rule

@@ -185,7 +185,7 @@ class Driver:
     # -- the work --------------------------------------------------------------------------------
 
     def execute(self, invocation: Invocation, session: Session) -> None:
-        """Run the driver; copy its output to the log file."""
+        """Run the driver; copy its output to the log file, if there is one."""
         output = invocation.values.get(self.log)
         with session.logging(str(output)) if output else nullcontext():
             self.run(invocation, session)

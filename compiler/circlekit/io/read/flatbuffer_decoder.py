@@ -103,7 +103,7 @@ class Decoder:
 
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
-    ``references_left``, ``bytes_left``: how many references may still be followed, and how many bytes read.
+    ``references_left``, ``bytes_left``: how many more references and bytes may be followed and read.
     ``tables``: the number of tables read.  ``shared``: the number of vector elements that refer to the
     same table as an earlier element of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.

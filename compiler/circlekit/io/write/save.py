@@ -75,7 +75,7 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 
 
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``model``; it refers to the constants, not to copies.  ``limit``: see ``encode``."""
+    """Return the file of ``model``, without copying the constants.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
@@ -93,8 +93,8 @@ class Saver:
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
     ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those that lack it in
     the input file.
-    ``must_mark``: whether even the tensors that lack it in the input file get it: if no tensor had it,
-    readers would take an unknown rank for 0.
+    ``must_mark``: whether the tensors that lack ``has_rank`` in the input file get it, too.  If no tensor
+    had ``has_rank``, readers would take an unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
@@ -145,7 +145,7 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the key of a buffer with ``data`` for metadata entry ``number``, its old one if possible."""
+        """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible."""
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
         if index and memoryview(data) == (b"" if stored is None else stored.data):

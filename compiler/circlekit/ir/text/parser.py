@@ -178,7 +178,7 @@ class _GraphBuilder:
         return value
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
-        """Record ``value`` by its name in the text.  ``spec``: its type in the text; None if left out."""
+        """Record ``value`` by its name in the text; apply ``spec``, its type in the text (None: left out)."""
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
         if token.text in self.values:

@@ -234,7 +234,11 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
 
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
-    """Resized images: each output pixel is the nearest input pixel."""
+    """Resized images: each output pixel is a copy of an input pixel.
+
+    It is the nearest one with ``align_corners`` or ``half_pixel_centers``, else the one at or before the
+    position of the output pixel.
+    """
 
     def kernel(self, input: Array, size: Array) -> Array:
         rows, columns = map(self.nearest, input.shape[1:3], self.height_and_width(size))

@@ -4,7 +4,7 @@
 In this form, products are rounded to 8 bits before they are added.  LiteRT deviates from the definition of an
 LSTM, and this module does the same:
 
-- The input gate is one minus the forget gate, even if it has weights.
+- The input gate is one minus the forget gate, even if there are weights of the input gate.
 - Peephole weights are ignored.
 - The recurrent product of the output gate becomes 0: it is rescaled with parameters of other gates, and with
   a shift in place of the mantissa.
@@ -50,8 +50,8 @@ class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
     ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
-    UnsupportedError without layer normalization, projection or projection bias, and ModelError for another
-    scale of the cell state.
+    UnsupportedError if layer normalization, projection or projection bias is missing, and ModelError if the
+    scale of the cell state is another one.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:

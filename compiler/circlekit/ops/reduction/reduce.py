@@ -157,7 +157,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
     """The sum.  Integers wrap around; for bools the result is whether at least one is true.
 
     LiteRT's reference kernel reads quantized int8 and int16 as uint8, by mistake.  Here they are summed as in
-    its optimized kernel, and rescaled in float32.
+    LiteRT's optimized kernel, and rescaled in float32.
     """
 
     input = operand(*NUMBERS, boolean)

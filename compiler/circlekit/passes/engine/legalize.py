@@ -99,7 +99,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and running all would not add a partition.
+        """Return whether a delegate refuses some of ``ops``, and taking all of them would add no partition.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """

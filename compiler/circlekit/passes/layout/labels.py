@@ -108,9 +108,9 @@ class Problem:
     def solve(self, moves_first: bool = False) -> list[int]:
         """Return labels for which the tuple (bytes, moves, ops_after, changes) is low.
 
-        With two labels it is the lowest possible one; with more, steps repeat until none lowers it, for at
-        most MAX_ROUNDS rounds.  ``changes``: the number of labels that differ from ``current``.
-        ``moves_first``: compare (moves, bytes, ops_after, changes).
+        With two labels the tuple is the lowest possible one; with more labels, steps repeat until none lowers
+        the tuple, for at most MAX_ROUNDS rounds.  ``changes``: the number of labels that differ from
+        ``current``.  ``moves_first``: compare (moves, bytes, ops_after, changes).
         """
         solver = _Solver(self, moves_first)
         best = list(self.current)

@@ -147,7 +147,7 @@ class _Region:
     def refusal(
         self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
     ) -> str | None:
-        """Return why operators ``new`` cannot compute ``results``, the new value of each sink, or None."""
+        """Return why operators ``new`` must not compute ``results``, {sink: new value}; None if they may."""
         taken = set[Value]()  # values that take the place of an output of the graph
         for sink, value in results.items():
             is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))

@@ -24,6 +24,7 @@ MAX_STEPS = 256
 class UnrollGru(Replacement):
     """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * from_state + from_input).
 
+    ``from_state`` and ``from_input`` are the last thirds of the fully connected layers of h and of x.
     Source of one step: the kernel of ``Gru``.
     """
 

@@ -116,7 +116,8 @@ class OrderSearch:
     def lowest(self) -> tuple[list[int] | None, bool]:
         """Return the best order with a peak below ``limit`` that was found, or None if none was found.
 
-        Also return whether the search was complete: then no order is better, or none exists.
+        Also return whether the search was complete: then no order is better, or, if None is returned, no
+        order has a peak below ``limit``.
         """
         if self._floor >= self.limit:
             return None, True

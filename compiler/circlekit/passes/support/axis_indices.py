@@ -62,7 +62,7 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
     """Return the indices along each axis that the result of a kernel takes.
 
     ``places``: for each element of the result, its flat index in the operand of shape ``shape``.  Return None
-    if these are not all combinations of the indices in one list for each axis.
+    if the places are not all combinations of indices from one list for each axis.
     """
     shape = (1,) * (places.ndim - len(shape)) + shape
     coordinates = np.unravel_index(places, shape)
@@ -75,9 +75,10 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
 
 
 def _line(coordinates: Array, axis: int | None) -> Array | None:
-    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the one that all elements have.
+    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the one coordinate of all elements.
 
-    Return None if the coordinates differ along other axes.
+    ``coordinates``: for each element of a result, its index along one axis of the operand.  Return None if
+    the coordinates differ along other axes than ``axis``.
     """
     rows = coordinates[..., None] if axis is None else np.moveaxis(coordinates, axis, -1)
     rows = rows.reshape(-1, rows.shape[-1])

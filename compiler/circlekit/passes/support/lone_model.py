@@ -32,7 +32,7 @@ def lone_model(op: Op) -> Model:
 
 
 def is_folded(value: Value, depth: int = 4) -> bool:
-    """Return whether ``value`` is constant, or at most ``depth`` operators compute it from constants."""
+    """Return whether ``value`` is constant, or computed from constants in at most ``depth`` steps."""
     op = value.producer
     if value.is_const or op is None or not depth:
         return value.is_const

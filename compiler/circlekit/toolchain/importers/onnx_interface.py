@@ -103,7 +103,7 @@ def _fingerprint(array: Array) -> list[float]:
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
     """Return the input of ``model`` for the input ``name`` of the ONNX model.
 
-    It is found by its name, or else by its shape, which is that of ``array``, or else by ``index``.
+    It is found by its name, else by the shape of ``array`` if only one input has it, else by ``index``.
     """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})
