@@ -18,9 +18,9 @@ GRID_LINES = 4
 def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return the chart of ``series``, which has for each model the live bytes at each operator.
 
-    The keys of the result: ``width``, ``height``; ``paths``, an SVG path for each model with a step
-    for each operator; ``grid``, the height and the text of each horizontal line; ``peaks``, the
-    place of the largest step of each model in percent of the chart.
+    The keys of the result: ``width``, ``height``; ``paths``, an SVG path for each model with a step for each
+    operator; ``grid``, the text of each horizontal line and its distance from the top; ``peaks``, the place
+    of the largest step of each model, in percent of the chart from the left and from the top.
     """
     top = max([1, *(size for each in series for size in each)])
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]

@@ -33,7 +33,7 @@ class Partition:
 
     An output of a part and the inputs of later parts that read it have the same name.
     ``inputs``, ``outputs``: the names of the divided model's inputs and outputs in the parts, in the model's
-    order.  They differ from the names in the model only if these are not unique.
+    order.  They differ from the names in the model only if these are empty or not unique.
     """
 
     inputs: list[str]

@@ -255,7 +255,7 @@ def example(
 
 
 def graph_of(op: Op) -> Graph:
-    """Return a graph that has only ``op``; its inputs are the operands that are no constants or variables."""
+    """Return a graph that has only ``op``; its inputs are the operands except constants and variables."""
     inputs: dict[Value, None] = {}
     for index, (operand, value) in enumerate(op.operand_items()):
         value.name = value.name or f"{operand}{index}"

@@ -16,13 +16,16 @@ from circlekit.quant.one.sample_data import samples_of
 
 
 def _peak_to_interval(first: Array, second: Array) -> float:
-    """Return the largest difference divided by the range (largest - smallest element) of ``first``."""
+    """Return the largest difference divided by the range (largest - smallest element) of ``first``.
+
+    A range of 0 counts as 1.
+    """
     interval = float(np.ptp(first))
     return float(np.abs(first - second).max()) / (interval or 1.0)
 
 
 def _relative(first: Array, second: Array) -> float:
-    """Return the mean of the differences divided by the elements of ``first``, in percent."""
+    """Return the mean of |first - second| / |first| over all elements, in percent."""
     with np.errstate(all="ignore"):
         return float(np.abs((first - second) / first).mean()) * 100
 
@@ -67,7 +70,7 @@ line is the mean over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""{metric: the number of elements that an output needs}, others: 1; the metric leaves out smaller outputs."""
+"""{metric: the least number of elements}; 1 for other metrics.  A metric leaves out smaller outputs."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""

@@ -274,7 +274,10 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
 
 
 def _step(step: Step, session: Session) -> Ready:
-    """Return the step that runs the driver of ``step``, a step of a workflow file; errors: see ``_ready``."""
+    """Return the step that runs the driver of ``step``, a step of a workflow file.
+
+    Raise DriverError if there is no such driver; raise the errors of ``words_of`` and ``_ready``.
+    """
     driver = all_drivers().get(step.tool)
     if driver is None:
         near = did_you_mean(step.tool, list(all_drivers()))

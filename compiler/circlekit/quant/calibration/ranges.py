@@ -186,9 +186,9 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
     """Return the range [-s, s] with the least mean squared error, limited to the observed range.
 
     Newton's method finds s.  Each of at most ``steps`` steps sets s to
-    ``sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``, where # counts numbers x.
+    ``sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))``, where # counts numbers x.
     Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
-    Training" (2022).
+    Training" (2022), which leaves out zeros; here a histogram does not tell them from small numbers.
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)

@@ -181,7 +181,8 @@ class _Probe:
         """Return for each result the factor of each channel, as an index into ``channel_factors``.
 
         ``factors``: the factors of this run, see ``_results``.  A channel that is always 0 has the index -1.
-        Return None if some channel of a result is not scaled by one of ``channel_factors``.
+        Return None if some channel of a result is not scaled by one of ``channel_factors``, if a result is
+        always 0, or if there are more than MOST_CHANNELS factors.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None

@@ -204,8 +204,8 @@ class Sweep:
     def _is_fittable(self, layer: LinearLayer, form: TensorForm) -> bool:
         """Return whether there are techniques and they can change the constants of ``layer``.
 
-        The planned ``form`` of the weights must have integers around 0; no other operator may read weights
-        and bias.
+        The planned ``form`` of the weights must have an integer dtype and zero points of 0; no other operator
+        may read the weights or the bias.
         """
         is_symmetric_integer = not form.dtype.is_float and not any(form.zero_point)
         constants = [value for value in (layer.weights, layer.bias) if value is not None]

@@ -93,9 +93,9 @@ def plan(
 
 
 def _target(invocation: Invocation) -> str | None:
-    """Return the target on the command line; if that has neither target nor backend, that in [backend].
+    """Return the target on the command line; None if there is no target.
 
-    Return None if there is no target.
+    If the command line names neither a target nor a backend, return the target of the configuration file.
     """
     given = invocation.command.get("target")
     if given is None and invocation.configuration is not None and not invocation.command.get("backend"):
@@ -133,7 +133,8 @@ def _by_schema(
 ) -> tuple[str, list[str]]:
     """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    ``session``: if not None, print a warning about keys that the schema file does not know.
+    ``session``: if there are keys that the schema file does not know, print a warning, and run the program
+    with ``-h``; None: do neither.
     """
     parser = load_schema(schema, target)
     words, unknown = parser.words(section)

@@ -19,7 +19,7 @@ from circlekit.toolchain.session import Session
 
 PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.SWITCH)
 GROUP = Option("O", short="-O", is_shown=False)
-"""Its value is names of optimization groups without their O, separated by spaces.  Only onecc sets it."""
+"""The option for names of optimization groups, without their O, separated by spaces.  Only onecc sets it."""
 
 
 def _declare() -> Sequence[Option]:

@@ -6,7 +6,8 @@
 
 This is a program of its own, for any Python that has tensorflow.
 KIND: graph_def (a file with a GraphDef, binary or text), saved_model or keras_model.
---bcq: add ONE's metadata of binary-coded weights (BCQ) to the graph and to its outputs.
+--bcq: add ONE's metadata of binary-coded weights (BCQ) to a binary GraphDef and to its outputs.
+--keep_batchmatmul: keep BATCH_MATMUL, which the converter would otherwise replace by FULLY_CONNECTED.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
     """Add the metadata of binary-coded weights to ``graph_def``; return the names of all its outputs.
 
     The metadata, the weights and their constants become outputs, so that the converter keeps them.  If there
-    are no such weights, or if their constants are incomplete, return ``outputs`` and change nothing.
+    are no such weights, or if their constants are not those of BCQ_NAMES and BCQ_OPTIONAL, return
+    ``outputs`` and change nothing.
     """
     described: dict[str, set[str]] = {}
     for node in graph_def.node:
