@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from circlekit.api import parse, save
+from circlekit.api import parse
+from circlekit.io.write.save import to_bytes
 from circlekit.toolchain.onecc import onecc
 
 MODEL = """
@@ -29,6 +31,12 @@ echo "$(basename "$0") $*"
 """
 
 
+@cache
+def model_bytes() -> bytes:
+    """Return the TFLite file of MODEL."""
+    return to_bytes(parse(MODEL))
+
+
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working folder, with net.tflite; the commands are in its sibling ``bin``."""
@@ -37,7 +45,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin/onecc")])
-    save(parse(MODEL), folder / "net.tflite")
+    (folder / "net.tflite").write_bytes(model_bytes())
     return folder
 
 

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.io.write.save import to_bytes
 from circlekit.toolchain import importers
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.drivers.importing import EXTENSION, KINDS, one_import, onnx2circle
+from tests.toolchain.conftest import model_bytes
 
 PYTHON = """#!/bin/sh
 script=$(basename "$1"); shift
@@ -28,6 +32,17 @@ esac
 Calls = Callable[[], list[list[str]]]
 
 
+@cache
+def written() -> dict[str, bytes]:
+    """Return what the converters write, by the name of the file: a model and a record of its values."""
+    model = circlekit.load(model_bytes())
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
+    (z,) = circlekit.run(model, [x])
+    record = io.BytesIO()
+    np.savez(record, inputs=np.array(["image"]), outputs=np.array(["result"]), in0=x, out0=z)
+    return {"net.circle": to_bytes(model, "circle"), "record.npz": record.getvalue()}
+
+
 @pytest.fixture
 def calls(work: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Put the Python into place; return a function that returns the words of its calls."""
@@ -36,11 +51,8 @@ def calls(work: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
     python.parent.mkdir(parents=True)
     python.write_text(PYTHON)
     python.chmod(0o755)
-    model = circlekit.load("net.tflite")
-    circlekit.save(model, "net.circle")
-    x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
-    (z,) = circlekit.run(model, [x])
-    np.savez("record.npz", inputs=np.array(["image"]), outputs=np.array(["result"]), in0=x, out0=z)
+    for name, content in written().items():
+        Path(name).write_bytes(content)
 
     def made() -> list[list[str]]:
         path = Path("called.txt")
@@ -188,40 +200,40 @@ def test_onnx2circle_reports_wrong_flags(calls: Calls, capsys: pytest.CaptureFix
 
 
 OWN, EXTENDED = ["onnx_model.py"], [EXTENSION]
+FORCE, DISABLE = "ONE_IMPORT_ONNX_EXT_FORCE", "ONE_IMPORT_ONNX_EXT_DISABLE"
 
 
 @pytest.mark.parametrize(
     ("flags", "variables", "is_installed", "fails", "code", "programs"),
     [
-        ("", [], True, False, 0, OWN),
-        ("", [], True, True, 0, [*OWN, *EXTENDED]),
-        ("", [], False, True, 9, OWN),
-        ("--disable_ext", [], True, True, 9, OWN),
-        ("", ["DISABLE"], True, True, 9, OWN),
-        ("--force_ext", [], True, False, 0, EXTENDED),
-        ("", ["FORCE"], True, False, 0, EXTENDED),
-        ("--force_ext", [], False, False, 0, OWN),
-        ("", ["FORCE"], False, True, 9, OWN),
+        ("", {}, True, False, 0, OWN),
+        ("", {}, True, True, 0, [*OWN, *EXTENDED]),
+        ("", {}, False, True, 9, OWN),
+        ("--disable_ext", {}, True, True, 9, OWN),
+        ("", {DISABLE: "1"}, True, True, 9, OWN),
+        ("", {DISABLE: "Y"}, True, True, 9, OWN),
+        ("", {DISABLE: "0"}, True, True, 0, [*OWN, *EXTENDED]),
+        ("--force_ext", {}, True, False, 0, EXTENDED),
+        ("", {FORCE: "1"}, True, False, 0, EXTENDED),
+        ("", {FORCE: "0"}, True, False, 0, OWN),
+        ("--force_ext", {}, False, False, 0, OWN),
+        ("", {FORCE: "1"}, False, True, 9, OWN),
     ],
 )
-@pytest.mark.parametrize("switch", ["1", "Y", "0"])
 def test_a_program_of_the_user_converts_what_onnx2tf_cannot(
     calls: Calls,
     work: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     flags: str,
-    variables: list[str],
+    variables: dict[str, str],
     is_installed: bool,
     fails: bool,
     code: int,
     programs: list[str],
-    switch: str,
 ) -> None:
-    if switch == "0" and variables:  # as if no variable was set
-        programs, code = (OWN, 0) if not fails else ([*OWN, *EXTENDED], 0) if is_installed else (OWN, 9)
-    for name in variables:
-        monkeypatch.setenv(f"ONE_IMPORT_ONNX_EXT_{name}", switch)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
     if is_installed:
         path = work.parent / "bin" / EXTENSION
         path.write_text('#!/bin/sh\necho "$(basename "$0") $*" >> called.txt\n')
@@ -233,7 +245,7 @@ def test_a_program_of_the_user_converts_what_onnx2tf_cannot(
     assert [words[0] for words in made] == programs
     if programs[-1] == EXTENSION:
         assert made[-1][1:] == ["--unroll_rnn", "in.onnx", "out.circle"]
-    is_forced = bool("--force_ext" in flags or ("FORCE" in variables and switch != "0"))
+    is_forced = "--force_ext" in flags or variables.get(FORCE) == "1"
     said = capsys.readouterr().out
     assert ("is not installed" in said) == (is_forced and not is_installed)
     assert ("Fallback" in said) == (programs == [*OWN, *EXTENDED])

@@ -81,9 +81,9 @@ def test_the_heading_says_what_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("i16_front", "Q16AtFront"), ("i16_back", "Q8AtFront"), ("auto", "auto")]
+    ("kind", "name", "ratio"),
+    [("i16_front", "Q16AtFront", "0"), ("i16_back", "Q8AtFront", "1"), ("auto", "auto", "0.25")],
 )
-@pytest.mark.parametrize("ratio", ["0", "0.25", "1"])
 def test_the_kind_of_bisection(
     work: Path, capsys: pytest.CaptureFixture[str], kind: str, name: str, ratio: str
 ) -> None:
