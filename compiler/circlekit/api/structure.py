@@ -34,7 +34,8 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
     joins a part only if this part computes its operands on the same backend.
-    Values between parts have the same name in both parts.  ``save_parts`` writes the parts.
+    A value that one part computes and another reads has the same name in both.  ``save_parts`` writes the
+    parts.
 
     Raise FormatError if the table or file is wrong, UnsupportedError if operators that share state would be
     in different parts.

@@ -81,7 +81,7 @@ class LayerError:
     def dead_channels(self) -> int:
         """The number of channels that vary in the float model and are constant in the quantized model.
 
-        A channel varies if its range is more than 1 % of the largest range of a channel.
+        A channel varies if its range is more than 1 % of the largest range of all channels.
         """
         extent = self.high - self.low
         lively = extent > 0.01 * extent.max(initial=0.0)

@@ -190,7 +190,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
-        """Return ``part`` as index of an axis of ``size``; raise ShapeError for a wrong index or stride."""
+        """Return ``part`` as an index of an axis of ``size``; raise ShapeError for a bad index or stride."""
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:

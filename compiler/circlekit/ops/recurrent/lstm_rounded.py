@@ -9,7 +9,7 @@ LSTM, and this module does the same:
 - The recurrent product of the output gate becomes 0: it is rescaled with parameters of other gates, and with
   a shift in place of the mantissa.
 
-Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
+Q0 and Q3 are int16 fixed-point numbers with 15 and 12 fraction bits, as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
 """
 

@@ -240,7 +240,7 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
 
 def _cost_of_old(op: Op) -> MovementCost:
-    """Return the cost of an operator that moves channels now, including the runs that a split copies."""
+    """Return the cost of an operator that moves channels now; that of a split includes ``run_cost``."""
     runs = 0
     if isinstance(op, Split | SplitV):
         shapes, axes = [dims_of(value) for value in op.results], static_int_vector(op.split_dim)
@@ -249,14 +249,14 @@ def _cost_of_old(op: Op) -> MovementCost:
 
 
 def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
-    """Return the cost of the operator that takes ``parts`` of one value, with the runs that it copies."""
+    """Return the cost, with ``run_cost``, of the operator that takes ``parts`` of one value."""
     shape, bits = dims_of(parts[0].value), parts[0].value.dtype.bits
     moved = known_count(shape[:-1]) * sum(part.stop - part.start for part in parts)
     return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
 
 
 def _cost_of_join(sink: Value, parts: Sequence[Part]) -> MovementCost:
-    """Return the cost of the operator that joins ``parts`` to ``sink``, including the runs that it copies."""
+    """Return the cost, with ``run_cost``, of the operator that joins ``parts`` to ``sink``."""
     shape = dims_of(sink)
     bits = known_count(shape) * sink.dtype.bits
     return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
