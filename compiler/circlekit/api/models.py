@@ -53,7 +53,7 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
     """
     name, content = _content(source)
     file: memoryview | None = None
-    probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but tabs and line ends
+    probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but white space
     if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
         model, file = load_bytes(content, name), content
     elif isinstance(source, str | os.PathLike):
@@ -65,7 +65,10 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
 
 
 def _recipe(content: memoryview, path: str) -> Model:
-    """Return the model in a recipe; if the name says that the file is no text, let an error say so, too."""
+    """Return the model in the recipe ``content``; raise ParseError if it is invalid.
+
+    If ``path`` has the extension of a binary model, the error says that such a file was expected, too.
+    """
     try:
         return recipe_in(content, path)
     except ParseError as error:

@@ -54,10 +54,10 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``; return them with records read from their file in every setting that names one.
+    """Check ``options``; return them with each file of records in ``settings`` replaced by its records.
 
-    Raise RewriteError for an unknown name, or for a setting of a pass that does not run; UnsupportedError for
-    an unknown target, FileError for an unusable path.
+    Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
+    UnsupportedError for an unknown target, FileError for an unusable path.
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)

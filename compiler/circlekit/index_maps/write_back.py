@@ -289,7 +289,7 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None if an axis of ``result`` is not a repetition of a shorter axis.
+    Return None if an axis of ``result`` is not an axis of the operand, taken once or repeated.
     """
     pairs, left = [], list(factors)
     for dim in result:

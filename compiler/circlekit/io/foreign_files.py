@@ -113,7 +113,10 @@ def _is_frozen_graph(data: memoryview) -> bool:
 
 
 def _is_core_ml(data: memoryview) -> bool:
-    """Return whether ``data`` is a Core ML Model: fields 1 version, 2 description, one from 200 to 3000."""
+    """Return whether ``data`` is a Core ML Model.
+
+    Its fields: 1 version, 2 description, and last a field with a number from 200 to 3000.
+    """
     model = _fields(data)
     return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)
 

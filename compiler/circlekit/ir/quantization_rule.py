@@ -69,8 +69,8 @@ class QuantizationRule:
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is the scale of ``data`` times that of the weights.
     ``data``: the operand that is multiplied by the weights.
-    ``biases``: for operators with several products, the possible scales of each bias; the first product
-    whose factors are all present counts.
+    ``biases``: for operators with several matrix products, by the name of a bias: its possible scales, of
+    which it has the first whose factors are all present.
     ``states``: the operands that are variables, which the kernel reads and writes.
     ``wide``: the operands and inner tensors that are int16 with zero point 0 for any dtype of activations.
     ``power_of_two``: the operands whose scale is a power of two, with the least and the greatest exponent.

@@ -272,7 +272,7 @@ class _Test:
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))
 
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
-        """Compare the outputs of ``model`` on normal inputs with those that LiteRT computes for it.
+        """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
         If LiteRT fails, the error is raised in two cases: ONE's interpreter lacks an operator, or ``model``

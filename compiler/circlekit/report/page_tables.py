@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the tables of the page as plain data: strings, numbers, lists and dicts."""
+"""Make the tables of a report's page as plain data: strings, numbers, lists and dicts."""
 
 from __future__ import annotations
 

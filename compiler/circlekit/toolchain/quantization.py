@@ -218,7 +218,7 @@ def _change(values: Values, session: Session) -> None:
 
 
 def _mix(invocation: Invocation, session: Session) -> None:
-    """Quantize to uint8, with int16 for some operators, as circle-mpqsolver does."""
+    """Quantize with int16 for some operators, as circle-mpqsolver does."""
     values = invocation.values
     source, target = str(values["input_path"]), str(values["output_path"])
     with session.intermediate(values) as folder:

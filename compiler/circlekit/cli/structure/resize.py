@@ -55,7 +55,7 @@ def _print_interface(model: Model, when: str) -> None:
 
 
 def _text(shape: Shape | None) -> str:
-    """Return ``shape`` as ONE prints it, such as [1, 2]: -1 for an unknown dimension, [] for unknown rank."""
+    """Return ``shape`` as ONE prints it: -1 for an unknown dimension, [] for a scalar or an unknown rank."""
     return "[" + ", ".join("-1" if d is None else str(d) for d in shape or ()) + "]"
 
 

@@ -3,10 +3,11 @@
 
 A record is one array for each input.  In an npz or HDF5 file, the name of an array tells for which input it
 is.  It is the name of the input, the name that a signature gives to the input, or a number (``in0``,
-``input0``, ``arr_0``, ``0``).  If arrays have one axis more than the inputs, each index of the first axis is
-a record.  A raw file holds the elements of all inputs in the order of the graph, little-endian, without a
-header.  In a folder, each file or folder is a record, unless each file holds one input (``x.npy`` and
-``y.npy``, or ``in0`` and ``in1``).
+``input0``, ``arr_0``, ``0``).  If the arrays of an npz or npy file have one axis more than the inputs, each
+index of the first axis is a record.  A raw file holds the elements of all inputs in the order of the graph,
+little-endian, without a header.  A folder is one record if each file holds one of several inputs (``x.npy``
+and ``y.npy``, or ``in0`` and ``in1``); otherwise each file or folder in it holds one or more records.  If
+there is a file ``input.h5``, other files beside it hold outputs and are not read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from circlekit.ir.value import Array, Value, format_shape
 
 FilePath = str | os.PathLike[str]
 GIVEN = "given"
-"""The label of the only record in a file or folder."""
+"""The label of the only record in a file, and of a folder that is one record."""
 
 _LAST_NUMBER = re.compile(r"\d+$")
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
@@ -83,11 +84,11 @@ class GraphInputs:
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
     """Return the records in a file or a folder: for each label, the arrays in the order of the inputs.
 
-    The label of a single record is GIVEN.  The labels of several records in a file are ``record_0``,
-    ``record_1``, ...; in a folder they are made of the names of files and folders.  ``graph``: a graph of
-    ``model``, by default the main graph.  Raise FileError if something cannot be read, FormatError for a
-    damaged file, LimitError for too much data, and ShapeError if arrays are missing or do not have the dtypes
-    and shapes of the inputs.
+    The label of the only record in a file, and of a folder that is one record, is GIVEN.  Several records in
+    a file have the labels ``record_0``, ``record_1``, ...; in other folders, labels are made of the names of
+    files and folders.  ``graph``: a graph of ``model``, by default the main graph.
+    Raise FileError if something cannot be read, FormatError for a damaged file, LimitError for too much data,
+    and ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     if _is_folder(path):

@@ -90,8 +90,8 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if the error is too large for float64, None if all elements of
-        the reference are 0.
+        It is inf if there is no error, -inf if the error is too large for float64, None if no element of the
+        reference differs from 0.
         """
         if not self.signal:
             return None
@@ -132,6 +132,6 @@ class ErrorMetrics:
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
     def top(self, k: int) -> float | None:
-        """Return the mean of ``overlaps[k]``; None if the last axis of all arrays is below MIN_CLASSES."""
+        """Return the mean of ``overlaps[k]``; None if every last axis is below MIN_CLASSES."""
         shares = self.overlaps.get(k)
         return sum(shares) / len(shares) if shares else None

@@ -90,7 +90,7 @@ class Random(Op, pure=False, stateful=True):
 
 
 class RandomFloats(Random):
-    """Base class of random float32 numbers; the operand is the shape of the result."""
+    """Base class of operators that return random float32 numbers; the operand is the shape of the result."""
 
     shape = operand(*INDICES)
 

@@ -123,7 +123,7 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
 
 
 class Dilate(Op, code="DILATE"):
-    """``input`` with ``dilations[i]`` - 1 padding values between any two elements along each axis i."""
+    """``input`` with ``dilations[i]`` - 1 padding values between neighboring elements along each axis i."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("padding_value",))
 

@@ -112,7 +112,7 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
         return x.astype(np.int64) * (3 << (exponent + 12))
-    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # LiteRT reduces it to 15 bits
+    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # below: scaled up to 15 bits, as in LiteRT
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
     return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)

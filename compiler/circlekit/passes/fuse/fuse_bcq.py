@@ -116,8 +116,7 @@ class _Replacer:
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
         """Insert coded @ transpose(x) for FULLY_CONNECTED and return its result, transposed back.
 
-        If ``constant`` is the input of ``op``, x is the weights of ``op``, and nothing is transposed
-        back.
+        If ``constant`` is the input of ``op``, x is the weights of ``op``, and nothing is transposed back.
         """
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]
@@ -152,7 +151,10 @@ class _Replacer:
 
 
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
-    """Return why ``op`` cannot read codes of ``constant``, or of its transpose if ``transposed``."""
+    """Return why ``op`` cannot read the codes of ``constant``; None if it can.
+
+    ``transposed``: whether they are the codes of its transpose.
+    """
     name = f"%{op.output.name}"
     if isinstance(op, Gather):
         if op.batch_dims or op.indices.rank is None or op.indices.dtype is not i32:

@@ -57,7 +57,7 @@ class Network:
 
         for arc in self.arcs[SOURCE]:
             push(arc, capacity[arc])
-        work = limit = count + len(heads)  # arcs seen since the last global relabelling; its limit
+        work = limit = count + len(heads)  # arcs seen since the last relabelling; the next is at ``limit``
         height: list[int] = []  # lower bounds of the distance to the sink; count if there is no path
         population: Counter[int] = Counter()  # number of nodes by height
         active: list[tuple[int, int]] = []  # heap of (-height, node) of nodes with excess

@@ -182,7 +182,7 @@ class _Stream:
                     yield op, index, value
 
     def refusal(self, start: Value) -> str | None:
-        """Return why centering ``start`` does not pay; None if the number of operators decreases."""
+        """Return why ``start`` cannot be centered, or why centering does not pay; None if it pays."""
         subtractions = self.subtractions()
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"
@@ -193,7 +193,7 @@ class _Stream:
         return f"%{min(v.name for v in new)}: would be centered by as many operators as disappear"
 
     def center(self) -> None:
-        """Center weights, tables and constants; remove the subtractions of the mean."""
+        """Center weights, tables and the operands of ``uncentered``; remove the subtractions of the mean."""
         copies: dict[Value, Value] = {}
         order = {op: index for index, op in enumerate(self.graph.ops)}
         for op, index, value in sorted(self.uncentered(), key=lambda entry: (order[entry[0]], entry[1])):

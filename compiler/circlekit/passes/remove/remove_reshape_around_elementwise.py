@@ -121,7 +121,7 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
 
 
 def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
-    """Refuse if ``value`` has users outside of ``region`` and ``last``, or is an output of the graph."""
+    """Return why ``value`` must keep its shape; None if only ``region`` and ``last`` need it."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):

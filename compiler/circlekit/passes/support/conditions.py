@@ -30,7 +30,7 @@ def provably_equal(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_shape(a: Value, b: Value) -> str | None:
-    """Refuse if the shapes of ``a`` and ``b`` differ, or have more than one unknown dimension.
+    """Refuse if the shapes of ``a`` and ``b`` differ, or if the number of elements does not determine them.
 
     The caller knows that both values have the same elements in the same order.
     """

@@ -100,7 +100,8 @@ def _bin(number: float, exponent: int) -> int:
 def _exponent(low: float, high: float) -> int:
     """Return the smallest exponent with which at most MAX_BINS bins cover [low, high].
 
-    The result is the same if ``low`` and ``high`` are replaced by the lower edges of their bins.
+    MAX_NUMBER_BITS and SMALLEST_EXPONENT may demand a larger one.  The result is the same if ``low`` and
+    ``high`` are replaced by the lower edges of their bins.
     """
     magnitude = max(_power(low), _power(high))
     exponent = max(magnitude - MAX_NUMBER_BITS, SMALLEST_EXPONENT)

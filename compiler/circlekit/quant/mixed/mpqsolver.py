@@ -107,7 +107,7 @@ class Solver:
         operators in that dtype.
         ``ratio``: 0 to 1.
         ``is_int16_front``: whether the operators near the inputs (True) or near the outputs (False) become
-        int16.  None: those on the side whose half of the depths has the larger sum of ``errors``.
+        int16.  None: True if the sum of ``errors`` is larger in the front half of the depths, else False.
         ``errors``: errors of tensors by name, needed only if ``is_int16_front`` is None.
         ``observer``: receives a report of each step.
 

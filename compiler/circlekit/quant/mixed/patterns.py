@@ -94,6 +94,6 @@ def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
 
 
 def _has_weights(op: Op) -> bool:
-    """Return whether ``op`` is an operator with weights by its quantization rule."""
+    """Return whether the quantization rule of ``op`` names operands that hold weights."""
     rule = op.quantization_rule
     return rule is not None and bool(rule.weights)

@@ -151,9 +151,9 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
 
 
 def _noise(runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array]) -> Array:
-    """Return the power of the noise [outputs] that ``changes`` of values cause; 0 if it is not finite.
+    """Return the power of the noise [outputs] that ``changes`` of values cause.
 
-    ``reference``: the outputs without changes.
+    It is 0 if it is not finite or cannot be computed.  ``reference``: the outputs without changes.
     """
     try:
         outputs = runner.outputs(changes) if changes else reference

@@ -97,7 +97,8 @@ RULES: dict[type[Op], OneRule] = {
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
     """Return the rule for ``op``: from RULES, or from its declaration if ONE does not know the operator.
 
-    ``max_pool_keeps_scale``: the option ``--TF-style_maxpool``.
+    An operator with a fused TANH gets the rule of TANH.
+    ``max_pool_keeps_scale``: the option ``--TF-style_maxpool``, by which MAX_POOL_2D keeps its input's scale.
     """
     if getattr(op, "act", None) is Activation.TANH:
         return TANH

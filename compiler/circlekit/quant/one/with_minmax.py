@@ -130,7 +130,7 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
 
 
 def remove_ranges(graph: Graph) -> None:
-    """Remove min and max from the quantization of every value; a quantization without scales becomes None."""
+    """Remove min and max from the quantization of every value; an empty quantization becomes None."""
     for value in graph.values():
         old = value.quantization
         if old is not None and (old.min is not None or old.max is not None):
