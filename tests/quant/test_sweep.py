@@ -11,7 +11,7 @@ import pytest
 
 import circlekit as ck
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import DType, i8, i32, i64
+from circlekit.ir.dtypes import DType, f16, i8, i32, i64, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant import rounding_choice
@@ -22,13 +22,13 @@ from circlekit.quant.quantize import plan_model, ranges_of
 from circlekit.quant.rounding_choice import best_rounding
 from circlekit.quant.techniques import layer_sweep
 from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, correct_bias, round_nearest
-from circlekit.quant.techniques.layer_sweep import Sweep
+from circlekit.quant.techniques.layer_sweep import Sweep, _reason
 from circlekit.quant.techniques.linear_layer import linear_layer
 from circlekit.quant.techniques.noise import Outcome, decibels, powers
 from circlekit.quant.weights import LARGEST_BIAS
 
 NET = """
-graph main(%x: f32[1,6,6,3], %n: i32[1]) -> %y, %s, %k {
+graph main(%x: f32[1,6,6,3], %n: i32[1]) -> %y, %s, %g, %k {
   %w1 = const f32[8,3,3,3] gaussian(0, 0.3)
   %b1 = const f32[8] gaussian(0, 0.1)
   %a = Conv2D(%x, %w1, %b1) {act: RELU}
@@ -40,6 +40,7 @@ graph main(%x: f32[1,6,6,3], %n: i32[1]) -> %y, %s, %k {
   %w3 = const f32[4,288] gaussian(0, 0.2)
   %b3 = const f32[4] gaussian(0, 0.2)
   %y = FullyConnected(%r, %w3, %b3)
+  %g = Gather(%s, %n) {axis: 3}
   %k = Neg(%n)
 }
 """
@@ -60,7 +61,7 @@ def planned(
     return model, plan_model(model, scheme, ranges_of(model, collect(model, data)), operators)
 
 
-@pytest.mark.parametrize("operators", [{}, {"a": "float"}, {"s": "float"}])
+@pytest.mark.parametrize("operators", [{}, {"a": "float"}, {"s": "float"}, {"a": "weight_int8"}])
 @pytest.mark.parametrize(
     ("scheme", "tolerance"), [("int8", 0.4), ("int16x8", 0.1), ("weight_int4", 0.01), ("weight_int8", 0.01)]
 )
@@ -69,18 +70,18 @@ def test_a_sweep_measures_the_error_of_the_quantized_model(
 ) -> None:
     """With and without techniques, and with the outputs of the float model given."""
     data = samples(4)
-    for count, held in ((0, 0), (0, 1), (1, 1), (2, 2)):
+    for count, held, is_given in ((0, 0, True), (0, 1, False), (1, 1, False), (2, 2, True)):
         model, plan = planned(scheme, data, operators)
         reference = [ck.run(model, sample) for sample in data]
         techniques = dict(list(TECHNIQUES.items())[:count])
-        outcome = Sweep(model, plan, data, held, techniques, () if techniques else reference).run()
+        outcome = Sweep(model, plan, data, held, techniques, reference if is_given else ()).run()
         quantized = clone(model)
         apply(quantized, plan)
         expected = [
-            [powers(a, b) for a, b in zip(reference[n][:2], ck.run(quantized, data[n])[:2], strict=True)]
+            [powers(a, b) for a, b in zip(reference[n][:3], ck.run(quantized, data[n])[:3], strict=True)]
             for n in range(4 - held if held else 0, 4)
         ]
-        assert np.shape(outcome) == np.shape(expected) == (held or 4, 2, 2)
+        assert np.shape(outcome) == np.shape(expected) == (held or 4, 3, 2)
         assert decibels(outcome) == pytest.approx(decibels(expected), abs=tolerance)
         np.testing.assert_allclose(np.array(outcome)[..., 0], np.array(expected)[..., 0], rtol=1e-4)
 
@@ -109,7 +110,7 @@ def test_layers_are_fitted_to_rows_of_all_samples(
     data = samples(4)
     model, plan = planned("int8", data)
     Sweep(model, plan, data, 1, TECHNIQUES).run()
-    shown = ck.parse(NET.replace("-> %y, %s, %k", "-> %a, %d, %y, %r"))
+    shown = ck.parse(NET.replace("-> %y, %s, %g, %k", "-> %a, %d, %y, %r"))
     runs = [ck.run(shown, sample) for sample in data]
     inputs = {"a": [s[0] for s in data], "d": [r[0] for r in runs], "y": [r[3] for r in runs]}
     outputs = {name: [run[index] for run in runs] for index, name in enumerate("ady")}
@@ -127,6 +128,28 @@ def test_layers_are_fitted_to_rows_of_all_samples(
         np.testing.assert_allclose(
             found.float_mean, np.mean([w.mean(axis=1) for w in whole[:3]], axis=0), atol=1e-5
         )
+
+
+@pytest.mark.parametrize(
+    ("form", "shared", "is_fittable"),
+    [
+        (TensorForm(i8, (0.1,), (0,)), "", True),
+        (TensorForm(i8, (0.1, 0.2), (0, 1)), "", False),
+        (TensorForm(u8, (0.1,), (128,)), "", False),
+        (TensorForm(f16), "", False),
+        (TensorForm(i8, (0.1,), (0,)), "w1", False),
+        (TensorForm(i8, (0.1,), (0,)), "b1", False),
+    ],
+)
+def test_layers_are_fitted_if_their_constants_may_change(
+    form: TensorForm, shared: str, is_fittable: bool
+) -> None:
+    other = f"  %o = Neg(%{shared})\n}}" if shared else "}"
+    model = ck.parse(NET.replace("\n}", f"\n{other}"))
+    layer = linear_layer(model.main.ops[0])
+    assert layer is not None
+    assert Sweep(model, Plan("int8"), [], 0, TECHNIQUES)._is_fittable(layer, form) == is_fittable
+    assert not Sweep(model, Plan("int8"), [], 0, {})._is_fittable(layer, form)
 
 
 @pytest.mark.parametrize("dtype", [i32, i64])
@@ -179,3 +202,41 @@ def test_the_plan_with_the_smallest_error_is_kept(
     assert plan is plans[best]
     assert len(notes) == (1 if best == 2 else 2)
     assert seen == [2, 2, 2]
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int8"])
+def test_a_corrected_bias_is_near_the_bias(scheme: str) -> None:
+    """Rounding changes the mean of no output by more than 0.2."""
+    data = samples(4)
+    model, plan = planned(scheme, data)
+    Sweep(model, plan, data, 1, {"bias correction": correct_bias}).run()
+    for op in model.main:
+        layer = linear_layer(op)
+        if layer is None or layer.bias is None or plan.main.operators[op.output.name].is_float:
+            continue
+        numbers = plan.main.constants[layer.bias.name]
+        form = plan.main.operators[op.output.name].operands.get(2)
+        bias = numbers if form is None else numbers * form.scales
+        assert not np.array_equal(bias, layer.bias.array())
+        np.testing.assert_allclose(bias, layer.bias.array(), atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("bias", "is_stored"), [(0.0, True), (np.nan, False), (np.inf, False), (1e30, False)]
+)
+def test_a_fit_with_a_bias_that_no_integer_stands_for_is_not_stored(bias: float, is_stored: bool) -> None:
+    def fitted(data: LayerData) -> LayerFit:
+        return LayerFit(np.zeros_like(data.weights), data.scale, np.full_like(data.bias, bias))
+
+    data = samples(4)
+    for count in (1, 2):
+        model, plan = planned("int8", data)
+        Sweep(model, plan, data, 1, dict.fromkeys(["one", "two"][:count], fitted)).run()
+        assert bool(plan.main.constants) == is_stored
+
+
+def test_the_reason_names_the_errors() -> None:
+    errors = {"GPTQ": -20.04, "rounding": -15.0, "clipping": -1.26}
+    assert _reason("GPTQ", {"GPTQ": -20.04}) == "GPTQ: error -20.0 dB on held-back samples"
+    others = "(rounding -15.0, clipping -1.3)"
+    assert _reason("GPTQ", errors) == f"GPTQ: error -20.0 dB on held-back samples {others}"

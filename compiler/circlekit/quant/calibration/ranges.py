@@ -173,13 +173,14 @@ def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array
     The first sum adds the squared distances from the end, each times its weight; the second adds the weights.
     ``centers``: ascending.  ``weights``: one for each center.
     """
-    above = [
-        np.append(np.cumsum((weights * centers**power)[::-1])[::-1], 0.0)[
-            np.searchsorted(centers, ends, side="right")
-        ]
-        for power in range(3)
-    ]
-    return np.maximum(above[2] - 2 * ends * above[1] + ends**2 * above[0], 0.0), above[0]
+    first = np.searchsorted(centers, ends, side="right")
+
+    def above(numbers: Array) -> Array:
+        """Return for each end the sum of ``numbers``, one for each center, of the centers above it."""
+        return np.asarray(np.append(np.cumsum(numbers[::-1])[::-1], 0.0)[first])
+
+    weight, sums, squares = above(weights), above(weights * centers), above(weights * centers**2)
+    return np.maximum(squares - 2 * ends * sums + ends**2 * weight, 0.0), weight
 
 
 def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
@@ -192,7 +193,7 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)
-    clip = float((magnitudes * counts).sum() / max(counts.sum(), 1))
+    clip = float((magnitudes * counts).sum() / counts.sum())
     for _ in range(steps):
         outside = magnitudes > clip
         inside = float(counts[~outside].sum())

@@ -158,7 +158,7 @@ class Sweep:
         ``plan``: None if the operator stays float.  ``index``: the index of the operand.
         """
         arrays = self._rounded[value]
-        if plan is None or SCHEMES[plan.scheme].activations is None or not value.dtype.is_float:
+        if plan is None or SCHEMES[plan.scheme].activations is None:
             return arrays
         form = plan.operands.get(index) or self.plan.main.tensors.get(value.name)
         if form is None or form.same_as(self._forms.get(value)):
@@ -183,8 +183,10 @@ class Sweep:
         ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)
-        form = plan.operands.get(layer.weights_index) if layer is not None else None
-        if layer is None or form is None or not self._is_fittable(layer, form):
+        if layer is None:
+            return
+        form = plan.operands.get(layer.weights_index)
+        if form is None or not self._is_fittable(layer, form):
             return
         shapes = [results[0].shape for results in floats]
         means = self._means(layer, plan, shapes)
