@@ -305,3 +305,25 @@ def test_the_worst_inputs_of_each_output_are_shown() -> None:
     ]
     found = [(each.name, each.inputs) for each in _worst_of_each(outcomes)]
     assert found == [("a", "2"), ("b", "1")]
+
+
+def test_numbers_of_a_quantized_model_are_aligned_and_finite(tmp_path: Path, capsys: Output) -> None:
+    """The second model has the numbers of the first, so that the ratio of signal to noise is infinite."""
+    form = "i8[4] quant(scale: 0.5)"
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[4]) -> %y { %n = Neg(%x)  %y = Abs(%n) }")
+    steps = f"%q = Quantize(%x) : {form}  %n = Neg(%q) : {form}  %a = Abs(%n) : {form}"
+    text = f"graph main(%x: f32[4]) -> %y {{ {steps}  %y = Dequantize(%a) : f32[4] }}"
+    (tmp_path / "int8.ck").write_text(text)
+    np.save(tmp_path / "x.npy", np.array([1, -2, 3.5, 0], np.float32))
+    words = [*(str(tmp_path / name) for name in ("float.ck", "int8.ck")), "--inputs", str(tmp_path / "x.npy")]
+    assert compare_command([*words, "--per-layer"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("quantization error of the outputs") + 1
+    heading, row = lines[start : start + 2]
+    first = heading.split("  ")[0]
+    assert row.index(row.split()[0]) + len(row.split()[0]) == heading.index(first.strip()) + len(
+        first.strip()
+    )
+    assert compare_command([*words, "--json"]) == 0
+    (output,) = json.loads(capsys.readouterr().out)["quantization"]["outputs"]
+    assert (output["name"], output["sqnr_db"], output["mse"]) == ("y", None, 0)

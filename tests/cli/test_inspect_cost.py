@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.cli import inspection
+from circlekit.cli.output.cost_table import MAX_BUFFERS
 
 NET = """
 graph main(%x: f32[1,4]) -> %y {
@@ -77,3 +78,30 @@ def test_an_invalid_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_text("graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }")
     assert inspection.circle_inspect(["--cost", str(path)]) == 255
     assert "Add" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 2])
+def test_many_buffers_are_listed_in_part(
+    more: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All inputs are live at the peak, and so is one result."""
+    count = MAX_BUFFERS + more - 1
+    names = [f"%x{n}" for n in range(count)]
+    inputs = ", ".join(f"{name}: f32[4]" for name in names)
+    text = f"graph main({inputs}) -> %y {{ %y = Concatenation({', '.join(names)}) {{axis: 0}} }}"
+    (tmp_path / "net.ck").write_text(text)
+    assert inspection.circle_inspect(["--cost", str(tmp_path / "net.ck")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines if line.startswith("graph ")]
+    start = next(n for n, line in enumerate(lines) if line.startswith("live at the peak"))
+    listed = [line for line in lines[start + 1 :] if line.startswith("%")]
+    assert len(listed) == min(MAX_BUFFERS, count + 1)
+    assert lines[start + 1 + len(listed) :] == [f"... and {more} smaller ones"] * (more > 0)
+
+
+def test_graphs_are_named_if_there_are_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) }\n"
+    (tmp_path / "net.ck").write_text(one + one.replace("main", "other"))
+    assert inspection.circle_inspect(["--cost", str(tmp_path / "net.ck")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("graph ")] == ["graph main", "graph other"]

@@ -17,7 +17,7 @@ import tflite
 import circlekit
 from circlekit.cli import front_door
 from circlekit.cli.output import progress_line
-from circlekit.cli.result import NO_PASS_HINT
+from circlekit.cli.result import MAX_PORTS, NO_PASS_HINT
 from tests.cli.call_command import call_command
 from tests.nets import TCONV_BATCH_NORM
 
@@ -241,3 +241,17 @@ def test_the_records_of_several_models_are_in_folders_of_their_names(net: Path) 
     ]
     assert run("optimize", *words, "--O1", "-q") == 0
     assert {path.name for path in record.iterdir()} == {net.stem, "text"}
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 3])
+def test_many_inputs_and_outputs_are_listed_in_part(more: int, tmp_path: Path, capsys: Output) -> None:
+    names = [f"%v{n}" for n in range(MAX_PORTS + more)]
+    inputs = ", ".join(f"{name}: f32[2]" for name in names)
+    (tmp_path / "net.ck").write_text(f"graph main({inputs}) -> {', '.join(names)} {{ }}")
+    assert run("convert", tmp_path / "net.ck", "-o", tmp_path / "net.tflite") == 0
+    lines = capsys.readouterr().out.splitlines()
+    for side in ("input", "output"):
+        listed = [line for line in lines if line.startswith(f"{side:6}  ")]
+        rest = [f"{side:6}  ... and {more} more"] * (more > 0)
+        assert len(listed) == min(len(names), MAX_PORTS) + len(rest)
+        assert listed[MAX_PORTS:] == rest

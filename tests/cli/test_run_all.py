@@ -167,3 +167,14 @@ def test_the_printed_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert (a.split(), b.split()) == (["a", "done", "0.0", "3"], ["b", "failed", "0.0"])
     assert c.endswith("3 -> 1")
     assert rest == ["", "b: broken", "", "3 models: 2 done, 1 failed"]
+
+
+def test_only_files_with_the_extensions_of_models_are_run(zoo: Path, tmp_path: Path) -> None:
+    """And not the results of an earlier run in a folder below."""
+    (zoo / "notes.txt").write_text("none")
+    (zoo / "folder.circle").mkdir()
+    for _ in range(2):
+        document = tmp_path / "all.json"
+        assert run_all(["O1", str(zoo), "-o", str(zoo / "out"), "--json", str(document), "-j", "1"]) == 0
+        assert list(results_in(document)) == ["a.circle", "deep/b.tflite"]
+    assert json.loads(document.read_text())["schema"] == 1

@@ -120,3 +120,12 @@ def test_sources_of_ranges_exclude_each_other(files: Path, capsys: pytest.Captur
     for words in (["--calibration", "c.json", "--plan", "p.json"], ["--random", "1", "--plan", "p.json"]):
         assert run(files, *words) == 2
         assert "exclude each other" in capsys.readouterr().err
+
+
+def test_a_plan_decides_everything(files: Path) -> None:
+    plan, out = str(files / "plan.json"), files / "out.tflite"
+    assert run(files, "--random", "2", "--save-plan", plan, "--set", "SOFTMAX=int16x8") == 0
+    written = out.read_bytes()
+    assert run(files, "--plan", plan) == 0
+    assert out.read_bytes() == written
+    assert run(files, "--plan", plan, "--float", "SOFTMAX") == 1
