@@ -12,9 +12,7 @@ import pytest
 import circlekit
 import circlekit.api
 from circlekit.toolchain.drivers import all_drivers
-from circlekit.toolchain.onecc import SUBCOMMANDS, words_of
-from circlekit.toolchain.option import DriverError
-from circlekit.toolchain.workflow import _has_cycle_for_one
+from circlekit.toolchain.onecc import SUBCOMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -227,67 +225,6 @@ def test_environment_and_backends(run: Run, work: Path, program: Callable[[str],
     ]  # fmt: skip
 
 
-# -- workflows -----------------------------------------------------------------------------------
-
-
-def workflow(*names: str, after: dict[str, list[str]]) -> dict[str, object]:
-    """Return a workflow file whose workflows each optimize the model into NAME.circle."""
-    step = {"one-cmd": "one-optimize", "commands": {"input_path": "net.tflite", "output_path": ""}}
-    document: dict[str, object] = {"workflows": list(names)}
-    for name in names:
-        commands = {"input_path": "net.tflite", "output_path": f"{name}.circle"}
-        document[name] = {
-            "steps": ["S"],
-            "S": {**step, "commands": commands},
-            "run-after": after.get(name, []),
-        }
-    return document
-
-
-def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    monkeypatch.setattr(
-        "circlekit.toolchain.optimization.optimize",
-        lambda invocation, session: order.append(invocation.values["output_path"]),
-    )
-    document = workflow("A", "B", "C", "D", after={"A": ["C"], "C": ["D"]})
-    (work / "flow.json").write_text(json.dumps(document))
-    code, out, errors = run(["-W", "flow.json"])
-    assert (code, out) == (0, "")
-    assert errors.startswith(
-        "WARNING: ONE's onecc refuses flow.json (Workflows should not have a cycle), although"
-    )
-    assert order == ["B.circle", "D.circle", "C.circle", "A.circle"]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"B": {"run-after": ["A"], "steps": []}, "A": {"run-after": ["B"], "steps": []}},
-         "RuntimeError: Workflows should not have a cycle: flow.json: "),
-        ({"workflows": ["A", "Z"]}, 'ValueError: Not found Z key listed in "workflows" (flow.json)'),
-        ({"A": {}}, 'ValueError: Each workflow should have either "steps" or "cfg-reference": A (flow.json)'),
-        ({"A": {"steps": [], "cfg-reference": {}}},
-         'ValueError: "steps" and "cfg-reference" are exclusive key: A (flow.json)'),
-        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pack"}}},
-         'ValueError: Each step should have "one-cmd" and "commands" (flow.json: A: S)'),
-        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pak", "commands": {}}}},
-         "ValueError: flow.json: A: S: unknown one-cmd one-pak; did you mean one-pack?"),
-        ({"A": {"steps": "S"}}, "ValueError: expected a list of names at \"steps\", got 'S' (flow.json: A)"),
-        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pack", "commands": {"input_path": None}}}},
-         "ParsingError: flow.json: A: S: input_path: expected a text, a number, true or false, or a list"),
-        ({"A": {"cfg-reference": {"path": "none.cfg"}}},
-         "FileNotFoundError: Not found given configuration file: none.cfg"),
-    ],
-)  # fmt: skip
-def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, object], expected: str) -> None:
-    (work / "flow.json").write_text(json.dumps({**workflow("A", "B", after={}), **change}))
-    code, out, errors = run(["-W", "flow.json"])
-    assert (code, out) == (255, "")
-    assert errors.startswith(f"onecc: {expected}")
-    assert errors.count("\n") == 1
-
-
 def test_wrong_usage_of_onecc(run: Run, work: Path) -> None:
     for words, expected in (
         (["-V"], "error: -C/--config or -W/--workflow argument is required"),
@@ -384,55 +321,3 @@ def test_verbose_steps_log_their_passes(run: Run, work: Path) -> None:
     for words, is_printed in (([], False), (["-V"], True)):
         out = run(words, f"[onecc]\none-optimize=True\n{section}")[1]
         assert ("After FuseMulWithConvPass" in out) == is_printed
-
-
-@pytest.mark.parametrize(
-    ("tool", "keys", "expected"),
-    [
-        ("one-optimize", {"fuse-gelu": "yes", "input_path": "a"}, ["--fuse_gelu", "--input_path", "a"]),
-        ("one-optimize", {"fuse_gelu": "no", "input_path": ""}, []),
-        ("one-quantize", {"scale": "2"}, ["--scale", "2"]),
-        ("one-infer", {"command": "a b", "driver": "x"}, ["--driver", "x", "--", "a", "b"]),
-        ("one-optimize", {"fuse_gelo": "yes"}, "unrecognized: fuse_gelo (here; did you mean fuse_gelu"),
-        ("one-infer", {"odd": "1"}, "one-infer: the following arguments are unrecognized: odd (here"),
-        (
-            "one-optimize",
-            {"fuse_gelu": "2"},
-            "here: one-optimize: fuse_gelu: expected True or False, got '2'",
-        ),
-    ],
-)
-def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: list[str] | str) -> None:
-    if isinstance(expected, list):
-        assert words_of(all_drivers()[tool], keys, "here") == expected
-        return
-    with pytest.raises(DriverError) as caught:
-        words_of(all_drivers()[tool], keys, "here")
-    assert expected in caught.value.message
-
-
-def test_keys_of_a_backend_become_its_options() -> None:
-    """The options of the compiler of a backend are not known here."""
-    keys = {"target": "npu", "opt_level": "7", "command": "-x y"}
-    words = words_of(all_drivers()["one-codegen"], keys, "flow.json")
-    assert words == ["--target", "npu", "--opt_level", "7", "--", "-x", "y"]
-
-
-@pytest.mark.parametrize(
-    ("waits", "is_refused"),
-    [
-        ({}, False),
-        ({"b": ["a"]}, False),
-        ({"c": ["a"]}, False),
-        ({"a": ["c"]}, False),
-        ({"c": ["b"]}, True),
-        ({"b": ["c"]}, True),
-        ({"b": ["a"], "c": ["a"]}, True),
-        ({"c": ["b", "a"]}, False),
-    ],
-)
-def test_one_takes_a_single_waiting_workflow_for_no_cycle(
-    waits: dict[str, list[str]], is_refused: bool
-) -> None:
-    names = ["a", "b", "c"]
-    assert _has_cycle_for_one(names, {name: waits.get(name, []) for name in names}) is is_refused
