@@ -35,7 +35,7 @@ from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
-"""An output with at most so many elements is printed as a whole."""
+"""An output with at most this many elements is printed as a whole."""
 
 FIRST_ELEMENTS = 5
 """The number of elements that are printed of a larger output."""
@@ -47,7 +47,7 @@ MAX_PRINTED_RECORDS = 4
 MAX_PRINTED_OPERATORS = 25
 
 MARGIN = "    "
-"""Stands before the lines on the elements of an array."""
+"""The indentation of the lines that describe an array."""
 
 DESCRIPTION = """Run a model with the reference kernels and print its outputs.
 

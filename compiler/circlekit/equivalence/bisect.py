@@ -162,7 +162,7 @@ def _narrow(
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()
     fault = _fault(name, step, model, unlimited, records)
-    if fault is None:  # alone it is right: the fault needs the rounding of earlier passes, too
+    if fault is None:  # the step alone is right: the fault needs the rounding of earlier passes, too
         return culprit
     kind, culprit.fault = fault
     before_rewrite = None

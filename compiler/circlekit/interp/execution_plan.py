@@ -27,8 +27,8 @@ POINTER_BYTES = 8
 class ResultMemory:
     """Checks that the results of one operator fit the memory limit, before they are computed.
 
-    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine it.  Then
-    the size is inferred at run time from the shapes of the operands, or, if need be, from their elements.
+    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine it.  In
+    that case it is inferred at run time from the shapes of the operands, or, if need be, from their elements.
     """
 
     def __init__(self, op: Op) -> None:

@@ -431,7 +431,10 @@ class Graph:
     # -- names ---------------------------------------------------------------------------------
 
     def unique_name(self, base: str) -> str:
-        """Return a name that no value of this graph has or had: the first of ``base``, ``base_1``, ..."""
+        """Return the first of ``base``, ``base_1``, ... that no value of the graph has.
+
+        A name that was returned once is not returned again.
+        """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
         if base not in self._names:

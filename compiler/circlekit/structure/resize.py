@@ -249,7 +249,7 @@ class _Resizer:
         Elements that depend on an unknown dimension become -1: they differ between two runs with different
         sizes of unknown dimensions.
         """
-        operands = [v for v in op.inputs if v is not None]  # no such operator has optional ones
+        operands = [v for v in op.inputs if v is not None]  # no such operator has optional operands
         if any(v.shape is None or v.dtype.numpy is None for v in operands):
             return
         with suppress(CirclekitError):
@@ -265,7 +265,7 @@ def _zeros(value: Value, unknown: int) -> Array:
 
     The array is a view of a single element.
     """
-    assert value.shape is not None  # the caller has seen to it
+    assert value.shape is not None  # the caller has checked it
     return np.broadcast_to(
         np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
     )

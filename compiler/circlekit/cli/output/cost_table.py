@@ -19,7 +19,7 @@ MAX_NAME_COLUMNS = 40
 """The number of characters after which names of results and buffers are cut."""
 
 MAX_BUFFERS = 12
-"""The text lists at most so many of the buffers that are live at the peak: the largest ones."""
+"""Of the buffers that are live at the peak, the text lists at most this many: the largest ones."""
 
 
 def cost_of(path: str, target: str | None) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
+"""Read and write named arrays in HDF5 files, in the layout of ONE's test data generator.
 
 The dataset ``/value/I`` is array number I, and the attribute ``I`` of the group ``/name`` is its name.  In a
 file of several records, ``/value/R/I`` is array I of record R.

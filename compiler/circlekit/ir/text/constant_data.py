@@ -2,8 +2,8 @@
 """Make the array of a constant from the text after ``const TYPE``, or from a literal that is an operand.
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
-dtype of the following list whose kind can hold its elements: bool holds true and false, a float dtype holds
-all numbers, an integer dtype holds numbers without a point and an exponent:
+dtype of the list below whose kind can hold its elements.  Bool holds true and false, a float dtype holds all
+numbers, and an integer dtype holds numbers without a point or an exponent.
 
 1.  the dtype of the first other operand that is no literal and has the same declared dtypes; this step is
     left out for operators that call graphs, because the dtypes of their operands are unrelated;

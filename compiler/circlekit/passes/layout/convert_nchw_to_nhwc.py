@@ -134,8 +134,8 @@ class ConvertNchwToNhwc(GraphPass):
     """Let operators on NCHW data work on NHWC data if they can; transposes remain only around the others.
 
     Unlike optimize_layout, this pass does not weigh bytes: it is for runtimes that are fast only in NHWC.
-    Where transposes or convolutions do not show the layout, data is assumed to be NCHW.  Custom operators
-    that have a builtin form are replaced first.  Each graph is converted only once.
+    Data is assumed to be NCHW unless a Transpose or an operator in CHANNELS_LAST shows its layout.  Custom
+    operators that have a builtin form are replaced first.  Each graph is converted only once.
     """
 
     name = "convert_nchw_to_nhwc"

@@ -68,7 +68,7 @@ EXPLAINED = 12
 
 
 class Order(NamedTuple):
-    """A new order of the channels of a layer; ``channels``: for each new channel, the old one.
+    """A new order of the channels of a layer; ``channels``: the old index of each new channel.
 
     ``of_producer``: whether the layer produces the source of the chain; otherwise it uses the result.
     """

@@ -123,7 +123,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return the permutations of the transposes of ``graph``, without inverses, in a list for each rank."""
+    """Return, for each rank, the permutations of the transposes of ``graph``, but not their inverses."""
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)

@@ -31,9 +31,10 @@ BLOCK_COLUMNS = 64
 class Factored:
     """A factored Hessian.
 
-    ``order`` [g,d]: the order in which columns are rounded: by falling diagonal element.  Columns whose
-    errors count most come first, so that many later columns can correct these errors.
-    ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, with rows and columns in that order.
+    ``order`` [g,d]: the order in which columns are rounded: by falling diagonal element of the Hessian.
+    Columns whose errors count most come first, so that many later columns can correct these errors.
+    ``factor`` [g,d,d]: the upper Cholesky factor of the inverse of the damped Hessian, with rows and columns
+    in that order.
     """
 
     order: Array

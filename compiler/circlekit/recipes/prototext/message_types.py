@@ -3,7 +3,7 @@
 
 A field in ``_MESSAGES`` is written ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.
 Its type is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of
-the schema.  The fields after the bar are additions to ONE's language, which some models need.
+the schema.  The fields after ``|`` are additions to ONE's language, which some models need.
 
 By default, the type of an operator is its code in camel case (``ArgMax`` for ``ARG_MAX``), and the field of
 its options is its code in lower case with ``_options`` (``arg_max_options``).  The tables in this module hold
