@@ -28,6 +28,7 @@ JSON_SCHEMA = 1
 """The version of the JSON document; a change that breaks readers increases it."""
 
 MAX_MESSAGE_CHARACTERS = 300
+"""The length to which the printed message of a failed model is cut; the JSON document has all of it."""
 
 DESCRIPTION = """Run a pipeline or a command on all models of a folder.
 

@@ -120,7 +120,7 @@ class Outcome:
 
     @property
     def relative_to_largest(self) -> float | None:
-        """The largest difference divided by ``similarity.magnitude``; None if one of them is missing."""
+        """The largest difference divided by ``similarity.magnitude``; None if either is missing."""
         if self.worst is None or self.similarity is None:
             return None
         if self.worst.absolute == 0:

@@ -82,9 +82,9 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
     possible, so that corresponding groups have equal products.  If the outermost dimension of a group of
     ``before`` changes, the outermost dimension of the corresponding group of ``result`` changes by the same
-    factor.  The innermost dimension is treated likewise.  A dimension of 1 that does not change is not taken
-    for the outermost or innermost one of its group, unless the group has no others.  If a group of ``result``
-    has at most one dimension other than 1, that one takes every change of the group.
+    factor.  The innermost dimension is treated likewise.  Dimensions of 1 count as neither, except those of
+    ``before`` that change.  If a group of ``result`` has at most one dimension other than 1, this dimension,
+    or the first if all are 1, takes every change of the group.
     ``outer``: whether the first dimension of ``result`` counts as the outermost one of its group even if it
     is 1.  Return None if there is no such shape.
     """

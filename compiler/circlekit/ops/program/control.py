@@ -16,7 +16,7 @@ from circlekit.ops.program.state import state_of
 
 
 def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
-    """Return the types of ``left``, with an unknown dimension wherever ``right`` has another one.
+    """Return the types of ``left``, with an unknown dimension wherever ``right`` has another dimension.
 
     If the ranks of two values differ, the shape is unknown.  Raise ShapeError if ``right`` has another number
     of values or other dtypes.  ``names``: the names of the two lists, for the message.

@@ -17,9 +17,9 @@ NAMED_ENDS = 2
 
 
 def ends_of(graph: Graph, last: Op) -> str:
-    """Return words for the two ends of the chain of data movement to which ``last`` belongs.
+    """Return "moves data from A to B" for the chain of data movement to which ``last`` belongs.
 
-    The ends are operators, inputs or outputs of ``graph``.  Operators that only move data are passed over.
+    A and B are operators, inputs or outputs of ``graph``.  Operators that only move data are passed over.
     """
     movement = movement_of(last)
     nearest = () if movement is None else movement.sources

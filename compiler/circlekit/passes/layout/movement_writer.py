@@ -74,11 +74,10 @@ class MovementWriter:
     def best_plan(
         self, index_map: IndexMap, source: Value, shapes: tuple[Shape, Shape], must_run: bool
     ) -> tuple[Plan, MovementCost] | None:
-        """Return the cheapest plan that the target runs, and its cost after legalization; else None.
+        """Return the cheapest plan for ``index_map`` and its cost after legalization; None if there is none.
 
-        ``source``: a value with the dtype and the quantization of the data.  ``shapes``: the shapes of
-        the operand and the result.  ``must_run``: if false, plans that the target does not run are
-        considered, too.
+        ``source``: a value with the dtype and the quantization of the data.  ``shapes``: the shapes of the
+        operand and the result.  ``must_run``: whether to consider only plans that the target runs.
         """
         bits = source.dtype.bits
         best: tuple[Plan, MovementCost] | None = None

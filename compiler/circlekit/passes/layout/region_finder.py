@@ -27,7 +27,7 @@ from circlekit.passes.support.axes import (
 
 
 class RegionFinder:
-    """Finds the regions of a graph around transposes of one rank.
+    """Finds the regions of a graph around transposes of one rank.  A side is a number for an order of axes.
 
     ``perms``: permutations by which values may be transposed; their inverses are added.  ``orders[side]``:
     the axes of side 0 in the order of ``side``; ``perms[0]`` leads from side 0 to side 1.  ``most_sides``:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy outputs of the model that operators read, too."""
+"""Copy each output of the model that an operator also reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circlekit.rewrite.base import Context
 
 
 class CopyReadOutputs(Legalization):
-    """y, an output that operators read, too  ==  reshape(y, the shape of y) as the output.
+    """y, an output that operators also read  ==  reshape(y, the shape of y) as the output.
 
     If several dimensions are unknown, the copy is a transpose that keeps the order of the axes.
     """
