@@ -74,7 +74,9 @@ def test_a_sweep_measures_the_error_of_the_quantized_model(
         model, plan = planned(scheme, data, operators)
         reference = [ck.run(model, sample) for sample in data]
         techniques = dict(list(TECHNIQUES.items())[:count])
-        outcome = Sweep(model, plan, data, held, techniques, reference if is_given else ()).run()
+        sweep = Sweep(model, plan, data, held, techniques, reference if is_given else ())
+        outcome = sweep.run()
+        assert set(sweep._rounded) == {*model.main.outputs}  # the other tensors are forgotten
         quantized = clone(model)
         apply(quantized, plan)
         expected = [

@@ -245,13 +245,38 @@ def test_equalization_keeps_the_outputs_and_evens_the_ranges(strength: float) ->
         ("Reshape(%x, [1, 4, 6, 2])", False),
         ("Transpose(%x, [0, 2, 1, 3])", True),
         ("Pad(%x, [[0, 0], [1, 0], [0, 0], [0, 3]])", True),
+        ("Add(%x, %x) {act: RELU}", True),
+        ("Add(%x, %x) {act: RELU6}", True),  # measured as a RELU
+        ("Add(%x, %x) {act: TANH}", False),
+        ("Mul(%x, 2.0)", False),  # operands without channels are not measured
+        ("Add(%x, %r)", False),
+        ("Cast(%x) {in_data_type: f32, out_data_type: i32} : i32[1,4,4,3]", False),
     ],
 )
 def test_channels_pass_through_operators(line: str, passes: bool) -> None:
     alpha = "%alpha = const f32[1,1,3] gaussian(0, 1)"
-    text = f"graph main(%x: f32[1,4,4,3]) -> %y {{\n  {alpha}\n  %y = {line}\n}}"
+    text = f"graph main(%x: f32[1,4,4,3], %r: f32[]) -> %y {{\n  {alpha}\n  %y = {line}\n}}"
     flows = channel_flows(ck.parse(text).main.ops[0]) or []
     assert any(not flow.is_alone for flow in flows) == passes
+
+
+@pytest.mark.parametrize(
+    ("line", "operands"),
+    [("Mul(%x, %q)", [0, 1]), ("BatchMatMul(%x, %z)", [1]), ("Add(%x, %q)", []), ("Logistic(%x)", None)],
+)
+def test_channels_of_one_operand_pass_alone(line: str, operands: list[int] | None) -> None:
+    """``operands``: None: no channels pass; []: they pass only together."""
+    inputs = "%x: f32[1,4,4,3], %q: f32[1,4,4,3], %z: f32[1,4,3,5]"
+    flows = channel_flows(ck.parse(f"graph main({inputs}) -> %y {{ %y = {line} }}").main.ops[0])
+    found = None if flows is None else [flow.operand for flow in flows if flow.is_alone]
+    assert found == operands
+    for flow in flows or []:
+        np.testing.assert_array_equal(flow.channels, np.arange(flow.channels.size))
+
+
+def test_random_numbers_have_no_flows_of_channels() -> None:
+    text = "graph main() -> %y { %y = RandomUniform([2, 4]) : f32[2,4] }"
+    assert channel_flows(ck.parse(text).main.ops[0]) is None
 
 
 def test_gptq_keeps_the_best_of_several_scales(layer: LayerData, monkeypatch: pytest.MonkeyPatch) -> None:

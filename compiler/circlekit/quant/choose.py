@@ -230,8 +230,8 @@ class GraphChooser(KernelForms):
         if form.dtype in rule.fixed or rule.symmetric:
             return False
         if rule.results_follow is not None:
-            source = op.inputs[next(indices_of(op, [rule.results_follow]))]
-            if len(op.results) > 1 or source is None or source.is_const or not self._try_store(source, form):
+            source = present_operand(op, next(indices_of(op, [rule.results_follow])))
+            if len(op.results) > 1 or source.is_const or not self._try_store(source, form):
                 return False
         self.tensors[value] = form
         return True
