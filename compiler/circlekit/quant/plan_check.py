@@ -36,7 +36,7 @@ from circlekit.targets.target import Target
 def fit_plan(model: Model, plan: Plan, target: Target) -> None:
     """Check that ``plan`` can be applied to the float ``model``, and compute the scales of its biases anew.
 
-    The scale of a bias is the scale of the data times that of the weights, which a person may have edited.
+    The scale of a bias is that of the data times that of the weights, and a person may have edited these.
     Raise ModelError, with the name of the tensor or operator, if the plan does not fit the model or if
     ``target`` cannot run the result; UnsupportedError for an unknown scheme.
     """

@@ -46,7 +46,8 @@ class Refusal:
     def distance(self) -> tuple[bool, int, int]:
         """A key that sorts refusals of all passes, the nearest first.
 
-        Partial matches come last.  Then ``missing - progress`` decides, and if that is equal, ``progress``.
+        Partial matches come last.  Otherwise a lower ``missing - progress`` comes first, then a higher
+        ``progress``; a progress of 0 counts as DEFAULT_PROGRESS.
         """
         progress = self.progress or DEFAULT_PROGRESS
         return self.is_partial, self.missing - progress, -progress

@@ -47,7 +47,7 @@ WITH_BACKEND = ("one-codegen", "one-profile")
 
 
 def onecc(argv: Sequence[str] | None = None) -> int:
-    """Run onecc with the arguments ``argv``, None for those of the process; return the exit code."""
+    """Run onecc with the arguments ``argv`` (None: the arguments of the process); return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     session = Session()
     if words and any(words[0] in commands for commands in SUBCOMMANDS.values()):

@@ -29,9 +29,9 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     """Yield the texts about passes.
 
-    If there is only one pass, yield its text.  If there are several, yield the text of each that
-    rewrote something or has a near miss.  Then yield a list of the other passes that would rewrite something
-    if the user named them, unless it is empty, and the number of the rest.
+    If there is only one pass, yield its text.  If there are several, yield the text of each that rewrote
+    something or has a near miss; then a list of the other passes that would rewrite something if the user
+    named them, if there are any; then the number of passes that are left.
     """
     if len(passes) <= 1:
         yield from map(str, passes)

@@ -82,7 +82,7 @@ def _create(target: Path) -> tuple[int, Path]:
             descriptor = os.open(path, flags, mode)
             if _lock(descriptor) is not False and _is_at(descriptor, path):
                 return descriptor, path
-            os.close(descriptor)  # another writer removed the file before it was locked
+            os.close(descriptor)  # another writer locked or removed the file first, as if it were stale
         attempt += 1
 
 

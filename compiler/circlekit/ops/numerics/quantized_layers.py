@@ -163,7 +163,7 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 
 
 def has_int64_sums(op: Any, data: Value) -> bool:
-    """Return whether sums are int64: for int16 data, unless ``op`` asks for an int32 bias."""
+    """Return whether sums are int64: ``data`` is int16, and ``op`` does not ask for an int32 bias."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
 
 

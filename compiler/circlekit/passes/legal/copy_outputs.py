@@ -52,7 +52,7 @@ def _copy_of(graph: Graph, value: Value) -> Op | None:
     if value.shape is None:
         return None
     dims = [-1 if dim is None else dim for dim in value.shape]
-    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)  # RESHAPE infers one
+    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)  # RESHAPE infers one dimension
     name = graph.unique_name(f"{value.name}/{'shape' if is_stated else 'perm'}")
     operand = Value.constant(name, np.array(dims if is_stated else range(len(dims)), np.int32))
     return (Reshape if is_stated else Transpose)(value, operand, results=[Value.of_type(value)])

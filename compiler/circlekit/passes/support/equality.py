@@ -28,8 +28,8 @@ def is_plain_constant(value: Value | None) -> bool:
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     """Return the constants ``values`` in groups of the same dtype, shape, bytes and quantization.
 
-    All bytes of a large constant are read only if another one has the same type and the same bytes at both
-    ends.
+    All bytes of a large constant are read only if another constant has the same type and the same bytes
+    at both ends.
     """
     groups: list[list[Value]] = []
     for alike in _grouped(values, _header):

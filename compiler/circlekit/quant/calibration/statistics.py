@@ -95,7 +95,7 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the range is not that of ``minima`` and ``maxima``.
+        """Whether ``min`` and ``max`` are not the lowest of ``minima`` and the highest of ``maxima``.
 
         Then a person has edited it in a file, or it was read from a model, which has no ``minima``.
         """

@@ -235,7 +235,7 @@ def _quantization(tree: Tree) -> Tree:
 
 
 def _unique(tensors: Sequence[Tree]) -> list[str]:
-    """Return a unique name for every tensor: its own or ``tensor_INDEX``, with a number if that is in use."""
+    """Return a unique name for each tensor: its own or ``tensor_INDEX``, with a number if it is taken."""
     own_names = [tensor.get("name", "") for tensor in tensors]
     taken, seen = set(own_names), set[str]()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
