@@ -9,7 +9,7 @@ from circlekit.errors import ParseError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.recipes.rules.rule import Subject
-from circlekit.recipes.rules.text_rules import parse_text_rules
+from circlekit.recipes.rules.text_rules import MAX_SIMILAR, parse_text_rules
 
 TEXT = """
 graph main(%x: f32[1,4]) -> %y {
@@ -34,6 +34,9 @@ HOLDING = [
     "ops(Relu: 2, ADD: 1, Mul: 0, Add: at_most(1), RELU: at_least(2))",
     "custom(Erf: 1, AddV2: 0)",
     "total(5)",
+    "total(at_most(5))",
+    "total(at_least(5))",
+    "custom(Abs: 0)",
     "order(Dequantize, Add, Relu, CUSTOM, Relu)",
     "value(%2, dtype: f32, shape: [-1,4], const: false, op: Relu)",
     "value(%q, const: true, dtype: i8)",
@@ -136,6 +139,18 @@ def test_rules_do_not_change_the_model() -> None:
         ('settings(change_outputs: "b,")', "change_outputs: expected names separated by commas"),
         ("format(onnx)", "expected format circle or tflite, got onnx"),
         ("tolerance(1)", "expected a tolerance from 0 to below 1"),
+        ("tolerance(-0.1)", "expected a tolerance from 0 to below 1"),
+        ("tolerance(0.1, 0.2)", "tolerance: expected 1 arguments, got 2"),
+        ("format(circle, tflite)", "format: expected 1 arguments, got 2"),
+        ("quant(%x, none, axis: 0)", r"expected quant\(%x, none\)"),
+        ("quant(%x, scale: [0.5, true])", "a number or a list of numbers"),
+        ("value(%x, shape: [true])", "expected a list of integers as shape"),
+        ("value(%x, %y)", "value: expected 1 arguments, got 2"),
+        ("value()", "value: expected 1 arguments, got 0"),
+        ("total()", "total: expected 1 arguments, got 0"),
+        ("total(at_most())", r"got at_most\(...\)"),
+        ("unchanged(1)", "unchanged: expected 0 arguments, got 1"),
+        ('refused("a", "b")', "refused: expected 1 arguments, got 2"),
         ("total(1", "expected ','"),
         ("total", "expected '\\('"),
     ],
@@ -149,3 +164,34 @@ def test_invalid_rules_are_refused_with_their_position(rule: str, message: str) 
 def test_unterminated_rules_are_refused() -> None:
     with pytest.raises(ParseError, match="no closing"):
         parse_text_rules(TEXT + "rules { total(5)", "r.ck")
+
+
+def test_the_limits_of_settings() -> None:
+    (block,) = parse_text_rules(f"{TEXT}rules {{ tolerance(0) format(circle) }}", "r.ck")
+    assert (block.tolerance, block.format) == (0.0, "circle")
+
+
+def test_rules_on_graphs_that_operators_call() -> None:
+    text = """
+    graph main(%c: bool[], %x: f32[2]) -> %y { %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2] }
+    graph a(%p: f32[2]) -> %q { %q = Neg(%p) }
+    graph b(%r: f32[2]) -> %s { %s = Neg(%r) }
+    """
+    rules = [
+        "attributes(%y, then_graph: @a, else_graph: @b)",
+        "ops(Neg: 2, If: 1)",
+        "total(3)",
+        "order(If)",
+        "value(%q, op: Neg)",
+        "attributes(%y, then_graph: @b)",
+    ]
+    (block,) = parse_text_rules(f"{text}rules {{ {' '.join(rules)} }}", "r.ck")
+    *holding, failing = [rule.failure(Subject("", parse_model(text))) for rule in block.rules]
+    assert holding == [""] * 5
+    assert failing.endswith("then_graph is @a")
+
+
+@pytest.mark.parametrize("count", [1, MAX_SIMILAR, MAX_SIMILAR + 1])
+def test_so_many_refusals_are_shown(count: int) -> None:
+    _, *shown = check('refused("no")', refusals=tuple(f"refusal {n}" for n in range(count))).splitlines()
+    assert len(shown) == min(count, MAX_SIMILAR)

@@ -107,6 +107,10 @@ class Call:
             self.fail(f"{self.name}: expected {amount} arguments, got {len(arguments)}")
         return arguments
 
+    def only(self) -> Literal:
+        """Return the argument without a name, of which there must be one."""
+        return self.positional(1, 1)[0]
+
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
         """Return the arguments with names, by name; the names must be in ``known``, unless it is None."""
         for name in self.node.named:
@@ -123,7 +127,7 @@ class Call:
 
     def value(self) -> str:
         """Return the name, without %, of the value that is the only argument without a name."""
-        return str(self.expect(self.positional(1, 1)[0], ValueName, "a value (%name)"))
+        return str(self.expect(self.only(), ValueName, "a value (%name)"))
 
     def expect(self, literal: Literal, kind: type, what: str) -> Any:
         """Return ``literal`` if it is of the class ``kind``; ``what``: describes the kind, for the error."""

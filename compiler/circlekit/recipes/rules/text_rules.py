@@ -105,14 +105,14 @@ def _settings(block: RuleBlock, call: Call) -> None:
 
 def _format(block: RuleBlock, call: Call) -> None:
     """Set the format of the result: ``format(circle)``."""
-    (block.format,) = call.words()[:1]
+    block.format = str(call.only())
     if block.format not in FORMATS:
         call.fail(f"expected format circle or tflite, got {block.format}")
 
 
 def _tolerance(block: RuleBlock, call: Call) -> None:
     """Set the tolerance: ``tolerance(0.01)``."""
-    literal = call.positional(1, 1)[0]
+    literal = call.only()
     if isinstance(literal, bool) or not isinstance(literal, int | float) or not 0 <= literal < 1:
         call.fail(f"expected a tolerance from 0 to below 1, got {show(literal)}")
     block.tolerance = float(literal)
@@ -163,7 +163,7 @@ def _custom(call: Call) -> Check:
 
 def _total(call: Call) -> Check:
     """Check the number of all operators: ``total(3)``."""
-    amounts = {"operators": call.amount(call.positional(1, 1)[0])}
+    amounts = {"operators": call.amount(call.only())}
     return _counted(amounts, lambda model, _: sum(1 for _ in model.ops()))
 
 
@@ -327,7 +327,7 @@ def _unchanged(call: Call) -> Check:
 
 def _refused(call: Call) -> Check:
     """Check that some refusal of the passes contains a text: ``refused("has 2 users")``."""
-    expected = call.expect(call.positional(1, 1)[0], str, "a string in quotes")
+    expected = call.expect(call.only(), str, "a string in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
         """Yield the most similar refusals if none contains the text."""
