@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; return the exit code."""
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] == "help":  # circlekit help optimize = circlekit optimize --help
-        words = [*words[1:2], "--help"]
+        words = [*words[1:], "--help"]
     if len(words) > 1 and words[0] in ("-V", "--verbose"):  # a flag of the sub-command
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:

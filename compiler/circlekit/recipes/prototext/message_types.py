@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from circlekit.io.operator_fields import FlexValue, flexbuffer_map
-from circlekit.io.schema import Enumeration, Tree, enumeration
+from circlekit.io.schema import TFLITE_VERSION, Enumeration, Tree, enumeration
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
 from circlekit.ir.op import REGISTRY
 
@@ -68,7 +68,8 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
 Options = Mapping[str, Any]
 """The options of a custom operator in a recipe: {field: value}."""
 
-FLOAT32, INT32, INT64 = 0, 2, 4
+_TYPES = enumeration("TensorType", "tflite").numbers
+FLOAT32, INT32, INT64 = _TYPES["FLOAT32"], _TYPES["INT32"], _TYPES["INT64"]
 """The numbers of element types in the options of custom operators."""
 
 
@@ -77,7 +78,7 @@ def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
     return {
         "ksize": [1, options["filter_width"], options["filter_height"], 1],
         "strides": [1, options["stride_w"], options["stride_h"], 1],
-        "Targmax": enumeration("TensorType", "tflite").numbers[options["output_type"]],
+        "Targmax": _TYPES[options["output_type"]],
         "padding": options["padding"],
         "include_batch_in_index": options["include_batch_in_index"],
         "T": FLOAT32,
@@ -178,7 +179,7 @@ _INDEX_ENUM = Enumeration(
     "SparseIndexVecType", dict(enumerate(_INDEX_TYPES)), {n: i for i, n in enumerate(_INDEX_TYPES)}
 )
 
-VERSIONS: Final = {"tflite": 3, "circle": 0}
+VERSIONS: Final = {"tflite": TFLITE_VERSION, "circle": 0}
 """By format, the schema version of a model whose recipe states none."""
 
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
