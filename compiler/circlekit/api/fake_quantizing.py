@@ -29,7 +29,8 @@ def fake_quantize(
 ) -> list[Inserted]:
     """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize does.
 
-    Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations:
+    Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations.
+
     ``samples``: see ``calibrate``.
     ``calibration``: ranges of the model after O1; if ``model`` is already optimized, use ``optimize=False``.
     ``optimize``: run O1 first, so that batch norms are folded.

@@ -34,8 +34,7 @@ class Options:
     ``profile``: write ONE's table of origins into the metadata: from which operators each operator was made.
     ``keep_activations``: keep a fused activation that ONE's runtime ignores; otherwise it is written as an
     operator of its own.
-    ``explain_op``: the operators of the optimized model to explain: the argument ``which`` of the function
-    ``circlekit.explain_op``.
+    ``explain_op``: the operators of the optimized model to explain; see ``which`` of ``explain_op``.
     """
 
     passes: Sequence[str] = ()

@@ -12,7 +12,7 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target: another runtime that may get the file; it is watched if the user named no target}."""
+"""For a default target, another runtime that may get the file; it is watched if the user named no target."""
 
 
 class TargetWatch:

@@ -20,7 +20,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 POLL_SECONDS = 1.0
-"""The time between two checks: the caller checks time limits, a worker whether the caller still runs."""
+"""At this interval, the caller checks time limits, and a worker checks whether the caller still runs."""
 
 Tell = Callable[[Any], None]
 """A function that a job calls to report its progress, with any object; ``Loss.news`` has these objects."""
@@ -52,7 +52,7 @@ class Workers(Generic[J, R]):
     ``work``: runs one job; an exception that it does not catch ends its process.  ``lost``: returns the
     result of a job whose process ended.  ``prepare``: is called at the start of each process.  ``seconds``:
     the time limit of a job.  ``ahead``: the number of jobs that a process holds at a time; with more than
-    one, it need not wait for the next job when a short job ends.
+    one, the process need not wait for the next job when a short job ends.
     """
 
     work: Callable[[J, Tell], R]
@@ -89,7 +89,7 @@ class Workers(Generic[J, R]):
 
 
 class _Worker(Generic[J, R]):
-    """One process and the jobs that it holds.  ``since``: the time at which it began the first of them."""
+    """One process and the jobs that it holds.  ``since``: the time at which the first of these jobs began."""
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings

@@ -20,7 +20,7 @@ MAX_CHAIN_OPS = 32
 """The most operators that are composed into one map.  The limit keeps the time linear for long chains."""
 
 MovementOf = Callable[[Op], Movement | None]
-"""``movement_of``, or the same function with a cache, while the graph does not change."""
+"""``movement_of``; while the graph does not change, also the same function with a cache."""
 
 
 class Origin(NamedTuple):

@@ -102,7 +102,7 @@ class Snapshot:
         return [op for op in ops if op not in same], gone
 
     def _changed_values(self) -> set[Value | None]:
-        """Return the values with another dtype, shape, data, quantization or ``extra``."""
+        """Return the values whose dtype, shape, data, quantization or ``extra`` has changed."""
         state = self._value_state
         columns = (state[name] for name in ("dtype", "shape", "data", "quantization"))
         return {

@@ -210,7 +210,8 @@ def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) 
     """Return the form of ``bias``, whose scales are the scale of the data times the scales of the weights.
 
     ``data``: the form of the operand that is multiplied with the weights; it has one scale.  ``weights``:
-    the form of the weights.  ``dtype``: the dtype of the quantized bias.  Channels are on the last axis.
+    the form of the weights.  ``dtype``: the dtype of the quantized bias.  The last axis of ``bias`` has
+    the channels.
     """
     scales = data.scales[0] * weights.scales  # in float32, as in LiteRT
     reason = "the scale of the data times that of the weights"

@@ -15,10 +15,10 @@ from circlekit.report.content import Content, Side
 from circlekit.report.operator_texts import result_name, result_type, shortened
 
 MAX_LISTED = 200
-"""Longer lists of operators are cut to this length."""
+"""Longer lists of operators or of live activations are cut to this length."""
 
 MAX_ROWS = 1000
-"""The table of costs shows at most this many operators, the most expensive ones."""
+"""Tables of costs and of errors show at most this many operators: those with the highest cost or error."""
 
 _NAMES = Names()
 

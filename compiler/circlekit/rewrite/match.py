@@ -28,7 +28,7 @@ class Match(NamedTuple):
     attributes: dict[str, Any]
 
     def value(self, name: str) -> Value:
-        """Return the value that the picture calls ``name``; KeyError if it is absent."""
+        """Return the value that the picture calls ``name``; raise KeyError if it is absent."""
         value = self.values[name]
         if value is None:
             raise KeyError(name)
@@ -296,7 +296,7 @@ def unify(
 def _expected_values(
     pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """Return the attribute values that match, None for any.
+    """Return the attribute values that match; None if every value matches.
 
     A name that already stands for a value matches only this value.
     """

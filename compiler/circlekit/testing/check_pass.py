@@ -51,7 +51,7 @@ def check_pass(
     - a positive changes the model, a near miss does not;
     - the model and the result, both written to files and read back, have equal outputs on seeded inputs
       (normal, boundary and zero), unless the pass declares that it changes values or the interface;
-    - LiteRT gives the same outputs, and runs the result if it runs the original;
+    - LiteRT gives the same outputs; if it runs the original, it runs the result, too (for TFLite models);
     - the inputs and outputs keep their names, dtypes and shapes, the result is valid, and its shapes can be
       inferred;
     - a second run of the pass changes nothing.

@@ -78,7 +78,7 @@ class Random(Op, pure=False, stateful=True):
     seed2: int = attribute(0)
 
     def draw(self, run: Run, count: int, reserved: int) -> Array:
-        """Return the words (uint32) of the next ``count`` counters; advance the stream by ``reserved``."""
+        """Return the words (uint32) of ``count`` counters; advance the stream by ``reserved`` counters."""
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + reserved

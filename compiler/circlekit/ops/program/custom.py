@@ -31,7 +31,7 @@ UNSUPPORTED = {
     "RUN_MODEL": "it runs another model file",
     "STABLEHLO": "StableHLO operators are kept unchanged, for runtimes that compile them",
 }
-"""The reason why a built-in operator has no kernel, by its code; STABLEHLO: all codes that begin with it."""
+"""Why a built-in operator has no kernel, by its code; STABLEHLO stands for all codes that begin with it."""
 
 
 def why_unsupported(code: str) -> str | None:
@@ -118,7 +118,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
 
 _NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
 IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _NAMES.split())
-"""The operators of TensorFlow that return their operand; checks and effects in training are left out."""
+"""The operators of TensorFlow that return their operand, without the checks and effects in training."""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(IDENTITIES, lambda op, x: np.array(x)),

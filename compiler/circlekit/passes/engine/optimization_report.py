@@ -19,10 +19,10 @@ from circlekit.targets.memory_plan import arena_bytes
 from circlekit.targets.planners import Planner, default_planner
 
 DOCUMENT_SCHEMA = 1
-"""Increases when ``Report.document`` changes in a way that breaks readers; see docs/guide/results.md."""
+"""The version of ``Report.document`` (docs/guide/results.md); a change that breaks readers increases it."""
 
 MAX_VERDICTS = 12
-"""With more outputs than this, ``verdicts`` names only one: that with the largest difference / tolerance."""
+"""With more outputs than this, ``verdicts`` names only the one with the largest difference / tolerance."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""

@@ -172,9 +172,10 @@ class _Region:
         return f"%{value.name}: is also read by {type(outside).__name__}" if outside else None
 
     def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
-        """Return the channels of ``layer`` to multiply, None for all; and why they must not change, or None.
+        """Return (the channels of ``layer`` to multiply, the sentence of a refusal).
 
-        They must not change if another operator needs their old elements.
+        Channels are None if all are multiplied.  The sentence says that another operator needs their old
+        elements; it is None if there is no such operator.
         """
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []

@@ -116,7 +116,8 @@ class _Replacer:
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
         """Insert coded @ transpose(x) for FULLY_CONNECTED and return its result, transposed back.
 
-        If ``constant`` is the input of ``op``, x is the weights of ``op``, and nothing is transposed back.
+        x is the weights or the input of ``op``, whichever is not ``constant``.  If ``constant`` is the input,
+        the result is not transposed back.
         """
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]

@@ -91,7 +91,7 @@ Changes = Sequence[int | None]
 
 
 def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
-    """Return what ``op`` changes; None if the operands that state axes or sizes are not constant."""
+    """Return what ``op`` changes; None if its axes, its paddings or the begin of a slice are not constant."""
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
     if isinstance(op, Reduction):

@@ -80,7 +80,10 @@ class _Unroller(Inserter):
         return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
-        """Return ``total`` plus the peephole from ``cell``, if present; normalized if the LSTM normalizes."""
+        """Return ``total`` plus the peephole from ``cell``, if present.
+
+        If the LSTM normalizes, normalize and scale this sum, and add the bias of the gate.
+        """
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.operand(f"cell_to_{name}_weights")))))
         if not self.is_normalized:

@@ -67,7 +67,7 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Return whether ``constant`` or its transpose has the elements of ``weights`` in the same order."""
+        """Return whether ``constant`` equals ``weights``, or its transpose has the same elements in order."""
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):

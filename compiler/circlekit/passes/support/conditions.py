@@ -70,7 +70,7 @@ def broadcast_refusal(x: Value, constant: Value) -> str | None:
 
 
 def remove_unused(graph: Graph, *values: Value) -> None:
-    """Remove the pure producers of ``values`` if their results have no use, and so on up the graph."""
+    """Remove pure producers of ``values`` whose results have no use, and likewise those of their operands."""
     todo = list(values)
     while todo:
         op = todo.pop().producer

@@ -88,8 +88,8 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
-    The form is the given form of ``value``.  Without one, it is that with the smallest scale among the given
-    forms of results of operators that read ``value`` and do not scale it.
+    The form is the given form of ``value``.  If there is none, it is the given form with the smallest scale
+    among the results of operators that read ``value`` without scaling it.
     ``given``: the given forms by name of the tensor.
     """
     if value.name in given:
@@ -109,11 +109,12 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
     """Return ``given`` and the forms that follow from them, by name of the tensor.
 
-    A MINIMUM limits a tensor to its grid.  If a pass moves it before an operator that only moves elements,
-    its result gets a new name, which has no given form.  These forms follow:
+    A MINIMUM limits a tensor to its grid.  If a pass moves the MINIMUM before an operator that only moves
+    elements, the result of the MINIMUM gets a new name, which has no given form.  These forms follow:
 
     - The result of a MINIMUM gets the given form of its constant.
-    - The operand of an operator that only moves elements gets the form of the result.
+    - The operand of an operator that only moves elements gets the form of the result, unless other operators
+      read the operand, too.
     - The result of an elementwise function such as RELU gets the form of the operand if the function maps
       every number of that form to a number of that form.
     """

@@ -57,7 +57,10 @@ def raise_outputs(
 
 
 def last_operators(graph: Graph) -> list[Op]:
-    """Return the operators without weights whose results are outputs or are read only by such operators."""
+    """Return the operators without weights whose results are outputs or are read only by such operators.
+
+    Operators without a quantization rule, or with a result that is not float32, are left out.
+    """
     found: set[Op] = set()
     for op in reversed(list(graph)):
         rule = op.quantization_rule
