@@ -8,12 +8,20 @@ import pytest
 from numpy.typing import ArrayLike
 
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
-from circlekit.ir.value import Quantization
+from circlekit.ir.value import Array, Quantization
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.calibration.statistics import joined, observed
 from circlekit.quant.one.formulas import with_integer_scale
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.techniques.gptq import damped, inverse_factor
+from circlekit.quant.techniques.gptq import (
+    best_scales,
+    damped,
+    factored,
+    gptq,
+    inverse_factor,
+    refine,
+    squared_errors,
+)
 from circlekit.quant.techniques.layer_rounding import per_scale
 
 NUMBERS = np.random.default_rng(3).uniform(-1, 1, (3, 8)).astype(np.float32)
@@ -82,6 +90,64 @@ def test_damping_is_a_part_of_the_mean_diagonal() -> None:
     hessian = np.stack([np.diag([1.0, 3.0]), np.zeros((2, 2))])
     added = damped(hessian, 0.5) - hessian
     np.testing.assert_allclose(added, np.stack([np.eye(2), np.zeros((2, 2))]), atol=1e-20)
+
+
+def layers(depth: int = 5) -> tuple[Array, Array, Array, Array]:
+    """Return integers [2,3,depth] that round weights, the weights, their Hessians, and one step for all."""
+    random = np.random.default_rng(4)
+    rows = random.normal(size=(2, 4 * depth, depth)) @ random.normal(size=(depth, depth))
+    target, steps = random.normal(size=(2, 3, depth)), np.full((2, 3, depth), 0.4)
+    return np.rint(target / steps), target, rows.swapaxes(1, 2) @ rows, steps
+
+
+def test_the_best_factor_of_the_scales_has_the_least_error() -> None:
+    integers, target, hessian, steps = layers()
+    integers[0, 0], target[0, 1] = 0, -integers[0, 1] * 0.4
+    factors = best_scales(integers, target, hessian, steps)
+    assert factors.shape == (2, 3)
+    assert factors[0, :2].tolist() == [1, 1]  # of no weights, and of weights with other signs
+
+    def errors(change: float) -> Array:
+        return squared_errors(integers, target, hessian, steps * factors[..., None] * change)
+
+    rest = np.ones((2, 3), bool)
+    rest[0, :2] = False
+    for change in (0.99, 1.01):
+        assert (errors(1)[rest] < errors(change)[rest]).all()
+
+
+@pytest.mark.parametrize("limits", [(-3, 3), (-100, 100)])
+def test_refined_integers_cannot_be_bettered_one_by_one(limits: tuple[int, int]) -> None:
+    first, target, hessian, steps = layers()
+    refined = refine(np.clip(first, *limits), target, hessian, steps, limits, passes=50)
+    least = squared_errors(refined, target, hessian, steps)
+    for column in range(5):
+        for change in (-1, 1):
+            other = refined.copy()
+            other[..., column] = np.clip(other[..., column] + change, *limits)
+            assert (squared_errors(other, target, hessian, steps) >= least - 1e-9).all()
+    assert (np.abs(refined) <= limits[1]).all()
+    once = refine(np.clip(first, *limits), target, hessian, steps, limits, passes=1)
+    twice = refine(once, target, hessian, steps, limits, passes=1)
+    np.testing.assert_array_equal(refine(np.clip(first, *limits), target, hessian, steps, limits), twice)
+
+
+def test_columns_without_rows_are_not_refined() -> None:
+    integers, target, hessian, steps = layers()
+    hessian[:, 2] = hessian[:, :, 2] = 0
+    refined = refine(integers + 1, target, hessian, steps, (-100, 100))
+    np.testing.assert_array_equal(refined[..., 2], integers[..., 2] + 1)
+    assert not np.array_equal(refined, integers + 1)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 5, 64])
+def test_blocks_of_columns_do_not_change_the_result_of_gptq(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, target, hessian, steps = layers(7)
+    expected = gptq(target, factored(hessian), steps, (-7, 7))
+    monkeypatch.setattr("circlekit.quant.techniques.gptq.BLOCK_COLUMNS", columns)
+    np.testing.assert_array_equal(gptq(target, factored(hessian), steps, (-7, 7)), expected)
 
 
 @pytest.mark.parametrize("axis", [None, 1])

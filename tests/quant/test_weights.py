@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType, i8, i32, i64
+from circlekit.ir.value import Array, Value
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.weights import (
     BYTES_OF_DEQUANTIZE,
+    LARGEST_BIAS,
+    ZERO_WEIGHT_BIAS,
+    bfloat16_at_least,
+    bias_form,
     block_form,
+    fit_bias,
+    indices_of,
     saved_bytes,
     stored_constants,
     weight_form,
@@ -60,3 +70,87 @@ def test_float16_stores_the_constants_of_other_operators_that_save_bytes(more: i
     assert saves == (more > 0)
     assert stored_constants(op, scheme) == ({1: None} if saves else {})
     assert stored_constants(op, SCHEMES["weight_int8"]) == {}
+
+
+DATA = TensorForm(i8, (0.5,), (0,))
+
+
+def of_channels(*scales: float) -> TensorForm:
+    return TensorForm(i8, tuple(float(np.float32(s)) for s in scales), (0,) * len(scales), reason="given")
+
+
+def bias(*numbers: float) -> Value:
+    return Value.constant("b", np.array(numbers, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [i32, i64])
+def test_scales_grow_just_so_that_the_bias_fits(dtype: DType) -> None:
+    """For the bias of each channel at the limit, below and above, and for weights of 0."""
+    limit = LARGEST_BIAS[dtype] * 0.25 * 0.5
+    numbers = np.array([limit / 2, limit * 4, -limit * 8, 3.0, 0.0])
+    weights: Array = np.ones((5, 2), np.float32)
+    weights[3:] = 0
+    form = of_channels(*[0.25] * 5)
+    fitted = fit_bias(form, bias(*numbers), DATA, dtype, weights)
+    np.testing.assert_allclose(fitted.scales[[0, 1, 2, 4]], [0.25, 1, 2, 0.25], rtol=1e-6)
+    assert 3.0 / (fitted.scales[3] * 0.5) == pytest.approx(ZERO_WEIGHT_BIAS)
+    assert fitted.reason == f"given; larger in channel 1, 2, so that the bias fits into {dtype.short}"
+    assert fit_bias(form, bias(*[limit / 2] * 5), DATA, dtype, np.ones((5, 2), np.float32)) is form
+
+
+def test_scales_have_a_floor_where_there_is_a_bias() -> None:
+    weights: Array = np.ones((2, 1), np.float32)
+    form = fit_bias(of_channels(0.25, 0.25), bias(1.0, 0.0), DATA, i32, weights, smallest=0.75)
+    assert form.scale == (0.75, 0.25)
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_at_most_four_channels_with_larger_scales_are_named(count: int) -> None:
+    weights: Array = np.ones((6, 1), np.float32)
+    form = fit_bias(of_channels(*[1e-9] * 6), bias(*[1.0] * count, *[0.0] * (6 - count)), DATA, i32, weights)
+    assert ("channel 0, 1, 2, 3, ..., so" if count > 4 else "channel 0, 1, 2, 3, so") in form.reason
+
+
+def test_biases_of_one_scale_and_of_one_element() -> None:
+    """The largest element counts for one scale; a single element counts for every scale."""
+    limit = LARGEST_BIAS[i32] * 0.25 * 0.5
+    weights: Array = np.ones((2, 1), np.float32)
+    one = fit_bias(of_channels(0.25), bias(limit / 2, -limit * 2, 1.0), DATA, i32, weights)
+    assert one.scale == pytest.approx((0.5,))
+    several = fit_bias(of_channels(0.25, 0.75), bias(limit * 2), DATA, i32, weights)
+    assert several.scale == pytest.approx((0.5, 0.75))
+    with pytest.raises(ModelError, match="%b has 3 elements for 2 channels"):
+        fit_bias(of_channels(0.25, 0.25), bias(1.0, 2.0, 3.0), DATA, i32, weights)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((), 0), ((3,), 0), ((1, 3), 1), ((1, 1, 3), 2)])
+def test_scales_of_a_bias_are_products_along_its_last_axis(shape: tuple[int, ...], axis: int) -> None:
+    value = Value.constant("b", np.ones(shape, np.float32))
+    form = bias_form(value, DATA, of_channels(0.1, 0.2, 0.3), i32)
+    np.testing.assert_array_equal(form.scales, np.float32(0.5) * np.float32([0.1, 0.2, 0.3]))
+    assert (form.dtype, form.zero_point, form.axis) == (i32, (0, 0, 0), axis)
+
+
+def test_bfloat16_scales_are_the_next_ones_that_are_not_smaller() -> None:
+    scales = np.float32(10.0) ** np.linspace(-3, 5, 200, dtype=np.float32)
+    found = bfloat16_at_least(scales)
+    bits = found.view(np.uint32)
+    assert not (bits & 0xFFFF).any()
+    assert (found >= scales).all()
+    assert ((bits - 0x10000).view(np.float32) < scales).all()
+    np.testing.assert_array_equal(bfloat16_at_least(found), found)
+    assert bfloat16_at_least(np.float32([0, 2.0**-15])).tolist() == [2.0**-14] * 2
+
+
+def test_operands_by_name() -> None:
+    """Of an operator with a list of operands, each has the name of the list."""
+    model = circlekit.parse(
+        """graph main(%x: f32[1], %i: i32[1], %m: f32[1,1]) -> %y {
+          %c = Concatenation(%x, %x, %x) {axis: 0}
+          %o = Opaque(%x) {code: "CUSTOM", custom_code: "Mine"} : f32[1]
+          %f = FullyConnected(%m, %m, none)
+          %y = Gather(%c, %i) {axis: 0}
+        }"""
+    )
+    found = [list(indices_of(op, ["values", "indices", "bias", "input"])) for op in model.main]
+    assert found == [[0, 1, 2], [], [0], [1]]
