@@ -127,7 +127,7 @@ def test_biases_of_one_scale_and_of_one_element() -> None:
 def test_scales_of_a_bias_are_products_along_its_last_axis(shape: tuple[int, ...], axis: int) -> None:
     value = Value.constant("b", np.ones(shape, np.float32))
     form = bias_form(value, DATA, of_channels(0.1, 0.2, 0.3), i32)
-    np.testing.assert_array_equal(form.scales, np.float32(0.5) * np.float32([0.1, 0.2, 0.3]))
+    np.testing.assert_array_equal(form.scales, np.float32(0.5) * np.array([0.1, 0.2, 0.3], np.float32))
     assert (form.dtype, form.zero_point, form.axis) == (i32, (0, 0, 0), axis)
 
 
@@ -139,7 +139,7 @@ def test_bfloat16_scales_are_the_next_ones_that_are_not_smaller() -> None:
     assert (found >= scales).all()
     assert ((bits - 0x10000).view(np.float32) < scales).all()
     np.testing.assert_array_equal(bfloat16_at_least(found), found)
-    assert bfloat16_at_least(np.float32([0, 2.0**-15])).tolist() == [2.0**-14] * 2
+    assert bfloat16_at_least(np.array([0, 2.0**-15], np.float32)).tolist() == [2.0**-14] * 2
 
 
 def test_operands_by_name() -> None:

@@ -80,6 +80,8 @@ def channel_flows(op: Op) -> list[Flow] | None:
         sizes = [rows.shape[1] if rows.size else 0 for rows in probe.plain]
         if [v.known_shape[-1] for v in op.results] != sizes or 0 in sizes:
             return None  # channels that are unknown, or none
+        if len(moving) == 1:
+            return probe.distinct()
         return probe.distinct() or probe.alike() or probe.alone()
     except CirclekitError:
         return None
@@ -162,7 +164,7 @@ class _Probe:
     def alike(self) -> list[Flow] | None:
         """Scale all operands by the same factors; return the flows, or None if there are none."""
         sizes = set(self._sizes())
-        if len(self.moving) < 2 or len(sizes) != 1:
+        if len(sizes) != 1:
             return None
         channel_factors = _distinct_factors(sizes.pop())
         found = self._found(channel_factors, dict.fromkeys(self.moving, channel_factors))
@@ -173,7 +175,7 @@ class _Probe:
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)
-            found = self._found(channel_factors, {index: channel_factors}) if len(self.moving) > 1 else None
+            found = self._found(channel_factors, {index: channel_factors})
             flows += [Flow(index, r, origin, True) for r, origin in enumerate(found or [])]
         return flows or None
 
@@ -193,7 +195,7 @@ class _Probe:
             is_empty = tops == 0  # such as channels that a PAD adds
             if is_empty.all() or not np.isfinite(after).all() or after[:, is_empty].any():
                 return None
-            factor = np.where(is_empty, channel_factors[0], scaled / np.where(is_empty, 1, tops))
+            factor = scaled / np.where(is_empty, 1, tops)
             nearest = np.abs(channel_factors[:, None] - factor).argmin(axis=0)
             missed = np.abs(after - before * channel_factors[nearest]).max(axis=0)
             if np.any(missed > TOLERANCE * channel_factors[nearest] * np.abs(tops)):
