@@ -67,7 +67,7 @@ def test_nan_and_infinities_equal_themselves_alone() -> None:
         changed = odd.copy()
         changed[index] = other
         found = worst(odd, changed)
-        assert (found.index, found.equal) == ((index,), False)
+        assert (found.index, found.equal, found.relative) == ((index,), False, np.inf)
 
 
 def test_an_absolute_tolerance_takes_the_place_of_the_relative() -> None:

@@ -151,6 +151,9 @@ def test_inputs_that_do_not_correspond() -> None:
     model = circlekit.parse("graph main(%p: f32[2], %q: f32[3]) -> %z { %z = Neg(%p) }")
     with pytest.raises(ModelError, match="expected the inputs p, x, got 2 inputs"):
         restore_interface(model, record_of({"p": floats(1, 2), "x": floats(1, 2)}, {"z": floats(-1, -2)}, []))
+    three = {"p": floats(1, 2), "x": floats(1, 2), "y": floats(1, 2)}
+    with pytest.raises(ModelError, match="expected the inputs p, x, y, got 2 inputs"):
+        restore_interface(model, record_of(three, {"z": floats(-1, -2)}, []))
     with pytest.raises(ModelError, match="expected the inputs p, got 2 inputs"):
         restore_interface(model, record_of({"p": floats(1, 2)}, {"z": floats(-1, -2)}, []))
 

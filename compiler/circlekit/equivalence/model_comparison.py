@@ -157,7 +157,9 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     absolute = float(errors[index])
     value = left[index]
     magnitude = float(np.abs(np.asarray(value, _wide_dtype(left)))) if isinstance(value, np.generic) else 0.0
-    relative = absolute / magnitude if magnitude else (0.0 if absolute == 0 else float("inf"))
+    relative = absolute  # 0 and infinity are their own quotients, whatever the reference element is
+    if 0 < absolute < math.inf:
+        relative = absolute / magnitude if magnitude else math.inf
     allowed = allowed_difference(left) if tolerance is None else tolerance
     return Difference(index, value, right[index], absolute, relative, allowed)
 

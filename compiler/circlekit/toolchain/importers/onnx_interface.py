@@ -36,11 +36,11 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     not correspond.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
-    inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
-    if len({*inputs}) != len(model.main.inputs):
-        raise ModelError(
-            f"expected the inputs {', '.join(names['inputs'])}, got {len(model.main.inputs)} inputs"
-        )
+    count, inputs = len(model.main.inputs), list[Value]()
+    if count == len(names["inputs"]):
+        inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
+    if count != len(names["inputs"]) or count != len({*inputs}):
+        raise ModelError(f"expected the inputs {', '.join(names['inputs'])}, got {count} inputs")
     model.main.inputs = inputs
     arrays = run(model, [record[f"in{n}"] for n in range(len(inputs))])
     found = list(zip(model.main.outputs, arrays, strict=True))
