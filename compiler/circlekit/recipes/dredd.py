@@ -277,7 +277,7 @@ class _Test:
         ``when``: ``before`` or ``after``, for messages.
         If LiteRT fails, the error is raised in two cases: ONE's interpreter lacks an operator, or ``model``
         is a TFLite model and LiteRT ran it before the passes.  In other cases, and if LiteRT lacks an
-        operator, there is only a note.
+        operator or leaves results undefined, there is only a note.
         """
         if not self.runs:
             return

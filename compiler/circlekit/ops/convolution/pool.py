@@ -92,7 +92,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """The largest element of each window.  NaN is ignored, as in LiteRT."""
+    """The largest element of each window.  NaN and -inf are ignored, as in LiteRT."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGER_POOL_DTYPES:

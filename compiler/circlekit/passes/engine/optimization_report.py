@@ -237,7 +237,10 @@ class Report:
         )
 
     def verdicts(self) -> list[str]:
-        """Return a sentence for each compared output, or only one if all sentences say the same."""
+        """Return a sentence for each compared output; [] if outputs were not compared.
+
+        Return only one if all sentences say the same, or if there are more than MAX_VERDICTS.
+        """
         if not self.verified:
             return []
         if not self.differences:

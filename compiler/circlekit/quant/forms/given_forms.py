@@ -137,7 +137,10 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
 
 
 def _is_in_grid(op: Unary, form: TensorForm) -> bool:
-    """Return whether the values of ``op`` on all numbers of ``form`` are numbers of ``form``."""
+    """Return whether the values of ``op`` on all numbers of ``form`` are numbers of ``form``.
+
+    For simplicity, return False for forms of more than 8 bits or with several scales.
+    """
     if len(form.scale) != 1 or form.dtype.bits > 8:
         return False
     low, high = form.dtype.limits

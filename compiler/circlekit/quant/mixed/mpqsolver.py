@@ -100,7 +100,7 @@ class Solver:
         errors: Mapping[str, float] | None,
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Return a configuration with an error below the target and few levels of depth in int16.
+        """Return a configuration that reaches the target error, if one does, with few depths in int16.
 
         The error is the mean absolute difference between the outputs and those of the float model.  The
         target is int16 + ratio * (uint8 - int16), where int16 and uint8 are the errors of the model with all
