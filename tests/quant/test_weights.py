@@ -140,6 +140,8 @@ def test_bfloat16_scales_are_the_next_ones_that_are_not_smaller() -> None:
     assert ((bits - 0x10000).view(np.float32) < scales).all()
     np.testing.assert_array_equal(bfloat16_at_least(found), found)
     assert bfloat16_at_least(np.array([0, 2.0**-15], np.float32)).tolist() == [2.0**-14] * 2
+    largest = np.array([65280, 65504, 1e9], np.float32)  # an infinite float16 would make every weight NaN
+    assert bfloat16_at_least(largest).astype(np.float16).tolist() == [65280] * 3
 
 
 def test_operands_by_name() -> None:

@@ -200,9 +200,12 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
 
 
 def bfloat16_at_least(scales: Array) -> Array:
-    """Round ``scales`` up to numbers that bfloat16 and float16 hold exactly; return them as float32."""
-    smallest = np.float32(2.0**-14)  # the smallest normal number of float16
-    bits = np.maximum(scales.astype(np.float32), smallest).view(np.uint32)
+    """Round ``scales`` up to numbers that bfloat16 and float16 hold exactly; return them as float32.
+
+    Scales above the largest such number, 65280, are rounded down to it.
+    """
+    smallest, largest = np.float32(2.0**-14), np.float32(65280)  # the smallest is the least normal float16
+    bits = np.clip(scales.astype(np.float32), smallest, largest).view(np.uint32)
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
