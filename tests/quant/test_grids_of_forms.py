@@ -102,9 +102,18 @@ def test_covered_ranges(dtype: DType, scale: tuple[float, ...], zero_point: tupl
 
 @pytest.mark.parametrize(
     ("low", "high", "factor"),
-    [(0, 255, None), (0, 128, None), (0, 127, 2), (10, 137, 2), (200, 255, 4), (100, 163, 4), (100, 164, 2)],
+    [
+        (0, 255, None),
+        (0, 128, None),
+        (0, 127.5, 2),
+        (0, 127, 2),
+        (10, 137, 2),
+        (200, 255, 4),
+        (100, 163, 4),
+        (100, 164, 2),
+    ],
 )
-def test_a_finer_activation_holds_the_numbers_that_occur(low: int, high: int, factor: int | None) -> None:
+def test_a_finer_activation_holds_the_numbers_that_occur(low: float, high: float, factor: int | None) -> None:
     """``low``, ``high``: steps from the lowest number."""
     form = TensorForm(i8, (0.5,), (-20,))
     ends = [0.5 * (-128 + 20 + step) for step in (low, high)]

@@ -16,7 +16,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.constant_operands import packed
 from circlekit.quant.calibration.calibration import inner_name
-from circlekit.quant.parameters import integers
+from circlekit.quant.parameters import along_axis, integers
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
 from circlekit.quant.weights import indices_of, is_computed_float
@@ -295,6 +295,5 @@ def real_data(stored: Array, form: TensorForm) -> Array:
         return numbers
     if form.block:
         return (numbers.reshape(-1, form.block) * form.scales[:, None]).reshape(stored.shape)
-    shape = [-1 if i == form.axis else 1 for i in range(stored.ndim)] if len(form.scale) > 1 else []
-    steps = numbers - form.zero_points.reshape(shape).astype(numbers.dtype)
-    return np.asarray(steps * form.scales.reshape(shape), np.float32)
+    scales, zero_points = (along_axis(x, form.axis, stored.ndim) for x in (form.scales, form.zero_points))
+    return np.asarray((numbers - zero_points.astype(numbers.dtype)) * scales, np.float32)

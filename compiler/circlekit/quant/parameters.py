@@ -97,6 +97,11 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
     return scales.astype(np.float32)
 
 
+def along_axis(numbers: Array, axis: int, rank: int) -> Array:
+    """Return ``numbers``, one or one for each index of ``axis``, to be combined with an array of ``rank``."""
+    return numbers.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
 def integers(
     numbers: Array, scale: Array, zero_point: Array, dtype: DType, axis: int = 0, narrow: bool = False
 ) -> Array:
@@ -111,11 +116,10 @@ def integers(
     if np.isnan(numbers).any():
         raise ModelError("expected numbers to quantize, got NaN")
     smallest, largest = dtype.limits
-    shape = [-1 if i == axis else 1 for i in range(numbers.ndim)] if scale.size > 1 else []
     out = numbers.astype(np.float64)
-    out /= scale.astype(np.float64).reshape(shape)
+    out /= along_axis(scale.astype(np.float64), axis, out.ndim)
     np.rint(out, out=out)
-    out += zero_point.reshape(shape if zero_point.size > 1 else [])
+    out += along_axis(zero_point, axis, out.ndim)
     np.clip(out, smallest + narrow, largest, out=out)
     return out.astype(dtype.numpy or np.int8)
 

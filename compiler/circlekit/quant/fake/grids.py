@@ -25,6 +25,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantization import followed_operand, is_quantized
+from circlekit.quant.parameters import along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import is_computed_float, present_operand
 
@@ -111,8 +112,7 @@ def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
 
     Kernels need zero points of 0 for weights.
     """
-    shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
-    steps = np.rint(numbers / form.scales.reshape(shape))
+    steps = np.rint(numbers / along_axis(form.scales, form.axis, numbers.ndim))
     low, high = form.dtype.limits
     fits = ((steps >= low) & (steps <= high)).all()
     return replace(form, zero_point=(0,) * len(form.scale)) if fits else form

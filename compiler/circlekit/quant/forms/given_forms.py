@@ -20,6 +20,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.quantization import followed_operand
+from circlekit.quant.parameters import along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.weights import is_float
@@ -77,8 +78,7 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
     """
     if not form.rounds:
         return form
-    shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
-    largest = np.abs(np.rint(numbers / form.scales.reshape(shape))).max(initial=1)
+    largest = np.abs(np.rint(numbers / along_axis(form.scales, form.axis, numbers.ndim))).max(initial=1)
     factor = 1.0
     while max(form.scale) / factor > step and 2 * factor * largest <= form.dtype.limits[1]:
         factor *= 2
@@ -211,6 +211,6 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
     """Return the range (min, max) of a constant, or that of ``value`` in ``ranges``; None if unknown."""
-    if value.is_const and value.is_plain and value.numel:
+    if value.is_plain and value.numel:
         return float(value.array().min()), float(value.array().max())
     return ranges.get(value.name)

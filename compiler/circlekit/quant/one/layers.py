@@ -25,6 +25,7 @@ from circlekit.quant.one.formulas import (
     to_integers,
 )
 from circlekit.quant.one.rules import layer_rule
+from circlekit.quant.parameters import along_axis
 from circlekit.quant.weights import is_float, is_float_constant
 
 Made = tuple[Array, DType, Quantization]
@@ -150,11 +151,6 @@ def _quantize_weights(
     is_raised = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
     raised = "; larger scales where the bias would overflow" if is_raised else ""
     task.reasons[constant] = f"range of {part}{raised}"
-
-
-def along_axis(per_channel: Array, axis: int, rank: int) -> Array:
-    """Return the vector ``per_channel``, reshaped to broadcast with weights of ``rank`` along ``axis``."""
-    return per_channel.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None:
