@@ -256,3 +256,11 @@ def test_long_buffers_are_shortened_as_in_one(tmp_path: Path, capsys: Output) ->
     assert dump.circledump([str(path)]) == 0
     shown = "00 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8 0x9 0xa 0xb 0xc 0xd 0xe 0xf ..."
     assert f"B(1) (20) {shown}" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("size", [1, dump.MAX_ELEMENTS, dump.MAX_ELEMENTS + 1, 9])
+def test_long_vectors_begin_with_their_length(size: int) -> None:
+    elements = [str(n) for n in range(size)]
+    shown = ", ".join(elements[: dump.MAX_ELEMENTS])
+    expected = shown if size <= dump.MAX_ELEMENTS else f"({size}) {shown} ... "
+    assert dump._vector(np.arange(size)) == expected
