@@ -144,6 +144,8 @@ def test_help_is_as_wide_as_the_terminal(
     ("parse", "good", "bad"),
     [
         (arguments.count, {"0": 0, "17": 17}, ["-1", "1.5", "x", "", "nan"]),
+        (arguments.integer, {"-1": -1, "0": 0, "9" * 400: 10**400 - 1}, ["1.5", "x", "", "nan", "inf"]),
+        (arguments.finite_number, {"-1": -1.0, "0": 0.0, "1e-3": 0.001}, ["nan", "inf", "-inf", "x", ""]),
         (arguments.positive_count, {"1": 1}, ["0", "-2", "inf"]),
         (arguments.non_negative_number, {"0": 0.0, "1e-3": 0.001}, ["-1", "nan", "inf", "1e999", "x"]),
         (arguments.positive_number, {"0.5": 0.5}, ["0", "-0.0", "-1", "nan", "inf"]),

@@ -55,6 +55,12 @@ def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
         ("quantize net.ck o.tflite --scheme int9", ", one_int16, got 'int9'; did you mean int8? ("),
         ("quantize net.ck o.tflite --scheme of_no_name", ", one_int16, got 'of_no_name' ("),
         ("quantize net.ck o.tflite --scheme float16 --target tflite", "tflite; did you mean litert?"),
+        (
+            "quantize net.ck o.tflite --random 1 --raise-to int9",
+            ", one_int16, got 'int9'; did you mean int8? (",
+        ),
+        ("resize net.ck -o o.tflite --batch two", "expected an integer, got 'two' ("),
+        ("compare net.ck net.ck --min-sqnr much", "expected a finite number, got 'much' ("),
         ("check net.ck --target circle", "no target is named circle; did you mean luci?"),
         ("convert net.ck o.onnx", "or a format (--format)\n"),
         (

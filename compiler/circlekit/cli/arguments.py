@@ -266,6 +266,7 @@ def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float]
 
 count = _number(int, "an integer of at least 0", lambda number: number >= 0)
 finite_number = _number(float, "a finite number", math.isfinite)
+integer = _number(int, "an integer", lambda number: isinstance(number, int))
 positive_count = _number(int, "an integer above 0", lambda number: number > 0)
 non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
 positive_number = _number(float, "a number above 0", lambda number: number > 0)

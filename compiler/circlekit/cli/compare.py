@@ -12,7 +12,7 @@ from typing import Any
 
 from circlekit.api import load
 from circlekit.api.models import records_of
-from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
+from circlekit.cli.arguments import Parser, add_inputs, finite_number, non_negative_number
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
@@ -61,7 +61,7 @@ def _declare(parser: Parser) -> None:
         " QuantizationDebugger",
     )  # fmt: skip
     parser.add_argument(
-        "--min-sqnr", type=float, metavar="DB",
+        "--min-sqnr", type=finite_number, metavar="DB",
         help="for a quantized model: succeed if every output has at least this ratio of signal to"
         " quantization noise, whatever else differs",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from circlekit.api import fake_quantize, load, save
 from circlekit.api.models import check_apart, check_target
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path
+from circlekit.cli.arguments import MODEL_HELP, Parser, finite_number, integer, output_of, output_path
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
@@ -39,18 +39,22 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     for name, what in (("weight", "weights"), ("activation", "activations")):
         parser.add_argument(
-            f"--{name}-bits", type=int, default=8, metavar="N",
+            f"--{name}-bits", type=integer, default=8, metavar="N",
             help=f"bits of {what}, {BITS[0]} to {BITS[-1]} (default: 8)",
         )  # fmt: skip
     parser.add_switch("--symmetric", help="ranges are centered at 0")
     parser.add_switch("--narrow-range", help="activations do not use the lowest integer; weights never do")
     parser.add_switch("--per-channel", help="weights have a range for each channel")
     parser.add_argument(
-        "--ema-decay", type=float, metavar="D",
+        "--ema-decay", type=finite_number, metavar="D",
         help="ranges are moving averages over samples (default: min and max of all samples)",
     )  # fmt: skip
     parser.add_argument(
-        "--init-range", type=float, nargs=2, metavar=("MIN", "MAX"), help="start of the moving average"
+        "--init-range",
+        type=finite_number,
+        nargs=2,
+        metavar=("MIN", "MAX"),
+        help="start of the moving average",
     )
     parser.add_argument("--scope", metavar="REGEX", help="only values with a match of REGEX in their names")
     parser.add_switch("--quantize-inputs", help="also the inputs of the model")

@@ -7,7 +7,7 @@ import argparse
 
 from circlekit.api.models import check_target
 from circlekit.api.one_tools import embed_ranges
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.arguments import MODEL_HELP, Parser, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 
@@ -26,7 +26,7 @@ def _declare(parser: Parser) -> None:
     )
     for end, default in (("min", 1.0), ("max", 99.0)):
         parser.add_argument(
-            f"--{end}_percentile", type=float, default=default, metavar="P",
+            f"--{end}_percentile", type=finite_number, default=default, metavar="P",
             help=f"percentile of the runs' {end}, 0 to 100 (default: {default:g})",
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target
-from circlekit.cli.arguments import Parser, add_model_flags
+from circlekit.cli.arguments import Parser, add_model_flags, finite_number
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
@@ -42,7 +42,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument("--bisection", metavar="SIDE", help="int16 at the inputs: true, false or auto")
     parser.add_argument(
-        "--qerror_ratio", type=float, default=0.5, metavar="R",
+        "--qerror_ratio", type=finite_number, default=0.5, metavar="R",
         help="allowed share of the error that uint8 adds to the error of int16, 0 to 1 (default: 0.5)",
     )  # fmt: skip
     parser.add_argument(

@@ -106,6 +106,7 @@ def _declare_choice_of_operators(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--raise-to",
+        choices=(NO_SCHEME, *SCHEMES),
         default=NO_SCHEME,
         metavar="SCHEME",
         help="the scheme of raised operators (default: float)",

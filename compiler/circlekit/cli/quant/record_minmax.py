@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from circlekit.api.models import check_target
-from circlekit.cli.arguments import Parser, add_model_flags, positive_count
+from circlekit.cli.arguments import Parser, add_model_flags, finite_number, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import UnsupportedError
@@ -32,7 +32,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--mode", default="percentile", help="percentile (default) or moving_average")
     for end, default in (("min", 1.0), ("max", 99.0)):
         parser.add_argument(
-            f"--{end}_percentile", type=float, default=default, metavar="P",
+            f"--{end}_percentile", type=finite_number, default=default, metavar="P",
             help=f"percentile of the samples' {end}, 0 to 100 (default: {default:g})",
         )  # fmt: skip
     parser.add_argument(
@@ -40,7 +40,7 @@ def _declare(parser: Parser) -> None:
         help="samples of which min and max are averaged as one (default: 16)",
     )  # fmt: skip
     parser.add_argument(
-        "--moving_avg_const", type=float, default=0.1, metavar="C",
+        "--moving_avg_const", type=finite_number, default=0.1, metavar="C",
         help="weight of a new batch in the moving average, 0 to 1 (default: 0.1)",
     )  # fmt: skip
     parser.add_argument(

@@ -8,7 +8,7 @@ import argparse
 from circlekit.api.models import check_target, load, save
 from circlekit.api.structure import resize
 from circlekit.api.structure_checks import check_structure
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.arguments import MODEL_HELP, Parser, integer, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, ModelError
@@ -94,7 +94,7 @@ def _declare(parser: Parser) -> None:
         help="the shape of one input; repeatable",
     )
     parser.add_argument(
-        "--batch", type=int, metavar="N", help="the first dimension of every input; -1: unknown"
+        "--batch", type=integer, metavar="N", help="the first dimension of every input; -1: unknown"
     )
 
 
