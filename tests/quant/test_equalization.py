@@ -114,3 +114,30 @@ def test_factors_have_a_strength_and_a_least_value() -> None:
 @pytest.mark.parametrize("ranges", [[0, 0, 0, 0], [1, 0.5, np.inf, 1], [1, 0.5]])
 def test_ranges_that_say_nothing_change_nothing(ranges: list[float]) -> None:
     assert equalize(net("%m = Mul(%s, %g)"), {"m": np.array(ranges)}) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "other", "is_free"),
+    [
+        ("FullyConnected(%x, %v)", "Neg(%b)", True),
+        ("FullyConnected(%x, %v, %b)", "Neg(%x)", True),
+        ("FullyConnected(%x, %v, %b)", "Neg(%b)", False),
+        ("FullyConnected(%x, %v)", "Neg(%v)", False),
+        ("FullyConnected(%x, %v, %b)", "Neg(%v)", False),
+    ],
+)
+def test_layers_are_scaled_if_no_other_operator_reads_their_constants(
+    layer: str, other: str, is_free: bool
+) -> None:
+    model = ck.parse(f"""
+        graph main(%x: f32[2,4]) -> %y, %o {{
+          %v = const f32[4,4] gaussian(0, 1)
+          %b = const f32[4] gaussian(0, 1)
+          %s = {layer}
+          %m = Relu(%s)
+          %w = const f32[3,4] gaussian(0, 1)
+          %y = FullyConnected(%m, %w)
+          %o = {other}
+        }}
+        """)
+    assert bool(equalize(model, {"m": RANGES})) == is_free

@@ -156,6 +156,8 @@ def test_forms_follow_where_numbers_stay_on_the_grid() -> None:
     assert "k" not in with_followed(model.main, {"t": form}), "another operator reads it"
     wide = TensorForm(i16, (0.5,), (0,))
     assert with_followed(model.main, {"x": wide}) == {"x": wide}, "65536 numbers are not tried"
+    positive = TensorForm(u8, (0.5,), (0,))
+    assert with_followed(model.main, {"x": positive}) == {"x": positive, "r": positive}
     low = TensorForm(i8, (0.5,), (-100,))
     assert with_followed(model.main, {"x": low}) == {"x": low, "r": low}
 
