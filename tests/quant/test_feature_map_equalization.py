@@ -169,6 +169,12 @@ def test_documents_that_are_no_patterns(document: object, message: str) -> None:
         ("%m = Add(%f, %f)", 0),
         ("%m = Add(%f, %x)", 0),
         ("%m = Relu6(%f)", 0),
+        ("%m = Mul(%f, %x)", 0),
+        ("%m = Mul(%f, %f)", 0),
+        ("%m = MaxPool2D(%f) {filter_width: 1, filter_height: 1}", 1),
+        ("%m = MaxPool2D(%f) {filter_width: 1, filter_height: 1, act: RELU}", 1),
+        ("%m = MaxPool2D(%f) {filter_width: 1, filter_height: 1, act: RELU6}", 0),
+        ("%m = Relu(%f)\n%n = Neg(%m)", 0),
         ("%m = Pad(%f, [[0, 0], [1, 1], [0, 0], [0, 0]])", 1),
         ("%m = Pad(%f, [[0, 0], [0, 0], [0, 0], [1, 1]])", 0),
     ],
@@ -216,3 +222,52 @@ def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
     np.testing.assert_allclose(sides[0][2:], sides[1][2:], rtol=1e-4)
     assert found[0][0] == sides[1][1] == 0
     assert found[0][1] == pytest.approx(pattern.act_scale[1])
+
+
+CHAIN = """
+graph main(%x: f32[1,3,3,4]) -> %y, %t, %u {
+  %v = const f32[4,1,1,4] gaussian(0, 1)
+  %w = const f32[WEIGHTS] gaussian(0, 1)
+  %f = Conv2D(%x, %v)
+  %m = Relu(%f)
+  %y = LAYER
+  %t = Tanh(%x)
+  %u = Conv2D(%t, %v2)
+}""".replace("%f =", "%v2 = const f32[2,1,1,4] gaussian(0, 1)\n  %f =")
+
+
+@pytest.mark.parametrize(
+    ("weights", "layer"),
+    [
+        ("2,3,3,4", "Conv2D(%m, %w)"),
+        ("6,3,3,2", "Conv2D(%m, %w)"),
+        ("1,3,3,4", "DepthwiseConv2D(%m, %w, none)"),
+        ("1,3,3,8", "DepthwiseConv2D(%m, %w, none) {depth_multiplier: 2}"),
+        ("2,12", "FullyConnected(%m, %w)"),
+    ],
+)
+def test_every_kind_of_back_keeps_the_outputs(weights: str, layer: str) -> None:
+    model = circlekit.parse(CHAIN.replace("WEIGHTS", weights).replace("LAYER", layer))
+    before, inputs = clone(model), make_inputs(model.main, InputSet("normal"))
+    found = [(p.front, p.back) for p in equalize_feature_maps(model, [inputs])]
+    assert found == [("f", "y")]
+    for a, b in zip(run(before, inputs), run(model, inputs), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+    changed = next(op for op in model.main if op.output.name == "f").inputs[1]
+    assert changed is not None
+    assert not np.array_equal(
+        changed.array(), next(op for op in before.main if op.output.name == "f").inputs[1].array()
+    )  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("front", "back"), [("t", "u"), ("f", "u"), ("f", "m"), ("f", "t"), ("m", "y")])
+def test_channels_flow_from_the_front_to_the_back(front: str, back: str) -> None:
+    model = circlekit.parse(CHAIN.replace("WEIGHTS", "2,3,3,4").replace("LAYER", "Conv2D(%m, %w)"))
+    with pytest.raises(ModelError, match="Cannot find front node: no channels flow from"):
+        apply_patterns(model, [Pattern(front, back, [1.0] * 4)])
+
+
+def test_what_others_see_is_not_scaled() -> None:
+    text = CHAIN.replace("WEIGHTS", "2,3,3,4").replace("LAYER", "Conv2D(%m, %w)")
+    assert len(find_patterns(circlekit.parse(text))) == 1
+    assert find_patterns(circlekit.parse(text.replace("-> %y", "-> %m, %y"))) == []

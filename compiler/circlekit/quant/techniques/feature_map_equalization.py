@@ -75,7 +75,9 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
         if model.main.is_output(op.output) or (len(users) != 1 and not allow_copies):
             continue
         found += [
-            Pattern(op.output.name, path[-1].output.name) for user in users if (path := _path(op, user))
+            Pattern(op.output.name, path[-1].output.name)
+            for user in users
+            if (path := _path(model.main, op, user))
         ]
     return found
 
@@ -129,7 +131,7 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.normal(size=shape).astype(np.float32)
 
 
-def _path(front: Op, user: Op) -> list[Op]:
+def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
     """Return the operators from ``user``, which reads the result of ``front``, to a back.
 
     The back is the last of them.  Return [] if there is none.
@@ -141,16 +143,10 @@ def _path(front: Op, user: Op) -> list[Op]:
             alone = layer.input is value and path[-1].inputs.count(value) == 1
             return path if alone and layer.is_scalable else []
         op = path[-1]
-        if not _passes_on(op, value) or len(op.output.users) != 1 or _is_output(op.output):
+        if not _passes_on(op, value) or len(op.output.users) != 1 or graph.is_output(op.output):
             return []
         value = op.output
         path.append(value.users[0])
-
-
-def _is_output(value: Value) -> bool:
-    """Return whether the computed ``value`` is an output of its graph."""
-    graph = value.producer.graph if value.producer is not None else None
-    return graph is not None and graph.is_output(value)
 
 
 def _passes_on(op: Op, value: Value) -> bool:
@@ -210,9 +206,9 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
 
     ``magnitudes``: ``Pattern.act_scale`` as an array.  Errors: see ``apply_patterns``.
     """
-    path = next((p for p in _paths(front) if p[-1] is back), None)
-    layer = linear_layer(back)
-    if path is None or layer is None or _front(front) is None:
+    path = next((p for p in _paths(graph, front) if p[-1] is back), None)
+    layer, constants = linear_layer(back), _front(front)
+    if path is None or layer is None or constants is None:
         raise ModelError(f"Cannot find front node: no channels flow from {front!r} to {back!r}")
     size = front.output.known_shape[-1]
     if magnitudes.shape != (size,):
@@ -230,14 +226,14 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     if source is not None:
         rescale(source, np.ones(source.channels), scales)
     else:
-        for constant in _front(front) or []:
+        for constant in _front(front) or []:  # of the copy, if there is one
             replace_constant(front, constant, constant.array() / scales)
     rescale(layer, scales, ones)
 
 
-def _paths(front: Op) -> Iterator[list[Op]]:
+def _paths(graph: Graph, front: Op) -> Iterator[list[Op]]:
     """Return an iterator over the paths (see ``_path``) from the users of ``front`` to a back."""
-    return (path for user in front.output.users if (path := _path(front, user)))
+    return (path for user in front.output.users if (path := _path(graph, front, user)))
 
 
 def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
