@@ -23,6 +23,7 @@ from circlekit.quant.techniques.feature_map_equalization import (
     find_patterns,
     patterns_of,
 )
+from circlekit.quant.weights import present_operand
 from tests.recipes.one_recipes import one_recipe
 
 EQUALIZED = [("FullyConnected_010", 1), ("Net_DConv_Conv_000", 1), ("Net_InstNorm_Conv_000", 1)]
@@ -209,6 +210,7 @@ def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
         data[dead] = 0
         uneven = 4.0 ** np.arange(6).reshape(6, 1, 1, 1) if layer is front else 1.0
         value.data = np.asarray(data / uneven, np.float32)
+    dead_channel = present_operand(back, 1).array()[..., 0].copy()
     inputs = make_inputs(model.main, InputSet("normal"))
     (pattern,) = equalize_feature_maps(model, [inputs])
     assert pattern.act_scale is not None
@@ -216,8 +218,8 @@ def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
     Interpreter(model).run(
         inputs, observe=lambda op, arrays: found.append(np.abs(arrays[0]).max(axis=(0, 1, 2)))
     )
-    weights = back.inputs[1]
-    assert weights is not None
+    weights = present_operand(back, 1)
+    np.testing.assert_array_equal(weights.array()[..., 0], dead_channel)
     sides = found[0], np.abs(weights.array()).max(axis=(0, 1, 2))
     np.testing.assert_allclose(sides[0][2:], sides[1][2:], rtol=1e-4)
     assert found[0][0] == sides[1][1] == 0
@@ -253,11 +255,8 @@ def test_every_kind_of_back_keeps_the_outputs(weights: str, layer: str) -> None:
     assert found == [("f", "y")]
     for a, b in zip(run(before, inputs), run(model, inputs), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
-    changed = next(op for op in model.main if op.output.name == "f").inputs[1]
-    assert changed is not None
-    assert not np.array_equal(
-        changed.array(), next(op for op in before.main if op.output.name == "f").inputs[1].array()
-    )  # type: ignore[union-attr]
+    layers = [next(op for op in m.main if op.output.name == "f") for m in (model, before)]
+    assert not np.array_equal(*(present_operand(op, 1).array() for op in layers))
 
 
 @pytest.mark.parametrize(("front", "back"), [("t", "u"), ("f", "u"), ("f", "m"), ("f", "t"), ("m", "y")])
@@ -271,3 +270,25 @@ def test_what_others_see_is_not_scaled() -> None:
     text = CHAIN.replace("WEIGHTS", "2,3,3,4").replace("LAYER", "Conv2D(%m, %w)")
     assert len(find_patterns(circlekit.parse(text))) == 1
     assert find_patterns(circlekit.parse(text.replace("-> %y", "-> %m, %y"))) == []
+    unscaled = text.replace("%w = const f32[2,3,3,4]", "%w = const f32[2,6]").replace(
+        "Conv2D(%m", "FullyConnected(%m"
+    )
+    assert find_patterns(circlekit.parse(unscaled)) == []  # each weight reads several channels
+
+
+@pytest.mark.parametrize(
+    ("line", "patterns"),
+    [("Mul(%f, [1.0, 2.0, 3.0, 4.0])", ["fy", "my"]), ("Add(%f, [1.0, 2.0, 3.0, 4.0])", [])],
+)
+def test_scales_pass_through_products_with_constants(line: str, patterns: list[str]) -> None:
+    text = CHAIN.replace("WEIGHTS", "2,3,3,4").replace("LAYER", "Conv2D(%m, %w)").replace("Relu(%f)", line)
+    assert [p.front + p.back for p in find_patterns(circlekit.parse(text))] == patterns
+
+
+def test_fronts_have_known_shapes() -> None:
+    text = (
+        "graph main(%x: f32[2,2]) -> %y {\n  %w = const f32[3,2] gaussian(0, 1)\n  %f = Mul(%x, [2.0, 3.0])\n"
+    )
+    text += "  %y = FullyConnected(%f, %w)\n}"
+    assert len(find_patterns(circlekit.parse(text))) == 1
+    assert find_patterns(circlekit.parse(text.replace("f32[2,2]", "f32[?,2]"))) == []

@@ -74,11 +74,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
         users = op.output.users
         if model.main.is_output(op.output) or (len(users) != 1 and not allow_copies):
             continue
-        found += [
-            Pattern(op.output.name, path[-1].output.name)
-            for user in users
-            if (path := _path(model.main, op, user))
-        ]
+        found += [Pattern(op.output.name, path[-1].output.name) for path in _paths(model.main, op)]
     return found
 
 
@@ -140,8 +136,7 @@ def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
     while True:
         layer = linear_layer(path[-1])
         if layer is not None:
-            alone = layer.input is value and path[-1].inputs.count(value) == 1
-            return path if alone and layer.is_scalable else []
+            return path if layer.is_scalable else []  # its weights and its bias are constants
         op = path[-1]
         if not _passes_on(op, value) or len(op.output.users) != 1 or graph.is_output(op.output):
             return []
@@ -226,7 +221,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     if source is not None:
         rescale(source, np.ones(source.channels), scales)
     else:
-        for constant in _front(front) or []:  # of the copy, if there is one
+        for constant in _front(front) or []:
             replace_constant(front, constant, constant.array() / scales)
     rescale(layer, scales, ones)
 
@@ -248,7 +243,7 @@ def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
     weights = matrices.reshape(groups, depth // channels, channels).max(axis=1).reshape(-1)
     with np.errstate(all="ignore"):
         scales = np.maximum(magnitudes**ALPHA / weights ** (1 - ALPHA), SMALLEST_SCALE)
-    return np.where((magnitudes > 0) & (weights > 0) & np.isfinite(scales), scales, 1.0)
+    return np.where((magnitudes > 0) & np.isfinite(scales), scales, 1.0)
 
 
 def patterns_of(document: object) -> list[Pattern]:
