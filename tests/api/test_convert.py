@@ -331,3 +331,16 @@ def test_a_report_describes_files_and_interface(net: Path, tmp_path: Path) -> No
     assert [d.output for d in report.differences] == [port.name for port in report.after.outputs]
     assert report.seconds > 0
     assert json.loads(json.dumps(report.document())) == report.document()
+
+
+@pytest.mark.parametrize(
+    ("name", "format"), [("a.tflite", "tflite"), ("a.circle", "circle"), ("a.ck", None), ("a.recipe", None)]
+)
+def test_a_text_with_the_name_of_a_model(tmp_path: Path, name: str, format: str | None) -> None:
+    path = tmp_path / name
+    path.write_text("no model")
+    with pytest.raises(ParseError) as caught:
+        circlekit.load(path)
+    begin = f"{path}: expected a {format} file, got a text; as a recipe: {path}:1:1: expected"
+    assert caught.value.message.startswith(begin) == (format is not None)
+    assert ("got a text" in caught.value.message) == (format is not None)

@@ -154,6 +154,39 @@ def test_the_largest_block(size: int, is_found: bool) -> None:
     assert any(group.label.startswith("block ") for group in groups) is is_found
 
 
+def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
+    """The blocks cover more than half of the scope, but less than half of its last index."""
+    draw = random.Random(10)
+    kinds = [draw.choice(KINDS[4:]) for _ in range(20)] + KINDS[:4] * 6
+    kinds += [draw.choice(KINDS[4:]) for _ in range(12)]
+    lines, last = "", "%x"
+    for index, kind in enumerate(kinds):
+        name = f'%"{"a" if index < 20 else "b"}/v{index}"'
+        lines, last = lines + f"{name} = {kind}({last})\n", name
+    first, second = fold(circlekit.parse(f"graph main(%x: f32[4]) -> {last} {{\n{lines}}}").main).children
+    assert isinstance(first, Group)
+    assert isinstance(second, Group)
+    assert [child.label for child in second.children if isinstance(child, Group)] == [
+        *(f"block {i + 1}" for i in range(6)), "after the blocks"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "reader", "cut"),
+    [(0, 3, 4), (0, 4, 5), (0, 5, 6), (0, 6, 7), (0, 7, 4), (0, 8, 4), (2, 20, 3), (1, 20, 4)],
+)
+def test_a_stretch_has_half_to_twice_the_usual_length(source: int, reader: int, cut: int) -> None:
+    """Four operators are usual; two values cross while ``reader`` waits for the result of ``source``."""
+    draw, lines = random.Random(11), ""
+    for index in range(40):
+        last = f"%v{index - 1}" if index else "%x"
+        call = f"Add({last}, %v{source})" if index == reader else f"{draw.choice(KINDS)}({last})"
+        lines += f"%v{index} = {call}\n"
+    first = fold(circlekit.parse(f"graph main(%x: f32[4]) -> %v39 {{\n{lines}}}").main).children[0]
+    assert isinstance(first, Group)
+    assert (first.first, first.stop) == (0, cut)
+
+
 SEGMENTS = (3, 9, 6, 9, 3, 9, 5, 6)
 """Lengths between half and twice a tenth of their sum."""
 

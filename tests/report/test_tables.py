@@ -156,6 +156,9 @@ def test_data_of_the_script(content: Content) -> None:
     assert [op["class"] for op in before] == ["compute", "elementwise", "compute", "elementwise"]
     assert [op["error"] for op in before] == [0.25, None, LARGEST_ERROR, None]
     assert [op["state"] for op in before] == ["removed", "changed", "removed", "changed"]
+    assert [op["author"] for op in before] == [
+        *["fuse_mul_with_conv"] * 2, *["fuse_activation_function"] * 2
+    ]  # fmt: skip
     assert [op["author"] for op in after] == ["fuse_mul_with_conv", "fuse_activation_function"]
     assert [op["read"] for op in before] == [48, 64, 64, 16]
 

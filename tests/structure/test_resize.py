@@ -15,7 +15,7 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.structure.resize import parse_shapes
+from circlekit.structure.resize import MAX_KNOWN_ELEMENTS, parse_shapes
 from tests.recipes.one_recipes import one_recipe
 
 ONE_ROWS = [
@@ -125,6 +125,31 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
         }"""
     assert outputs_after(text, [5, 2, 3]) == (5, 6)
     assert outputs_after(text, [None, 2, 3]) == (None, 6)
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
+def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
+    """The new shape is the end of a vector with twice ``repeats`` elements, which may be too many."""
+    repeats = MAX_KNOWN_ELEMENTS // 2 + more
+    text = f"""
+        graph main(%x: f32[2,3]) -> %y {{
+          %s = Shape(%x) {{out_type: i32}}          : i32[2]
+          %m = Tile(%s, [{repeats}])                : i32[{2 * repeats}]
+          %t = Slice(%m, [0], [2])                  : i32[2]
+          %y = Reshape(%x, %t)                      : f32[?,?]
+        }}"""
+    assert outputs_after(text, [2, 12]) == expected
+
+
+def test_shapes_with_several_unknown_sizes_keep_the_rank() -> None:
+    """Two sizes of -1 are no shape that a RESHAPE accepts."""
+    text = """
+        graph main(%x: f32[2,3,4]) -> %y {
+          %s = Shape(%x) {out_type: i32} : i32[3]
+          %y = Reshape(%x, %s)           : f32[2,3,4]
+        }"""
+    assert outputs_after(text, [5, 3, None]) == (5, 3, None)
+    assert outputs_after(text, [None, None, 4]) == (None, None, None)
 
 
 def test_results_without_a_shape_rule_keep_their_rank_only() -> None:

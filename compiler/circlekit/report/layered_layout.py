@@ -120,7 +120,7 @@ def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> No
     for number in [*order, *outputs]:
         boxes[number].layer = max((boxes[i].layer + 1 for i in above[number]), default=0)
     for number in inputs:
-        boxes[number].layer = min((boxes[i].layer for i in below[number]), default=1) - 1
+        boxes[number].layer = min(boxes[i].layer for i in below[number]) - 1  # it has a reader
     lowest = min((box.layer for box in boxes), default=0)
     for box in boxes:
         box.layer -= lowest
