@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import circlekit as ck
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.apply import apply
-from circlekit.quant.plan import Plan
+from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.techniques import layer_rounding
 from circlekit.quant.techniques.gptq import factored, gptq, inverse_factor
-from circlekit.quant.techniques.layer_rounding import LayerData, correct_bias, round_nearest
+from circlekit.quant.techniques.layer_rounding import LayerData, correct_bias, layer_data, round_nearest
 from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
+from circlekit.quant.techniques.linear_layer import linear_layer
 
 NET = """
 graph main(%x: f32[5,64]) -> %y {
@@ -166,3 +168,48 @@ def test_the_damping_grows_tenfold_until_the_factor_exists(damping: float) -> No
     factor = inverse_factor(hessian, damping)[0]
     np.testing.assert_allclose(factor.T @ factor @ (hessian[0] + 0.1 * np.eye(2)), np.eye(2), atol=1e-9)
     assert factor[1, 0] == 0
+
+
+def test_the_range_of_weights_is_clipped_for_the_inputs_that_matter() -> None:
+    """Each output has the scale with the least error, in which a weight counts by the power of its input."""
+    data = layer(16)
+    powers = 10.0 ** np.linspace(-2, 2, 16)
+    data.rows = data.rows * np.sqrt(powers)
+    data.scale = np.abs(data.weights).max(axis=2, keepdims=True) / 7 * np.ones((1, 1, 16))
+    weights = np.square(data.rows - data.rows.mean(axis=1, keepdims=True)).sum(axis=1)[0]
+
+    def error(scale: Array) -> Array:
+        wrong = np.clip(np.rint(data.weights / scale), -7, 7) * scale - data.weights
+        return np.asarray((np.square(wrong) * weights).sum(axis=2))
+
+    least = np.min([error(data.scale * shrinkage) for shrinkage in layer_rounding.SHRINKAGES], axis=0)
+    assert (error(data.clipped_scale) <= 1.01 * least).all()
+    assert (error(data.clipped_scale) < error(data.scale)).any()
+
+
+@pytest.mark.parametrize(("is_per_channel", "block"), [(True, 0), (False, 0), (True, 4)])
+def test_gptq_moves_only_scales_of_whole_outputs(is_per_channel: bool, block: int) -> None:
+    data = replace(layer(8), is_per_channel=is_per_channel, block=block)
+    fit = layer_rounding.round_by_gptq(data)
+    assert np.array_equal(fit.scale, data.clipped_scale) == (not is_per_channel or block > 0)
+    assert is_per_channel or np.array_equal(fit.scale, data.scale)
+
+
+@pytest.mark.parametrize("scales", [1, 4])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_data_of_a_layer_are_those_of_its_constants_and_its_form(scales: int, narrow: bool) -> None:
+    text = (
+        "graph main(%x: f32[1,3]) -> %y { %w = const f32[4,3] gaussian(0, 1)\n %y = FullyConnected(%x, %w) }"
+    )
+    found = linear_layer(ck.parse(text).main.ops[0])
+    assert found is not None
+    form = TensorForm(DType.INT8, (0.5, 0.25, 0.125, 1.0)[:scales], (0,) * scales, narrow=narrow)
+    means, rows = np.arange(6.0).reshape(2, 1, 3), np.arange(12.0).reshape(2, 1, 2, 3)
+    data = layer_data(found, form, means, rows)
+    np.testing.assert_array_equal(data.weights[0], found.weights.array())
+    np.testing.assert_array_equal([data.float_mean, data.mean], means)
+    np.testing.assert_array_equal([data.float_rows, data.rows], rows)
+    np.testing.assert_array_equal(data.scale[0, :, 0], np.resize(form.scale, 4))
+    assert (data.limits, data.block) == ((-127 if narrow else -128, 127), 0)
+    assert (data.is_per_channel, data.has_bias) == (scales > 1, False)
+    assert not data.bias.any()
