@@ -11,7 +11,7 @@ from flatbuffers import flexbuffers
 
 from circlekit.api import parse
 from circlekit.errors import CirclekitError, ModelError
-from circlekit.ir.dtypes import DType, i16, u8
+from circlekit.ir.dtypes import DType, f32, i16, u8
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.formulas import integer_limits
 from circlekit.quant.one.onnx_quantized import quantize_onnx_model
@@ -77,6 +77,7 @@ def test_a_concatenation_in_onnx_models_gets_the_widest_int16_range(
     if widest is None:
         with pytest.raises(ModelError, match="stay float"):
             quantize_onnx_model(model)
+        assert model.main.outputs[0].dtype is f32
         return
     quantize_onnx_model(model)
     assert model.main.outputs[0].quantization == model.main.inputs[widest].quantization
@@ -117,6 +118,7 @@ def test_a_product_in_onnx_models_is_computed_in_the_dtype_of_its_operands(dtype
         ([0, 15, 8, 9], 8, DType.INT4),
         ([0, 15, 8, 9], 7, DType.UINT4),
         ([0, 16, 8, 9], 8, u8),
+        ([0, 1, 2, 3], 15, DType.UINT4),
         ([0, 1, 2, 3], 16, u8),
     ],
 )
@@ -226,28 +228,45 @@ def test_a_value_may_be_rounded_twice_in_onnx_models_if_its_scales_are_the_same(
     model = parse(f"graph main(%x: f32[2]) -> %r, %a_q {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
     quantize_onnx_model(model)
     assert kinds(model) == ["CUSTOM", "RESHAPE"]  # the output %a_q keeps ONNX's operator
+    model = parse(
+        f"graph main(%x: f32[2]) -> %r, %n {{{pairs}\n  %r = Reshape(%b, [2,1])\n  %n = Neg(%a_q)\n}}"
+    )
+    quantize_onnx_model(model)
+    assert kinds(model) == ["CUSTOM", "RESHAPE", "NEG"]
     model = parse(f"graph main(%x: f32[2]) -> %r, %a {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
     quantize_onnx_model(model)
     assert kinds(model) == ["RESHAPE"]
     assert model.main.outputs[1] is model.main.inputs[0]
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_scales_of_a_constant_in_onnx_models_belong_to_the_axis_of_the_operator(axis: int) -> None:
+@pytest.mark.parametrize(
+    ("axis", "scales", "dimension"),
+    [(0, [0.5, 0.25], 0), (1, [0.5, 0.25], 1), (None, [0.5, 0.25], 0), (1, [0.5], 0)],
+)
+def test_scales_of_a_constant_in_onnx_models_belong_to_the_axis_of_the_operator(
+    axis: int | None, scales: list[float], dimension: int
+) -> None:
+    count = len(scales)
     model = parse(
         f"""graph main(%x: f32[1,2]) -> %y {{
-          %s = const f32[2] [0.5, 0.25]
-          %z = const i8[2] [0, 0]
+          %s = const f32[{count}] {scales}
+          %z = const i8[{count}] {[0] * count}
           %wi = const i8[2,2] [1, 2, 3, 4]
+          %b = const f32[2] [0.5, -0.25]
           %w = Opaque(%wi, %s, %z) {{code: "CUSTOM", custom_code: "ONNXDequantizeLinear"}} : f32[2,2]
-          {onnx_pair("x", "a", "i16", "0.002", shape="1,2")}
-          %p = FullyConnected(%a, %w) : f32[1,2]{onnx_pair("p", "y", "i16", "0.002", shape="1,2")}
+          {onnx_pair("x", "a", "i16", "0.25", shape="1,2")}
+          %p = FullyConnected(%a, %w, %b) : f32[1,2]{onnx_pair("p", "y", "i16", "0.002", shape="1,2")}
         }}"""
     )
     op = next(op for op in model.main if "w" in [v.name for v in op.results])
-    op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps({"axis": axis})), np.uint8)
+    if axis is not None:
+        op.extra["custom_options"] = np.frombuffer(bytes(flexbuffers.Dumps({"axis": axis})), np.uint8)
     quantize_onnx_model(model)
-    weights = next(v for v in model.main.values() if v.is_const)
+    weights, bias = (v for v in model.main.values() if v.is_const)
     assert weights.quantization is not None
-    assert weights.quantization.scale.tolist() == [0.5, 0.25]
-    assert weights.quantization.quantized_dimension == axis
+    assert weights.quantization.scale.tolist() == scales
+    assert weights.quantization.quantized_dimension == dimension
+    assert bias.dtype is DType.INT64
+    assert bias.quantization is not None
+    assert bias.quantization.scale.tolist() == [0.25 * scale for scale in scales]
+    assert (bias.array() * bias.quantization.scale).tolist() == [0.5, -0.25]

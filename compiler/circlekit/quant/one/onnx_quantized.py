@@ -193,10 +193,10 @@ def _follow_operands(op: Op) -> None:
         if isinstance(op, Neg) and source is not None and source.dtype is not i16:
             source = None  # -x does not fit unless the range is symmetric
     form = single_scale(source)
-    if source is None or form is None:
+    if form is None:
         return
     for value in op.results:
-        if value.dtype is f32:
+        if value.dtype is f32 and source is not None:
             value.dtype, value.quantization = source.dtype, form
 
 
