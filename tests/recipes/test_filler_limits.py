@@ -12,7 +12,7 @@ import pytest
 
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resources.resource_limits import limited
+from circlekit.ir.resources.resource_limits import counted_memory, limited
 from circlekit.recipes.load import _format_of_folder
 from circlekit.recipes.prototext.filler_data import MAX_LISTED, Folder, filler_of
 from tests.recipes.filling import INTEGERS, fill
@@ -118,6 +118,19 @@ def test_other_bytes_than_0_and_1_are_no_truth_values(data: list[int], is_listed
 def test_a_filler_beyond_the_memory_limit_is_refused(tag: str) -> None:
     with limited("3M"), pytest.raises(LimitError, match=f"elements of {tag}"):
         fill(tag, ["1"], DType.FLOAT32, 1 << 20)
+
+
+def test_the_memory_of_strings_is_limited() -> None:
+    """Also of those that the text does not list, which are empty; their offsets remain counted."""
+    with limited("3M"):
+        assert len(fill("explicit", ["a"], DType.STRING, 1 << 15)) == 4 * ((1 << 15) + 2) + 1
+        with pytest.raises(LimitError, match="65536 strings"):
+            fill("explicit", ["a"], DType.STRING, 1 << 16)
+    with limited("3M"), counted_memory():
+        for _ in range(9):
+            fill("explicit", ["a"], DType.STRING, 1 << 15)
+        with pytest.raises(LimitError, match="32768 strings"):
+            fill("explicit", ["a"], DType.STRING, 1 << 15)
 
 
 def test_further_arguments_of_a_constant_are_not_read() -> None:

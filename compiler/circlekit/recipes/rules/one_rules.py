@@ -101,9 +101,9 @@ class _ShellText(Source):
 
 def _unquoted(part: re.Match[str]) -> str:
     """Return a part of a word without its quotes and escapes."""
-    if part.lastgroup == "double":
-        return re.sub(r'\\([\\"$`])', r"\1", part.group("double"))
-    return part.group(part.lastgroup or 0)
+    kind = str(part.lastgroup)  # one of the groups always matches
+    text: str = part[kind]
+    return re.sub(r'\\([\\"$`])', r"\1", text) if kind == "double" else text
 
 
 def parse_one_rules(text: str, label: str) -> list[Rule]:
