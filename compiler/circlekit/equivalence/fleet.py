@@ -62,8 +62,8 @@ def run_jobs(
 ) -> Iterator[tuple[int, R]]:
     """Yield (index of the job, its result) for each job exactly once, in any order.
 
-    ``work``: returns the result of one job, and raises nothing.  ``lost``: gets a job whose process died more
-    than ``retries`` times, or that the cluster gave up, and the reason; returns the result of this job.
+    ``work``: returns the result of one job, and raises nothing.  ``lost``: returns the result of a job whose
+    process died more than ``retries`` times or that the cluster gave up; it gets the job and the reason.
     ``client``: a ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be
     picklable.  Without a client, ``processes`` forked processes run the jobs, by default one for each
     processor; on systems that cannot fork, this process runs them.

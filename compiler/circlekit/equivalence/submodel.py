@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make copies of a model with fewer operators, smaller sizes or simpler constants: the steps of a reduction.
 
-Each function returns a new model and does not change its argument.  The new model may be invalid; the caller
-verifies it.  Graphs, operators and outputs are given by their indices.
+A function that reduces a model returns a new one and does not change its argument.  The new model may be
+invalid; the caller verifies it.  Such functions take graphs, operators and outputs by their indices.
 """
 
 from __future__ import annotations

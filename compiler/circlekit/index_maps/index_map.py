@@ -138,7 +138,7 @@ class IndexMap:
     # -- algebra -------------------------------------------------------------------------------
 
     def after(self, earlier: IndexMap) -> IndexMap | None:
-        """Return the map that applies ``earlier``, then this map; None if no index map does both.
+        """Return the map that applies ``earlier``, then this map; None if none was found.
 
         The result of ``earlier`` has ``self.source_size`` elements.
         """
@@ -174,8 +174,8 @@ class IndexMap:
 
         The first list has the coordinates of the source element that the first result element copies.  The
         second list has one step per factor, in the order of the factors; a factor that moves along several
-        axes has a step for each of them.  Return None if such a factor cannot be divided at the borders of
-        the axes, or if several factors together move beyond the end of an axis.
+        axes has a step for each of them.  Return None if no such steps are found for a factor, or if several
+        factors together move beyond the end of an axis.
         """
         strides = strides_of(shape)
         start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]

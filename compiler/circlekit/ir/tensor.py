@@ -44,7 +44,7 @@ class Quantization:
     ``scale`` (float32) and ``zero_point`` (int64) are vectors with one element for the tensor, or one for
     each index of the axis ``quantized_dimension``.  They are empty if the file only has ``min`` and ``max``,
     the float32 range that a calibration recorded.  ``details``: the schema's table of another kind of
-    quantization (custom, blockwise, MX), with values in place of tensor indices.
+    quantization (custom, blockwise, MX), with a Value in place of each tensor index.
     """
 
     scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))

@@ -32,7 +32,8 @@ class ErrorMetrics:
     ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
     reference (largest minus smallest element).
     ``overlaps``: for each k of TOP, a list with a number for each vector along the last axis: the share of
-    the k largest elements of the reference that are also among the k largest of the result.
+    the k largest elements of the reference that are also among the k largest of the result.  Elements that
+    are not finite count here, too.
     """
 
     count: int = 0

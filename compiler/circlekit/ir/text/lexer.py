@@ -165,6 +165,6 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` as a string literal in double quotes, with Python's escapes."""
-    # repr puts a text with a double quote between single quotes; so a double quote is added, then cut off
+    # repr uses single quotes, as needed here, if the text has a double quote: add one, and cut it off again
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

@@ -66,7 +66,7 @@ def explain_pass(
 ) -> list[Refusal]:
     """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
 
-    For each operator, only the refusal with the highest progress (for which most matched) is returned.  If
+    Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
     the pass changes nothing and has no near miss, the partial matches with the highest progress are returned.
     Raise RewriteError for an unknown pass.
     """
@@ -112,7 +112,8 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
     """Return a refusal if no operator of the model can be the root of a picture of the pass; else [].
 
-    The refusal names the producer of the first computed output, because no operator is of the right kind.
+    A refusal must name an operator, although none is of the right kind: it names the producer of the first
+    output that an operator computes.
     """
     roots = [rule.definition().before.root for rule in rules_of(item)]
     outputs = [value for value in model.main.outputs if value.producer is not None]

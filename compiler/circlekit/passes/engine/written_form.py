@@ -17,7 +17,7 @@ from circlekit.targets.target import Target
 
 
 class _WrittenForms:
-    """The operators that legalization for ``targets`` and ``format`` writes for single operators.
+    """For single operators, the operators that are written instead, after legalization for ``targets``.
 
     Operators that are alike are legalized only once, because legalization is slow.
     """

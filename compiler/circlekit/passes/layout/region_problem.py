@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State the problem of choosing a side for each operator of a region (region.py) as in labels.py."""
+"""Express the choice of a side for each operator of a region as a ``Problem``, which labels.py solves.
+
+The terms side, tensor, variable and region are those of region.py.  The sides are the labels of the problem.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ def problem_of(region: Region, finder: RegionFinder) -> Problem:
 
 
 def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
-    """Return the demands of ``tensor``; a copy with the same order in memory is a move without bytes."""
+    """Return the demands of ``tensor``: where it is produced and used, and the cost of a copy.
+
+    A copy to a side with another order in memory is a Transpose: one move of all bytes.  A copy to a side
+    with the same order but another shape is a Reshape: one move of no bytes.
+    """
     producer, consumers = ends_of(tensor, finder)
     size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
     if tensor.orders == tensor.shapes:
@@ -55,5 +62,5 @@ def _consumer(op: Op, index: int, side: int, finder: RegionFinder) -> int:
 
 
 def accepts_all_sides(op: Op, index: int, tensor: Tensor) -> bool:
-    """Return whether ``op`` is a Reshape that reads ``tensor`` and has the same result on all its sides."""
+    """Return whether ``op`` is a Reshape whose result is the same, whichever side of ``tensor`` it reads."""
     return isinstance(op, Reshape) and index == 0 and tensor.has_one_order

@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_CONSTANT_ELEMENTS = 1 << 20
-"""The most elements of padding, which the model then contains as constants."""
+"""The largest number of elements of padding; the model contains them as constants.  Above it PADV2 stays."""
 
 
 class PadByConcatenation(Replacement):
@@ -33,7 +33,9 @@ class PadByConcatenation(Replacement):
         if op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
             return None
         pairs = op.paddings.array().reshape(-1, 2).tolist()
-        for axis in reversed(range(len(pairs))):  # the last axis first, while the data is smallest
+        for axis in reversed(
+            range(len(pairs))
+        ):  # the last axis is slowest to join: do it while data are small
             sides = [_constant(value, axis, count, number, insert) for count in pairs[axis]]
             operands = [side for side in (sides[0], value, sides[1]) if side is not None]
             if len(operands) > 1:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move fused activations that runtimes ignore or reject to operators of their own.
 
-Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any activation of int32) are
-limited by MAXIMUM and MINIMUM, or, where a runtime lacks these, by the activation of an ADD of 0.  TANH does
-not limit integers, as in TFLite's kernels.
+Some integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).  MAXIMUM and
+MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new ADD of 0.
+TANH does not limit integers, as in TFLite's kernels.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class _Split(Replacement):
         return [value]
 
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
-        """Return steps that limit values like ``result`` as ``act`` does; if possible, steps that can run."""
+        """Return steps that limit values like ``result`` as ``act`` does.
+
+        Steps that can run are preferred; if there are none, MAXIMUM and MINIMUM are returned.
+        """
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
         if result.dtype.is_float or (result.quantization is not None and has_kernel):

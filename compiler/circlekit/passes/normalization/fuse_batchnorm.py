@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite batch norms as sums and products that layers can absorb, or fold them into layers past a RELU."""
+"""Rewrite batch norms as sums and products that layers can absorb, or fold them into layers across a RELU."""
 
 from __future__ import annotations
 
@@ -181,7 +181,8 @@ class FusePreActivationBatchNorm(Rules):
 class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
-    fuse_preactivation_batchnorm, which requires positive factors, then applies.
+    Then the rules of fuse_preactivation_batchnorm apply that move gamma across the RELU, for which it must be
+    positive.
     """
 
     name = "make_batchnorm_gamma_positive"

@@ -64,7 +64,10 @@ class QuantizeTwice(Rewrite):
 
 
 class RemoveRedundantQuantize(Rules):
-    """Remove QUANTIZE without effect, alone or after DEQUANTIZE, and the first of two with the same scale."""
+    """Remove a QUANTIZE that changes nothing, and a DEQUANTIZE and QUANTIZE that together change nothing.
+
+    Of two QUANTIZE with the same scale, one after the other, remove the first.
+    """
 
     name = "remove_redundant_quantize"
     rules = (QuantizeTwice, Removed.member(call="Quantize(x)"), DequantizeAndBack)

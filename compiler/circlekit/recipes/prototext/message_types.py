@@ -166,7 +166,7 @@ _MESSAGES: Final = {
 }
 
 VECTOR_MESSAGES: Final = ("Shape", "Signature")
-"""The messages that trees represent by the list of their only field, ``dim``."""
+"""Messages whose only field is the list ``dim``; a tree (see protobuf_text.py) has just the list."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
@@ -201,9 +201,9 @@ class RecipeField(NamedTuple):
 
     ``name``: its name in recipes.  ``repeated``: whether it may occur several times.
     ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
-    ``default``: the value if a recipe lacks the field; None: there is no value then.
+    ``default``: the value if a recipe that is read lacks the field; None: there is no value then.
     ``stored``: its name in trees; for a field of a table, the name in the schema.
-    ``schema_default``: the value if a tree lacks the field.
+    ``schema_default``: the value if a tree that is written as a recipe lacks the field.
     """
 
     name: str

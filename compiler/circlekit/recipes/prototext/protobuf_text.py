@@ -33,7 +33,7 @@ Path = tuple[tuple[str, int], ...]
 """The fields that lead to a value, the outermost first: (name, index among the fields with this name)."""
 
 Places = dict[Path, text_format.ParseError]
-"""The places of values in the text, as errors of the library, which have a line and a column."""
+"""The place of each value in the text.  A ParseError holds line and column; it is not raised here."""
 
 _UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
 _MAX_ERROR_CHARACTERS = 300

@@ -20,7 +20,7 @@ from circlekit.ops.movement.shape import Transpose
 TOLERANCE = 1e-3
 """The allowed difference, relative to the largest magnitude of an output; kernels sum in different orders.
 
-It is also the allowed relative difference of the numbers of a fingerprint.
+It is also the allowed relative difference of statistics of arrays (``_fingerprint``).
 """
 
 MAX_RANK = 6
@@ -28,9 +28,9 @@ MAX_RANK = 6
 
 
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
-    """Give the inputs and outputs of ``model`` the order, names and layout of the ONNX model, in place.
+    """Give the inputs and outputs of ``model`` the order and names of the ONNX model, in place.
 
-    ``record``: names and arrays of the ONNX model, as ``onnx_model.py`` writes them.
+    Outputs also get its layout.  ``record``: names and arrays of the ONNX model, from ``onnx_model.py``.
     The output of ``model`` for an output of the ONNX model is found by its values; if its axes are permuted,
     a TRANSPOSE is appended.  Raise EquivalenceError if no output has the values, ModelError if the inputs do
     not correspond.
