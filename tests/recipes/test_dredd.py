@@ -272,8 +272,14 @@ def test_results_are_independent_of_the_number_of_processes(processes: int, tmp_
 def test_case_that_crashes_its_process_fails_alone(
     processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attempts = tmp_path / "attempts"
+
     def die_for_m01(case: Case, folder: Path | None, with_litert: bool) -> Result:
-        return die() if case.name == "m01" else run_case(case, folder, with_litert)
+        if case.name != "m01":
+            return run_case(case, folder, with_litert)
+        with attempts.open("a") as file:
+            file.write("x")
+        return die()
 
     cases = many(tmp_path, 8)  # more than the processes are given at a time
     monkeypatch.setattr(dredd_runs, "run_case", die_for_m01)
@@ -281,6 +287,7 @@ def test_case_that_crashes_its_process_fails_alone(
     assert len(found) == len(cases)
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
     assert found[1].failures == ["the test ends the process (SIGABRT)"]
+    assert attempts.read_text() == "x"
 
 
 IMPORTS = """

@@ -85,6 +85,9 @@ def test_weights_of_convolutions_have_a_producer(path: Path) -> None:
     )
     kinds = [("CONV_2D", "CONST"), ("DEPTHWISE_CONV_2D", "ADD"), *[("CONV_2D", "?")] * 4]
     assert facts.conv2d_weights() == kinds
+    tensors[0] = {"buffer": 1}
+    operators[:] = [{"opcode_index": 0, "inputs": [3, 0]}]
+    assert facts.conv2d_weights() == [("CONV_2D", "CONST")]
 
 
 def test_constants_are_tensors_with_data_except_variables(path: Path) -> None:

@@ -112,7 +112,7 @@ class ModelFile:
             if kind not in CONVOLUTIONS:
                 continue
             weight = int(inputs[1]) if len(inputs) > 1 else -1
-            constant = 0 <= weight < len(tensors) and self.buffer_size(tensors[weight]) > 0
+            constant = weight in range(len(tensors)) and self.buffer_size(tensors[weight])
             yield kind, producers.get(weight) or ("CONST" if constant else "?")
 
     # -- tensors -------------------------------------------------------------------------------
