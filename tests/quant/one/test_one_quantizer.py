@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from circlekit.quant.one.borders import _same_parameters
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
+from circlekit.quant.one.layers import _recorded
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
 from circlekit.quant.one.weights_only import quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax, remove_ranges
@@ -459,3 +461,86 @@ def test_only_the_lowest_float_or_less_is_padding_that_must_not_widen_a_range(
     assert _pads_with_lowest(op) == is_lowest
     op.constant_values.data = np.zeros(0, np.float32)
     assert not _pads_with_lowest(op)
+
+
+@pytest.mark.parametrize("operands", ["%w", "%w, none"])
+def test_a_layer_without_bias_is_quantized(operands: str) -> None:
+    text = re.sub(r" +%b = .*\n", "", FC.format(w=0.25, b=0.5, r=4.0)).replace("%w, %b", operands)
+    model = quantized(text)
+    assert kinds(model) == ["FULLY_CONNECTED"]
+    (y,) = on_floats(model, np.array([[1.0, 0.5]], np.float32))
+    assert y == pytest.approx(np.array([[0.375, 0.5]]), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [("3", 3), ("1,1,3", 3), ("2,1,3", 1), ("2,2,3", 1), ("1,1,1", 1), ("2,2,1", 1)]
+)
+@pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
+def test_slopes_have_a_scale_for_each_element_if_there_is_one_for_each_channel(
+    shape: str, count: int, granularity: str
+) -> None:
+    model = quantized(
+        f"""graph main(%x: f32[1,2,2,3] {ONE_TO_ONE}) -> %y {{
+          %a = const f32[{shape}] uniform(-0.5, 0.5)
+          %y = PRelu(%x, %a) : f32[1,2,2,3] {ONE_TO_ONE}
+        }}""",
+        Settings(LayerSetting(u8, granularity)),
+    )
+    slopes = value_of(model, "a")
+    assert slopes.dtype is u8
+    assert slopes.quantization is not None
+    assert slopes.quantization.scale.size == (count if granularity == CHANNEL else 1)
+
+
+LOW, HIGH = np.array([[0, -32], [127.5, 31.75]], np.float32)
+RECORDED = Quantization(np.array([0.5, 0.25], np.float32), np.array([0, 128]), 0, LOW, HIGH)
+
+
+@pytest.mark.parametrize(
+    ("change", "axis", "dtype", "is_recorded"),
+    [
+        ({}, 0, u8, True),
+        ({"min": None}, 0, u8, False),
+        ({"max": None}, 0, u8, False),
+        ({"zero_point": np.zeros(1, np.int64)}, 0, u8, False),
+        ({"scale": np.ones(1, np.float32)}, 0, u8, False),
+        ({}, 1, u8, False),
+        ({}, None, u8, False),
+        ({}, 0, i16, False),  # the ranges have other numbers of steps
+        ({"max": np.array([127.5, 31.0], np.float32)}, 0, u8, False),
+    ],
+)
+def test_scales_that_an_earlier_rounding_recorded_are_used(
+    change: dict[str, Any], axis: int | None, dtype: DType, is_recorded: bool
+) -> None:
+    value = Value.constant("w", np.ones((2, 3), np.float32))
+    value.quantization = replace(RECORDED, **change)
+    found = _recorded(value, axis, dtype)
+    assert (found is not None) == is_recorded
+    if found is not None:
+        assert found.scale.tolist() == [[0.5], [0.25]]
+        assert (found.low.tolist(), found.high.tolist()) == ([[0], [-32]], [[127.5], [31.75]])
+    value.quantization = None
+    assert _recorded(value, axis, dtype) is None
+
+
+def test_a_scale_of_all_weights_is_recorded_for_no_axis() -> None:
+    value = Value.constant("w", np.ones((2, 3), np.float32))
+    value.quantization = Quantization(RECORDED.scale[:1], RECORDED.zero_point[:1], 0, LOW[:1], HIGH[:1])
+    assert _recorded(value, 0, u8) is None
+    found = _recorded(value, None, u8)
+    assert found is not None
+    assert (found.scale.tolist(), found.low.tolist(), found.high.tolist()) == ([0.5], [0], [127.5])
+
+
+@pytest.mark.parametrize(
+    ("granularity", "reason"), [(CHANNEL, "range of each channel"), (LAYER, "range of all weights")]
+)
+def test_reasons_of_weights(granularity: str, reason: str) -> None:
+    settings, raised = (
+        Settings(LayerSetting(u8, granularity)),
+        "; larger scales where the bias would overflow",
+    )
+    for b, more in ((0.5, ""), (1e6, raised)):
+        plan = quantize_with_minmax(parse(FC.format(w=0.25, b=b, r=4.0)), settings)
+        assert plan.main.tensors["w"].reason == reason + more
