@@ -84,8 +84,13 @@ def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"did you mean circlekit inspect {path}?" in capsys.readouterr().err
     assert front_door.main(["help", "verify"]) == 0
     assert capsys.readouterr().out.startswith("usage: circlekit verify ")
-    assert front_door.main([]) == 2
-    assert capsys.readouterr().err.startswith("usage: circlekit ")
+    for words in ([], ["-V"], ["--verbose"]):
+        assert front_door.main(words) == 2
+        assert capsys.readouterr().err.startswith("usage: circlekit ")
+    assert front_door.main(["help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: circlekit ")
+    assert front_door.main(["help", "verify", "inspect"]) == 0
+    assert capsys.readouterr().out.startswith("usage: circlekit verify ")
 
 
 @pytest.mark.parametrize("words", [["{}.ck", "{}.tflite"], ["-o", "{}.tflite", "{}.ck"]])

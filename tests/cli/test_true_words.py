@@ -49,6 +49,13 @@ def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
         assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")
 
 
+def test_three_flags_are_suggested_at_most() -> None:
+    done = call_command("circle2circle", "a.circle", "b.circle", "--fuse_mul")
+    assert done.stderr.count("--fuse_mul_") == done.stderr.count(" or ") + 1 == 3
+    done = call_command("circlekit", "com")
+    assert "did you mean compare or completion?" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -252,7 +252,7 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
         default = DEFAULTS.get((table, stored), DEFAULTS.get(("", stored), schema_default))
         names = [name, *([ALIASES[stored]] if stored in ALIASES else ())]
         first, *others = names[::-1] if fmt == "circle" else names
-        repeated, type_ = type_.startswith("[") and type_ != "[ubyte]", type_
+        repeated = type_.startswith("[") and type_ != "[ubyte]"
         plain = type_.strip("[]") if repeated else type_
         yield RecipeField(first, plain, repeated, default, stored, schema_default)
         yield from (RecipeField(other, plain, repeated, None, stored) for other in others)
