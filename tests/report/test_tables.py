@@ -105,6 +105,12 @@ def test_changes_have_the_pass_that_made_or_first_removed_an_operator() -> None:
     assert trace.makers["main", "y"] == "fuse_activation_function"
 
 
+def test_values_are_described() -> None:
+    graph = circlekit.parse("graph main(%x: f32[2], %u: i8[1,?]) -> %y { %y = Neg(%x) }").main
+    assert page_tables.described(graph.inputs) == ["%x: f32[2]", "%u: i8[1,?]"]
+    assert page_tables.described([]) == ["none"]
+
+
 def test_operators_of_equal_names_are_compared_in_order() -> None:
     """Names from a file need not differ; each operator has a partner of its own."""
     models = [circlekit.parse(NET), circlekit.parse(NET.replace("Relu(", "Relu6("))]

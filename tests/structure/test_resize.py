@@ -160,6 +160,22 @@ def test_results_without_a_shape_rule_keep_their_rank_only() -> None:
     assert outputs_after(text.format("*"), [2, 4]) is None
 
 
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ({"x": [3]}, [(3,), None]),
+        ({"x": [None], "u": [4]}, [(None,), (4,)]),
+        ({"u": [4, None]}, [(2,), (4, None)]),
+        ({"x": [2, 2]}, [(2, 2), None]),
+    ],
+)
+def test_inputs_of_unknown_rank(shapes: dict[str, list[int | None]], expected: list[object]) -> None:
+    model = circlekit.parse("graph main(%x: f32[2], %u: f32[*]) -> %y, %v {\n%y = Neg(%x)\n%v = Neg(%u)\n}")
+    resized = circlekit.resize(model, shapes)
+    assert [value.shape for value in resized.main.inputs] == expected
+    assert [value.shape for value in resized.main.outputs] == expected
+
+
 def test_graphs_that_operators_call() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {

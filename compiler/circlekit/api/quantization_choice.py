@@ -153,7 +153,8 @@ class QuantizationChoice:
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
-        self.mix(samples or [], model, ranges)
+        if samples is not None:
+            self.mix(samples, model, ranges)
         self.notes += self.raised.notes
         if scheme.follows_one:
             schemes = schemes_of(model, scheme.name, self.operators, self.only)
