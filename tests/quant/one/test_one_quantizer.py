@@ -544,3 +544,59 @@ def test_reasons_of_weights(granularity: str, reason: str) -> None:
     for b, more in ((0.5, ""), (1e6, raised)):
         plan = quantize_with_minmax(parse(FC.format(w=0.25, b=b, r=4.0)), settings)
         assert plan.main.tensors["w"].reason == reason + more
+
+
+MINE = 'Opaque(%{}) {{code: "CUSTOM", custom_code: "Mine"}} : f32[2]'
+
+
+@pytest.mark.parametrize(
+    ("form", "outputs", "expected"),
+    [
+        ("", None, ["DEQUANTIZE", "CUSTOM", "CUSTOM"]),
+        (ONE_TO_ONE, None, ["DEQUANTIZE", "CUSTOM", "CUSTOM", "QUANTIZE"]),
+        (ONE_TO_ONE, [f32], ["DEQUANTIZE", "CUSTOM", "CUSTOM"]),
+        (ONE_TO_ONE, [i16], ["DEQUANTIZE", "CUSTOM", "CUSTOM", "QUANTIZE"]),
+    ],
+)
+def test_floats_stay_between_operators_that_stay_float(
+    form: str, outputs: list[DType] | None, expected: list[str]
+) -> None:
+    """An output is quantized if it has a range, unless it shall be float."""
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %c {{
+      %b = {MINE.format("x")} {form}
+      %c = {MINE.format("b")} {form}
+    }}"""
+    model = quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=outputs))
+    assert kinds(model) == expected
+    (output,) = model.main.outputs
+    last = (outputs or [u8])[0]
+    assert output.dtype is (last if expected[-1] == "QUANTIZE" else f32)
+    assert value_of(model, "b").dtype is f32
+
+
+@pytest.mark.parametrize("dtype", [u8, i16])
+@pytest.mark.parametrize(
+    ("line", "shape"), [("Concatenation(%a, %x) {axis: 0}", "4"), ("Pack(%a, %x) {values_count: 2}", "2,2")]
+)
+def test_operands_that_are_copied_get_the_scale_of_the_result(dtype: DType, line: str, shape: str) -> None:
+    """The uint8 kernel of CONCATENATION converts its operands itself."""
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y, %z {{
+      %a = Relu(%x) : f32[2] quant(min: 0.0, max: 3.0)
+      %z = Neg(%a) : f32[2] quant(min: -3.0, max: 0.0)
+      %y = {line} : f32[{shape}] quant(min: -1.0, max: 4.0)
+    }}"""
+    model = quantized(text, Settings(LayerSetting(dtype, CHANNEL)))
+    converts = dtype is i16 or line.startswith("Pack")
+    (op,) = (op for op in model.main if op.code in ("CONCATENATION", "PACK"))
+    (wanted, *found) = (v.quantization for v in (op.output, *op.inputs) if v is not None)
+    assert wanted is not None
+    assert [q is not None and q.scale.tolist() == wanted.scale.tolist() for q in found] == [converts] * 2
+    assert kinds(model).count("QUANTIZE") == (2 if converts else 0)
+
+
+def test_an_input_of_another_dtype_covers_its_range() -> None:
+    text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{\n %y = Neg(%x) : f32[2] {ONE_TO_ONE}\n}}"
+    model = quantized(text, Settings(LayerSetting(u8, LAYER), input_types=[i16]))
+    assert kinds(model) == ["QUANTIZE", "NEG"]
+    scales = [v.quantization.scale[0] for v in (model.main.inputs[0], model.main.ops[0].output)]  # type: ignore[union-attr]
+    assert scales == pytest.approx([1 / 32767, 2 / 255])
