@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutation testing: change single expressions at random and see whether the tests of that part notice.
+"""Mutation testing: change one expression at a time and see whether the tests of its part notice.
 
     python -m tools.mutate --count 200 --seed 7
     python -m tools.mutate --part equivalence --part ops/movement --count 20 --seed 1 --jobs 2
@@ -71,13 +71,13 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 BOOLEAN: dict[type[ast.boolop], tuple[str, str]] = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
 
 SMALL_INTEGER = 16
-"""Integers of at most this magnitude are mutated."""
+"""Integer literals from 0 to this number are mutated."""
 
 TIMEOUT_SECONDS = 600
 
 
 class Mutation(NamedTuple):
-    """``old`` at byte offset ``start`` of ``path`` becomes ``new``."""
+    """``old`` at byte offset ``start`` of ``path`` becomes ``new``; ``text``: the source line."""
 
     path: Path
     line: int

@@ -47,7 +47,7 @@ class Total(Op):
 
 
 class Alias(Twice):
-    """Its operand, as a view."""
+    """Returns its operand as a view."""
 
     code = "TEST_ALIAS"
 
@@ -56,7 +56,7 @@ class Alias(Twice):
 
 
 class Apply(Op):
-    """The output of another graph for x."""
+    """The output of the graph ``body`` for the operand."""
 
     code = "TEST_APPLY"
     input = operand(f32)
@@ -70,7 +70,7 @@ class Apply(Op):
 
 
 class Adding(Op):
-    """The sum of all operands in all runs."""
+    """The sum of the operands of all runs so far."""
 
     code = "TEST_ADDING"
     input = operand(f32)

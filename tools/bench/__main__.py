@@ -25,7 +25,7 @@ SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 
 
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:
-    """Return measured commands as a Markdown table with ratios to the first; ``ratio_to``: its short name."""
+    """Return a Markdown table of the runs; ``ratio_to`` names the first run, to which ratios are computed."""
     reference = next(iter(runs.values())).seconds
     rows: list[tuple[str, ...]] = [("command", "seconds", f"times {ratio_to}", "resident", "anonymous")]
     for name, run in runs.items():

@@ -3,10 +3,10 @@
 
     python -m tools.bench.delegate [MODEL ...] [--only NAME] [--passes O1] [--target litert-xnnpack]
 
-Without MODEL: the models of the shared folder.  "Before" is the model as it is written to TFLite without
-passes.  Both run on one thread, in turns, in one process.  The latencies are medians of all rounds, the
-ratio is the median of the rounds' ratios.  Latencies are processor time of the thread, so that other work on
-the machine hardly matters.
+Without MODEL: the models of the shared folder.  "Before" is the model written to TFLite without passes,
+"after" is with them.  The two files run on one thread, in turns, in one process.  Latencies are medians of
+all rounds, the ratio is the median of the rounds' ratios.  Latencies are processor time of the thread, so
+that other work on the machine hardly matters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from circlekit.ir.graph import Model
 from tools.bench.interpreter import models, parser_of
 
 ROUND_SECONDS = 1e-3
-"""A round invokes a model until about this time has passed: one invocation may be too short to measure."""
+"""About the time of the first file in a round, which invokes it repeatedly if one invocation is shorter."""
 
 INSTANCES = 10
 """How often the interpreters are made anew: the place of their memory can double the latency of a file."""

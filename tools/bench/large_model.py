@@ -40,7 +40,7 @@ def make_model(
     """Write a model of about ``size`` bytes, at least 64 KiB, and return its size in bytes.
 
     ``width``: rows and columns of each layer; reduced if the model is small.  ``external``: store constant
-    data outside of the flatbuffer; None: only if it is beyond 2 GiB.  The extension of ``path`` says the
+    data outside of the flatbuffer even if the file is below 2 GiB.  The extension of ``path`` says the
     format.
     """
     fmt = format_of(path) or "circle"

@@ -84,7 +84,7 @@ def saved(model: Model, optimize: bool = False) -> bytes:
 
 
 def make_models(files: Sequence[Path], pattern: str) -> None:
-    """Write the shared models, and ``files`` after O1, with samples for each."""
+    """Write models whose names match ``pattern``, with samples: shared models, and ``files`` after O1."""
     from skimage import data as images
 
     (CACHE / "models").mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,7 @@ class World:
         return self.rng.choice(parts) if parts else None
 
     def count(self, field: str) -> int | None:
-        """Return the number of elements that ``field`` indexes; None where it is not an index."""
+        """Return from how many items an index in ``field`` chooses; None if ``field`` holds no index."""
         if field in TENSOR_INDICES:
             return max((len(g.get("tensors") or ()) for g in self.trees("subgraphs")), default=0)
         if "subgraph" in field:
@@ -189,7 +189,7 @@ def some_table(world: World, name: str) -> Tree:
 
 
 def _change_tables(world: World, tree: Tree, item: Field) -> None:
-    """Drop, repeat, swap or add a table in a vector."""
+    """Add, drop, repeat, swap or replace a table in a vector."""
     rng = world.rng
     trees: list[Tree] = tree.setdefault(item.name, [])
     kind = rng.randrange(6)

@@ -71,7 +71,7 @@ def forget_shapes(world: World) -> None:
 
 
 def with_inferred_shapes(data: bytes) -> bytes:
-    """Return the model with the shapes that its operators infer; unchanged where inference fails."""
+    """Return the model with the shapes that its operators infer; ``data`` itself if any step fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -63,7 +63,7 @@ def add_tensor(graph: Tree, kind: str | int, shape: Sequence[int]) -> int:
 
 
 def add_constant(world: World, graph: Tree, kind: str, values: Any) -> int:
-    """Append a constant tensor of type ``kind`` and return its index; integers are limited to the type."""
+    """Append a constant tensor of type ``kind`` and return its index; INT32 values are clipped."""
     array = np.array(values)
     if kind == "INT32":
         array = np.clip(array, -(2**31), 2**31 - 1)
@@ -142,7 +142,7 @@ def insert_operators(world: World) -> None:
 
 
 def _operand(world: World, graph: Tree, spec: Operand, source: int) -> int:
-    """Return ``source``, or a constant of sizes that may request a huge result."""
+    """Return a tensor index: ``source``, or a new constant, whose sizes may request a huge result."""
     rng, dtypes = world.rng, {dtype.name for dtype in spec.dtypes}
     if dtypes and dtypes <= INTEGERS and rng.random() < 0.8:
         shape = rng.choice(((), (1,), (2,), (3,), (4,), (4, 2), (2, 2)))

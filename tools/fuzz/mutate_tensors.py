@@ -52,7 +52,7 @@ def add_buffer(world: World, tensor: Tree, data: Array) -> None:
 
 
 def fit_constants(world: World) -> None:
-    """Give every constant as many bytes as its shape and type need."""
+    """Give constants the bytes that shape and type need, if known and at most MAX_CONSTANT_BYTES."""
     for tensor in (tensor for graph in world.trees("subgraphs") for tensor in graph.get("tensors") or []):
         data, dtype, shape = data_of(world, tensor), element_of(tensor), shape_of(tensor)
         has_elements = type_of(tensor) != "STRING" and "sparsity" not in tensor
@@ -85,7 +85,7 @@ def replace_everywhere(world: World) -> None:
 
 
 def constant(world: World) -> None:
-    """Change elements of a constant: small and large integers, edge cases of floats."""
+    """Replace elements of a constant by small or large integers or by edge cases of floats."""
     rng = world.rng
     candidates = [(t, data) for t in world.parts("tensors") if (data := data_of(world, t)) is not None]
     if not candidates:
@@ -100,7 +100,7 @@ def constant(world: World) -> None:
     for at in places:
         with np.errstate(all="ignore"):
             elements[at] = _element(rng, dtype, elements[at])
-    if rng.random() < 0.7:  # other tensors that share the buffer keep theirs
+    if rng.random() < 0.7:  # other tensors of the old buffer stay unchanged
         add_buffer(world, tensor, data)
     else:
         world.trees("buffers")[tensor.get("buffer", 0)]["data"] = data

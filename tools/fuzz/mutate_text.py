@@ -47,7 +47,7 @@ def mutate_text(text: str, others: Sequence[str], rng: random.Random) -> tuple[s
 
 
 KINDS = {"like": 8, "replace": 9, "delete": 2, "insert": 3, "swap": 2, "copy": 1}
-"""Kinds of changes with their weights."""
+"""Kinds of changes with their weights; ``like`` replaces a word by another of its class."""
 
 
 def _class(word: str) -> str:

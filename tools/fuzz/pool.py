@@ -71,9 +71,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_memory() -> None:
-    """Limit the address space of this process to MEMORY_BYTES.
+    """Limit the address space of this process.
 
-    If its present size plus half of MEMORY_BYTES is more, that is the limit.
+    The limit is MEMORY_BYTES, or the present size plus half of MEMORY_BYTES if this sum is larger.
     """
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = max(MEMORY_BYTES, size + MEMORY_BYTES // 2)

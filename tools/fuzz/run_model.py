@@ -151,7 +151,7 @@ class ModelRun:
         require(lambda: load_bytes(again, "again"), "a saved invalid model cannot be loaded")
 
     def _load_again(self, data: bytes, is_complete: bool) -> None:
-        """Load the saved ``data``; if ``is_complete``, verify the model, and sometimes save it once more."""
+        """Load the saved ``data``; if ``is_complete`` (it has some shape), verify and maybe save it again."""
         self.stage = "reload"
         model = require(lambda: load_bytes(data, "again"), "a saved model cannot be loaded")
         if not is_complete:
@@ -167,7 +167,7 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; raise AssertionError, with ``what``, if circlekit refuses."""
+    """Return the result of ``action``; raise AssertionError for refusals except UnsupportedError."""
     try:
         return action()
     except UnsupportedError:

@@ -28,7 +28,7 @@ LARGE_CONSTANT = 1e6
 
 
 def can_run(model: Model) -> bool:
-    """Return whether the model computes something for seeded inputs."""
+    """Return whether the model runs on seeded inputs and has at most MAX_ELEMENTS."""
     if count_elements(model) > MAX_ELEMENTS:
         return False
     try:
@@ -44,7 +44,7 @@ def count_elements(model: Model) -> int:
 
 
 def compare_values(before: Model, after: Model) -> str:
-    """Return ``equal``, why nothing could be compared, or ``fault:`` and the difference."""
+    """Return ``equal``, ``fault:`` and the difference, or why values cannot be compared or judged."""
     if count_elements(before) > MAX_ELEMENTS:
         return "too large"
     try:

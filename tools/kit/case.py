@@ -84,7 +84,7 @@ def forms(code: str) -> tuple[Types, ...]:
 
 @cache
 def codes() -> list[str]:
-    """Return the codes of all operators with cases."""
+    """Return the codes of all operators that can be drawn in a form of LiteRT's table."""
     return [code for code in sampled_codes("tflite") if forms(code)]
 
 
@@ -132,7 +132,7 @@ def label_of(op: Op) -> str:
 
 
 def judge(sample: Sample, tell: Tell = lambda news: None) -> tuple[Verdict, str]:
-    """Run a sample with LiteRT and circlekit.  ``tell`` is called with the name of each before it runs."""
+    """Run a sample with LiteRT and circlekit.  Before each, ``tell`` is called with its name."""
     op, content = sample.op, to_bytes(Model([sample.graph], format="tflite"), "tflite")
     kernels = Kernels.OPTIMIZED if op.code in OPTIMIZED_ORACLE else Kernels.REFERENCE
     tell("LiteRT")
@@ -198,7 +198,7 @@ def _first_line(error: Exception) -> str:
 
 
 def run_here(job: Job, tell: Tell = lambda news: None) -> Done:
-    """Run one case in this process; ``tell`` is called with its label and its phases."""
+    """Run one case in this process; ``tell`` is called with its label, then as ``judge`` does."""
     label = "?"
     try:
         sample = draw_case(job)

@@ -109,7 +109,7 @@ def _cause(refusal: str | None) -> str:
 
 
 def refusal_of(target: Target, op: Op) -> str | None:
-    """Return why the target's delegate does not run ``op``; without a delegate, why the target does not."""
+    """Return why the target, or its delegate if it has one, does not run ``op``; None if it does."""
     return target.delegate_refusal(op) if target.delegated else target.refusal(op)
 
 

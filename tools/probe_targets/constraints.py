@@ -44,8 +44,8 @@ BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""
 
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
-"""The first kinds of constraints say nothing about a form without the named operands, the second kinds
-nothing about a form in which these operands have no scales."""
+"""Kinds of constraints.  OF_OPERANDS say nothing about a form without the named operands, and OF_SCALES say
+nothing about a form whose named operands have no scales."""
 
 NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
@@ -131,7 +131,7 @@ def parts_of(constraints: Constraints) -> Iterator[Constraints]:
 
 
 def _applies(constraint: Constraints, passed: Sequence[Op]) -> bool:
-    """Return whether the operators have the operands of ``constraint``, with scales if it is about scales."""
+    """Return whether an operator has the operand that ``constraint`` is about, with scales for OF_SCALES."""
     ((kind, content),) = constraint.items()
     if kind not in (*OF_OPERANDS, *OF_SCALES):
         return True

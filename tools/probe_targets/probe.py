@@ -39,8 +39,8 @@ from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, Types, all_types
 
 FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
-"""Samples of each combination of types; the second number if constraints are published.  If no sample runs,
-the runtime lacks the form."""
+"""Samples drawn of each combination of types: KNOWN_SAMPLES if constraints are published, else FIRST_SAMPLES.
+If no sample runs, the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
 """Samples with numbers up to SAMPLES are drawn in each form that runs.  Those up to MORE_SAMPLES are drawn in
@@ -84,7 +84,7 @@ class Measured(NamedTuple):
 
 
 class _Form:
-    """What was observed of a form in samples of ``types``.  ``is_valid``: our interpreter ran one of them."""
+    """What was observed of a form in samples of ``types``.  ``is_valid``: ours ran one that failed."""
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of recurrent operators with each set of optional operands: float, hybrid (float data), integer."""
+"""Samples of recurrent operators with each set of optional operands: float, hybrid, integer."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Original:
         return run_passes(model, select_passes(passes, format=format if is_pipeline else None), context)
 
     def check_single(self, name: str, format: str) -> None:
-        """Check all promises of a single pass; a copy that it leaves unchanged is used again."""
+        """Check all promises of a single pass; a copy that it leaves unchanged serves the next pass."""
         model, self._unchanged_copy = self._unchanged_copy or clone(self.model), None
         if self._fires(model, [name], format) or difference(model, self.model) is not None:
             self._check_result(model, [name], format, with_text=False)
@@ -183,7 +183,7 @@ class Original:
     # -- values and files ----------------------------------------------------------------------
 
     def check_same(self, model: Model, any_values: bool = False) -> None:
-        """Require the interface of the original and, unless ``any_values``, its outputs."""
+        """Require the interface of the original and, unless ``any_values`` or NaN occurs, its outputs."""
         changed = interface_differences(interface_of(self.model), interface_of(model))
         if changed:
             raise Fault("interface", "; ".join(changed))
@@ -241,7 +241,7 @@ def count_ops(model: Model) -> int:
 
 
 def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
-    """Return the given inputs, random ones and zeros, with unknown sizes of 3, 2 and 1."""
+    """Return the given inputs, random ones, zeros, and random ones with unknown sizes of 2 and 1."""
     random = np.random.default_rng(1)
     pairs = list(zip(model.main.inputs, inputs, strict=True))
 

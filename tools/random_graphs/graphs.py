@@ -173,7 +173,7 @@ def _sub_graph(m: ModelBuilder, x: Value, name: str) -> Graph:
 
 
 def hidden_operand(m: ModelBuilder) -> None:
-    """Append a slice of a value that no other operator will use, so that the slice may move up."""
+    """Append a slice of a value that no later operator will use, so that the slice may move up."""
     y = random_operator(m, REGISTRY[("SLICE", "STRIDED_SLICE", "GATHER")[m.below(3)]])
     m.pool = [v for v in m.pool if y.producer is None or v not in y.producer.inputs]
 

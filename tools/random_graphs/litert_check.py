@@ -33,7 +33,7 @@ class PassFile(NamedTuple):
 def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
-    Return None if LiteRT does not run the original, or computes other values in each run.  Other values count
+    Return None if LiteRT does not run the original, or has other values in a second run.  Other values count
     only if the reference kernels have them, too, and our interpreter does not explain them by rounding.
     """
     if undefined(original.model) is not None:

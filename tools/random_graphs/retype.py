@@ -164,7 +164,7 @@ class _Retyping:
         return self.made[value, is_new]
 
     def _stored(self, array: Array) -> Array:
-        """Return finite elements as the new dtype, rounded."""
+        """Return elements rounded and clipped to the new dtype; those that are not finite become 0."""
         assert self.dtype.numpy is not None
         data = np.where(np.isfinite(array), array, 0.0).astype(np.float64)
         low, high = (0, 1) if self.dtype is boolean else self.dtype.limits

@@ -87,7 +87,7 @@ def typed_operator(m: ModelBuilder) -> Value | None:
 
 
 def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:
-    """Move the operators of ``model`` into the graph and return the last result."""
+    """Move the operators of ``model`` into the graph; return the last result that is kept, if any."""
     main = model.main
     if sum(a.size for a in arrays) > MAX_INPUT_ELEMENTS or any(v.is_variable for v in main.inputs):
         raise Rejected
@@ -158,7 +158,7 @@ def _rename(m: ModelBuilder, graph: Graph) -> None:
 
 
 def change_somewhere(m: ModelBuilder, graph: Graph) -> None:
-    """Change an activation, a constant, the order of operands, or the outputs."""
+    """Try to change an activation, a constant, the order of operands, or the outputs."""
     ops = list(graph.ops)
     if not ops:
         raise Rejected

@@ -56,7 +56,7 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator, drawn or of a recipe, and the elements of its operands that hold indices."""
+    """Return an operator, drawn or of a recipe, and its index operands' elements; None if none fits."""
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
         return from_recipe
@@ -106,7 +106,7 @@ def _shape(rng: np.random.Generator, rank: int, is_empty: bool) -> tuple[int, ..
 
 @cache
 def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
-    """Return the first operator of each code in the recipes, with the elements of its operands."""
+    """Return the first operator of each code in the recipes, with the elements of its integer operands."""
     found: dict[str, tuple[Op, dict[Value, Array]]] = {}
     for path in sorted(RECIPES.glob("*.ck")):
         model = load_recipe(path)
