@@ -139,7 +139,7 @@ def stray(index: int) -> Change:
 
 
 def blocks(scales: int) -> Change:
-    """Store the scales of tensor w, one per block, in another tensor."""
+    """Let tensor w have a scale for each block, stored in the tensor with index ``scales``."""
 
     def change(f: File) -> None:
         details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)
@@ -484,4 +484,4 @@ CASES: list[tuple[str, str, Change, Change]] = [
     ),
     ("version", "version", put("version", 4), put("description", "4")),
 ]
-"""Rule, path of the finding, what breaks it, what does not."""
+"""(rule, path of the finding, a change that breaks the rule, a near miss)."""

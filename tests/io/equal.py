@@ -61,7 +61,7 @@ def _same_op(a: Op, b: Op, names: dict[int, Any]) -> None:
 
 
 def _plain(item: Any, names: dict[int, Any]) -> Any:
-    """Replace each value and graph in ``item``, which compare by identity, with its index."""
+    """Return ``item`` with indices in place of values and graphs, which compare by identity."""
     if id(item) in names:
         return names[id(item)]
     if isinstance(item, dict):

@@ -96,7 +96,7 @@ def both(fill: Fill) -> Fill:
 
 
 def only(oracle: Oracle) -> Callable[[Fill], Fill]:
-    """Enter a file in the format of ``oracle``."""
+    """Register a file in the format of ``oracle`` only."""
 
     def enter(fill: Fill) -> Fill:
         LIBRARY[f"{fill.__name__}.{oracle.format}"] = (oracle, fill)

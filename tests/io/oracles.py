@@ -27,7 +27,7 @@ ALIASES = {"AdjointLhs": "AdjX", "AdjointRhs": "AdjY"}
 """Circle's own names for fields that both formats have."""
 
 DERIVED = {("tflite", "OperatorCode", "BuiltinCode")}
-"""What a package works out from two fields, in place of reading one."""
+"""(package, table, field): a field that the package computes from two stored ones."""
 
 UNREADABLE = object()
 """A member of a union that is newer than the package."""

@@ -75,7 +75,7 @@ def reparsed(model: Model) -> Model:
 
 
 def same_clone(original: Model) -> Model:
-    """The clone: equal, sound, with nothing in common but data."""
+    """Return a clone; assert that it is equal, has the same findings and shares data only."""
     copy = clone(original)
     assert difference(original, copy) is None
     assert print_model(copy) == print_model(original)

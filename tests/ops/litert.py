@@ -176,7 +176,7 @@ def _interpreter(model: bytes, optimized: bool = False) -> Any:
 
 
 def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
-    """What the operator's kernel makes of ``inputs`` (one for each operand without data, in order)."""
+    """Return what the kernel makes of ``inputs``: one for each distinct operand without data, in order."""
     given = iter(inputs)
     seen: dict[Value, Array] = {}
     arrays: list[Array | None] = []
@@ -196,7 +196,7 @@ def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
 
 
 def assert_close(got: Array, wanted: Array, tolerance: float = FLOAT_TOLERANCE) -> None:
-    """Same dtype and shape; floats to ``tolerance`` of the largest magnitude, all else exactly."""
+    """Assert the same dtype and shape; floats to ``tolerance`` of the largest magnitude, all else exactly."""
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
     if wanted.dtype.kind != "f":
@@ -215,7 +215,7 @@ def check(
     reference: Op | None = None,
     optimized: bool = False,
 ) -> list[Array]:
-    """The operator's kernel agrees with LiteRT, and its shape rule with the kernel; the kernel's results.
+    """Assert that kernel and LiteRT agree, and shape rule and kernel; return the kernel's results.
 
     ``reference``: an operator of the same meaning, where LiteRT does not take ``op`` itself.
     """
@@ -233,7 +233,7 @@ def check(
 
 
 def check_shapes(op: Op, results: Sequence[Array]) -> None:
-    """The shape rule tells what the kernel made, and never the contrary when dimensions are unknown."""
+    """Assert that the shape rule gives the results' shapes, and never others if dimensions are unknown."""
     for kind, array in zip(op.inferred(), results, strict=True):
         assert kind.dtype.numpy == array.dtype
         assert kind.shape is not None
@@ -259,7 +259,7 @@ def _assert_fits(shape: Shape, actual: tuple[int, ...]) -> None:
 
 
 def _data_dependent(op: Op) -> bool:
-    """Whether the result's shape hangs on the elements of an operand that is no constant."""
+    """Return whether a result's shape may depend on elements of an operand that is not constant."""
     return any(not v.is_const and v.dtype.is_integer for v in op.inputs if v is not None)
 
 

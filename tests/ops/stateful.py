@@ -32,9 +32,9 @@ def check_runs(
     tolerance: float = FLOAT_TOLERANCE,
     optimized: bool = False,
 ) -> list[list[Array]]:
-    """Every run of the first graph gives what LiteRT gives, state and all; our results.
+    """Assert that each run of the first graph gives LiteRT's results, state kept; return our results.
 
-    The shape rule of a single operator tells what the first run made.
+    The shape rule of a single operator must give the shapes of the first run.
     """
     graphs = [op.graph or graph_of(op)] if isinstance(op, Op) else list(op)
     interpreter = Interpreter(Model(graphs))

@@ -70,7 +70,7 @@ PLACES: dict[str, list[Any]] = {
     "to": [1, 4, 4, 4, 1],
     "back": [1, 4, 4, 4],
 }
-"""Likewise for whole numbers."""
+"""What integer constants of these names are."""
 
 COMMON = (0.0, 1.0, None)
 
@@ -218,7 +218,7 @@ class _Maker:
         return Value.constant(pattern.name, data.astype((pattern.dtype or f32).numpy))
 
     def vector(self, operand: str, name: str) -> Value:
-        """Mostly the same for all operands of this name; of the rank of the data, where that matters."""
+        """Return a constant, mostly equal for all operands of this kind, for the rank of the data."""
         key = ALSO.get(operand, operand)
         known = VECTORS.get(key) or VECTORS["axis"]
         if key in ("perm", "paddings", "begin", "size", "end", "strides", "multiples"):

@@ -18,7 +18,7 @@ def codes(clusters: list[list[int]], hidden: int) -> tuple[Array, Array]:
 
 
 def read_plainly(scales: Array, words: Array, clusters: list[list[int]], hidden: int) -> Array:
-    """One weight after the other: the scales of its codes, each with the sign of its bit."""
+    """Return the weights: each is the sum of the scales of its codes, with the signs of its bits."""
     rows: list[list[float]] = []
     first = 0
     for bits, count in clusters:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models between two pools, which hold the layout of what stands between them."""
+"""Models that begin and end with a pool, which only works on NHWC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> 
 
 
 def last(value: str) -> str:
-    """Return the lines back to NHWC, and a pool with the output."""
+    """Return lines that transpose ``value`` to NHWC and make %y from it with a pool."""
     return f"""%t = Transpose({value}, {NHWC})
                %y = MaxPool2D(%t) {POOL}"""
 

@@ -68,7 +68,7 @@ def relu(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
 
 
 def with_constant(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
-    """A constant of any shape that broadcasts, of lower rank too, on either side."""
+    """Return Add or Mul of ``x`` and a constant that broadcasts, maybe of lower rank, in either order."""
     shape = [int(d) if random.integers(2) else 1 for d in x.static_shape][random.integers(0, 5) :]
     operands = [x, constant(random.standard_normal(shape).astype(np.float32))]
     if random.integers(2):
@@ -77,7 +77,7 @@ def with_constant(pool: list[Value], x: Value, random: np.random.Generator) -> O
 
 
 def with_value(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
-    """Another value of the same shape, if there is one, or one that broadcasts."""
+    """Return Add or Maximum of ``x`` and another value that broadcasts, or ``x`` itself if none does."""
     shape = x.static_shape
     fits = [
         v for v in pool if all(a in (1, b) for a, b in zip(v.static_shape, shape, strict=True)) and v is not x
