@@ -64,6 +64,8 @@ def test_operators_have_the_names_and_the_highest_versions_of_their_codes(path: 
         ("(invalid custom)", 1), ("(invalid: 6)", 0), ("ADD", 2), ("CONV_2D", 5), ("CUSTOM(Erf)", 1),
     ]  # fmt: skip
     assert with_tree(path).operators() == []
+    first = with_tree(path, operator_codes=CODES, subgraphs=[{"operators": [{}]}])  # the default index is 0
+    assert first.op_versions() == {"CONV_2D": 3}
 
 
 def test_weights_of_convolutions_have_a_producer(path: Path) -> None:
