@@ -316,6 +316,15 @@ def test_processes_of_many_tests_share_their_imports(tmp_path: Path) -> None:
     assert done.stdout == f"{PASSED}\n" * (dredd_runs.MAX_LAZY_IMPORT_TESTS + 1)
 
 
+@pytest.mark.parametrize(("is_wanted", "is_available"), [(False, False), (False, True), (True, False)])
+def test_litert_is_imported_only_if_it_is_wanted_and_installed(
+    is_wanted: bool, is_available: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litert, "is_available", lambda: is_available)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)  # an import of it fails
+    dredd_runs._import_once(is_wanted)
+
+
 def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:
     (tmp_path / "m.ck").write_text(MODEL)
     cases = cases_of(tmp_path) * 2
