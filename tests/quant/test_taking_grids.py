@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,15 @@ import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
-from circlekit.quant.fake.grids import grid_of, remove_idle_bounds, stored_grid, take_grids
+from circlekit.quant.fake.grids import (
+    _can_have,
+    _may_vanish,
+    grid_of,
+    remove_idle_bounds,
+    stored_grid,
+    take_grids,
+)
+from circlekit.quant.plan import TensorForm
 
 
 @pytest.mark.parametrize("bits", [2, 3, 7, 8, 9, 15, 16])
@@ -138,3 +148,71 @@ def test_weights_get_the_zero_point_0_if_all_their_numbers_stay(
     assert form.scale == pytest.approx((0.01,))
     is_moved = is_moved or (sign < 0 and most == 128)
     assert form.zero_point == (0 if is_moved else (127 if low else -128),)
+
+
+FORM, OTHER = TensorForm(i8, (0.5,), (3,)), TensorForm(i8, (0.25,), (3,))
+POOL = "{padding: VALID, filter_width: 2, filter_height: 2"
+
+
+def result(lines: str, outputs: str = "%y") -> Value:
+    """Return %y of a graph with these lines."""
+    text = f"graph main(%x: f32[1,2,2,4], %k: f32[1,2,2,4]) -> {outputs} {{\n{lines}\n}}"
+    return next(v for v in circlekit.parse(text).main.values() if v.name == "y")
+
+
+@pytest.mark.parametrize(
+    ("line", "form", "expected"),
+    [
+        ("Add(%x, %k)", FORM, True),
+        ("FloorDiv(%x, %k)", FORM, True),  # without a rule
+        ("ReduceProd(%x, [1])", FORM, False),  # it rounds inside
+        ("MatrixDiag(%x)", FORM, False),  # it ignores zero points
+        ("MatrixDiag(%x)", replace(FORM, zero_point=(0,)), True),
+        ("Logistic(%x)", FORM, False),
+        ("Logistic(%x)", TensorForm(i8, (1 / 256,), (-128,)), True),
+        ("Logistic(%x)", TensorForm(i8, (1 / 256,), (-127,)), False),
+        ("Logistic(%x)", TensorForm(i8, (1 / 128,), (-128,)), False),
+        ("Concatenation(%x, %k) {axis: 1}", FORM, True),  # its operands follow
+        (f"MaxPool2D(%x) {POOL}}}", FORM, True),
+        (f"MaxPool2D(%x) {POOL}, act: RELU}}", FORM, True),
+        (f"AveragePool2D(%x) {POOL}}}", FORM, False),
+        (f"AveragePool2D(%x) {POOL}, act: RELU}}", FORM, False),
+        ("Reshape([1.0, 2.0], [2, 1])", FORM, False),  # the operand is a constant
+        ("Reshape(%x, [16])", FORM, True),
+    ],
+)
+def test_operators_whose_results_can_have_a_form(line: str, form: TensorForm, expected: bool) -> None:
+    assert _can_have(result(f"%y = {line}"), form, {}) == expected
+
+
+@pytest.mark.parametrize("line", ["Reshape(%x, [16])", f"AveragePool2D(%x) {POOL}}}"])
+def test_what_moves_has_the_form_of_its_operand(line: str) -> None:
+    value = result(f"%y = {line}")
+    assert _can_have(value, FORM, {"x": FORM})
+    assert not _can_have(value, FORM, {"x": OTHER})
+    assert _can_have(value, FORM, {"k": OTHER}) == ("Pool" not in line)
+    assert not _can_have(result(f"%y = {line}\n%z = Neg(%x)", "%y, %z"), FORM, {})  # others read %x, too
+    chain = result("%l = Logistic(%x)\n%y = Reshape(%l, [16])")
+    assert not _can_have(chain, FORM, {})  # nor can its operand
+
+
+@pytest.mark.parametrize(
+    ("line", "grids", "expected"),
+    [
+        ("Relu(%x)", {"x": OTHER}, True),
+        ("Relu(%x)", {"x": FORM}, False),
+        ("Relu(%x)", {}, False),
+        ("Relu(%x)", {"k": OTHER}, False),
+        ("Add(%x, [[1.0]])", {"x": OTHER}, True),
+        ("Add(%x, %k)", {"x": OTHER}, False),
+        ("Gather(%x, [0, 1]) {axis: 3}", {"x": OTHER}, True),
+        ("Conv2D(%x, %w)", {"x": OTHER}, False),
+    ],
+)
+def test_operators_that_may_vanish_between_two_grids(
+    line: str, grids: dict[str, TensorForm], expected: bool
+) -> None:
+    value = result(f"%w = const f32[2,1,1,4] gaussian(0, 1)\n%y = {line}")
+    assert _may_vanish(value, FORM, grids) == expected
+    (operand, *_) = (v for v in value.producer.inputs if v is not None)  # type: ignore[union-attr]
+    assert not _may_vanish(operand, FORM, grids)  # an input of the graph
