@@ -12,7 +12,7 @@ ANY = {"version": 99, "forms": "any"}
 
 
 def toy(*codes: str, **entries: Mapping[str, Any]) -> Target:
-    """Return a target that runs the operators ``codes`` in every form, and those of ``entries`` in theirs."""
+    """Return a target that runs ``codes`` in every form, and each operator of ``entries`` in its forms."""
     forms = {code: {"version": 99, "forms": dict(found)} for code, found in entries.items()}
     formats = frozenset({"circle", "tflite"})
     return Target("toy", "Toy", "1", "this test", formats, {**dict.fromkeys(codes, ANY), **forms})

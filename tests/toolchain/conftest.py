@@ -33,7 +33,7 @@ echo "$(basename "$0") $*"
 
 @cache
 def model_bytes() -> bytes:
-    """Return the TFLite file of MODEL."""
+    """Return MODEL as the bytes of a circle file."""
     return to_bytes(parse(MODEL))
 
 

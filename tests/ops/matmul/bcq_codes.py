@@ -11,7 +11,7 @@ RNG = np.random.default_rng(5)
 
 
 def codes(clusters: list[list[int]], hidden: int) -> tuple[Array, Array]:
-    """Random scales and words; bits after the last column are set at random too."""
+    """Return random scales and words for ``clusters``, [bits, rows] each; unused last bits are random."""
     count = sum(bits * rows for bits, rows in clusters)
     words = RNG.integers(-(2**31), 2**31, (count, -(-hidden // 32)), dtype=np.int64).astype(np.int32)
     return RNG.uniform(0.1, 1, count).astype(np.float32), words

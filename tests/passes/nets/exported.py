@@ -70,7 +70,7 @@ class Net:
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """Padding of kernel // 2 on all sides, with a Pad operator if SAME differs."""
+        """A convolution with padding of kernel // 2 on all sides, by a Pad operator if SAME differs."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
@@ -180,7 +180,7 @@ class Net:
         return self.reshape(y, n, heads, *y.static_shape[1:])
 
     def attention(self, x: Value, count: int = 2, rows: int | None = 1) -> Value:
-        """``rows``: of the tables of the rotary embedding; None for no rotation."""
+        """Self-attention; ``rows``: the rows of the rotary embedding's tables, None for no rotation."""
         q, k, v = (self.heads(x, count) for _ in range(3))
         depth = q.static_shape[3]
         if rows is not None:

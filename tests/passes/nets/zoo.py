@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small variants of well-known networks, with the operators expected after O1."""
+"""Small variants of well-known networks, as exporters from PyTorch write them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def vision_transformer(seed: int) -> Model:
 
 
 def convnext(seed: int) -> Model:
-    """Layer norm and linear layers on the channels, in between NHWC."""
+    """Layer norm and linear layers over the channels, in NHWC between two transposes."""
     net = Net(seed, (1, 4, 8, 8))
     x = net.inputs[0]
     for _ in range(2):
