@@ -84,7 +84,10 @@ class Measured(NamedTuple):
 
 
 class _Form:
-    """What was observed of a form in samples of ``types``.  ``is_valid``: ours ran one that failed."""
+    """What was observed of a form in samples of ``types``.
+
+    ``is_valid``: our interpreter ran a sample that the runtime does not run.
+    """
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
