@@ -45,7 +45,7 @@ def set_byte(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Set an aligned word of 16 or 32 bits to an extreme number, near the old one, or near the file size."""
+    """Set an aligned word of 16 or 32 bits: extreme, near the old one, or the distance to the end."""
     size = rng.choice((2, 4, 4))
     at = _position(out, rng) // size * size
     if at + size > len(out):

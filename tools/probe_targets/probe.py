@@ -84,10 +84,7 @@ class Measured(NamedTuple):
 
 
 class _Form:
-    """What was observed of a form in samples of ``types``.
-
-    ``is_valid``: our interpreter ran a sample that the runtime does not run.
-    """
+    """What was observed of a form.  ``is_valid``: our interpreter ran a sample that the runtime did not."""
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
