@@ -600,3 +600,65 @@ def test_an_input_of_another_dtype_covers_its_range() -> None:
     assert kinds(model) == ["QUANTIZE", "NEG"]
     scales = [v.quantization.scale[0] for v in (model.main.inputs[0], model.main.ops[0].output)]  # type: ignore[union-attr]
     assert scales == pytest.approx([1 / 32767, 2 / 255])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "more", "is_refused"),
+    [("%p", "", False), ("%p, %q", "", True), ("%p, %r", f"%r = Neg(%q) : f32[1] {ONE_TO_ONE}", True)],
+)
+def test_only_results_that_nobody_reads_need_no_range(outputs: str, more: str, is_refused: bool) -> None:
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> {outputs} {{
+      %p, %q = Split(0, %x) {{num_splits: 2}} : f32[1] {ONE_TO_ONE}, f32[1]
+      {more}
+    }}"""
+    if is_refused:
+        with pytest.raises(CirclekitError, match="%q: expected recorded min and max, got none"):
+            quantized(text)
+        return
+    assert {v.dtype for v in quantized(text).main.ops[0].results} == {u8}
+
+
+@pytest.mark.parametrize(
+    ("line", "outputs", "more", "takes"),
+    [
+        ("Relu(%x)", "%y", "", True),
+        ("Relu(%x)", "%y, %a", "", False),
+        ("Relu(%x)", "%y, %n", "%n = Neg(%a) : f32[2] quant(min: -3.0, max: 0.0)", False),
+        ("Concatenation(%h, %h) {axis: 0}", "%y", "", False),
+    ],
+)
+def test_an_operand_takes_the_scale_of_the_concatenation_that_alone_reads_it(
+    line: str, outputs: str, more: str, takes: bool
+) -> None:
+    """A concatenation of concatenations keeps the scales of the inner ones."""
+    model = quantized(
+        f"""graph main(%x: f32[2] {ONE_TO_ONE}, %h: f32[1] {ONE_TO_ONE}) -> {outputs} {{
+          %a = {line} : f32[2] quant(min: 0.0, max: 3.0)
+          {more}
+          %y = Concatenation(%a, %x) {{axis: 0}} : f32[4] quant(min: -1.0, max: 4.0)
+        }}"""
+    )
+    assert (value_of(model, "a").quantization == value_of(model, "y").quantization) == takes
+    assert value_of(model, "x").quantization != value_of(model, "y").quantization or not takes
+
+
+@pytest.mark.parametrize("dtype", [u8, i16])
+@pytest.mark.parametrize(
+    ("line", "shape", "keeps"),
+    [
+        ("Reshape(%x, [2, 1])", "2,1", True),
+        ("Gather(%x, [0, 1]) {axis: 0}", "2", True),
+        ("Neg(%x)", "2", False),
+        ("Relu(%x)", "2", False),
+    ],
+)
+def test_what_moves_elements_keeps_their_scale(line: str, shape: str, keeps: bool, dtype: DType) -> None:
+    form = "quant(min: -0.5, max: 3.0)"
+    text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{\n %y = {line} : f32[{shape}] {form}\n}}"
+    model = quantized(text, Settings(LayerSetting(dtype, CHANNEL), keeps_range=True))
+    x, y = (value_of(model, name).quantization for name in "xy")
+    assert x is not None
+    assert y is not None
+    assert (x.scale.tolist() == y.scale.tolist()) == keeps
+    assert y.min is not None
+    assert y.min.tolist() == [-0.5]
