@@ -160,6 +160,11 @@ def test_numbers(parse: Callable[[str], float], good: dict[str, float], bad: lis
             parse(text)
 
 
+def test_words_between_commas() -> None:
+    assert arguments.comma_separated(" a, b c,,d ,") == ["a", "b c", "d"]
+    assert arguments.comma_separated(None) == arguments.comma_separated(" , ") == []
+
+
 def test_numbers_are_formatted_as_in_cpp() -> None:
     assert [terminal.number_text(x) for x in (0.1, 1 / 3, 2.0, 1e10, 7, True)] == [
         "0.1", "0.333333", "2", "1e+10", "7", "True"

@@ -46,7 +46,8 @@ def test_other_texts_are_no_numbers(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [("1.9", 1), ("-1.9", -1), ("+3", 3), ("0x10", 16), ("9" * 18, 10**18 - 1), (str(2**63 - 1), 2**63 - 1),
-     (str(-(2**63)), -(2**63)), ("0" * 39 + "5", 5), ("1e3", 1000)],
+     (str(-(2**63)), -(2**63)), ("0" * 39 + "5", 5), ("1e3", 1000),
+     (str(2**63 - 1).zfill(40), 2**63 - 1)],
 )  # fmt: skip
 def test_integers_are_exact_or_truncated(text: str, number: int) -> None:
     assert fill("explicit", [text], DType.INT64, 1) == np.array([number], np.int64).tobytes()
