@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.io.write.save import to_bytes
 from circlekit.report.content import Content, Source, collect
 from circlekit.report.model_changes import compare_structure, op_name, trace_passes
 from circlekit.report.page import difference, render
@@ -50,6 +53,17 @@ class Elements(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.tags and self.tags[-1][0] == "script" and not self.scripts[-1]:
             self.scripts[-1] = data
+
+
+def test_the_size_after_passes_is_that_of_the_file() -> None:
+    """An archive after the model, as MediaPipe has it, belongs to the file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("labels.txt", "a\nb\n")
+    before = circlekit.load(to_bytes(circlekit.parse(NET), "tflite") + archive.getvalue())
+    after = collect(Source("net.tflite", before), passes=("O1",)).sides[1]
+    assert after.summary.file_size == len(to_bytes(after.source.model, "tflite"))
+    assert to_bytes(after.source.model, "tflite").endswith(archive.getvalue())
 
 
 def test_what_passes_did() -> None:

@@ -20,6 +20,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
 from circlekit.structure.part_table import PartTable, read_part_file
+from circlekit.structure.partition import _unique_names
 from circlekit.structure.run_parts import run_parts
 from tests.recipes.one_recipes import one_recipe
 
@@ -340,3 +341,11 @@ def test_a_backend_needs_a_name_and_a_name_a_backend(
     words = [str(tmp_path / "net.circle"), "-o", str(tmp_path / "parts"), "--default", "cpu"]
     assert partition_command([*words, "--opcode", pair]) == 2
     assert "--opcode: expected NAME=BACKEND" in capsys.readouterr().err
+
+
+def test_values_between_parts_have_names_of_their_own() -> None:
+    """Numbers begin at 1, and a name that another value of the graph has is not taken."""
+    graph = circlekit.parse("graph main(%x: f32[2], %u: f32[2], %v: f32[2], %w: f32[2]) -> %x {\n}").main
+    for value, name in zip(graph.inputs, ("a", "a", "", "a_1"), strict=True):
+        value.name = name
+    assert list(_unique_names(graph, []).values()) == ["a", "a_2", "value_1", "a_1"]
