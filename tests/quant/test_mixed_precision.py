@@ -10,12 +10,14 @@ import pytest
 
 import circlekit
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.interp.execution_plan import work_of
 from circlekit.ir.clone import clone
 from circlekit.quant.mixed import mixed_precision
 from circlekit.quant.mixed.mixed_precision import (
     EXTRA_SQNR,
     MIN_PATTERN_GAIN,
     MIN_SQNR,
+    measured_sensitivity,
     measured_sqnr,
     raise_operators,
     raise_patterns,
@@ -24,8 +26,8 @@ from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raised_outputs import last_operators
 from circlekit.quant.mixed.raised_weights import RAISED_SHARE, raise_weights
 from circlekit.quant.mixed.raising import Budget, choose_raised
-from circlekit.quant.mixed.sensitivity import measure
-from circlekit.quant.plan import Plan
+from circlekit.quant.mixed.sensitivity import Sensitivity, measure
+from circlekit.quant.plan import GraphPlan, Plan
 from circlekit.quant.quantize import plan_model, ranges_of
 
 RNG = np.random.default_rng(7)
@@ -441,3 +443,32 @@ graph main(%x: f32[8,35]) -> %z {
     assert [note.partition(":")[0] for note in notes] == [
         "the weights of 1 of 2 operators are float, too small for int8"
     ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "count"), [(0, 1), (0.99, 1), (1, 1), (1.99, 1), (2, 2), (3.5, 3), (100, 5)]
+)
+@pytest.mark.parametrize("target", [None, 30.0])
+def test_noise_is_measured_on_as_many_samples_as_the_work_allows(
+    runs: float, count: int, target: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample costs two runs of the model for each quantized operator: for its constants and its tensors."""
+    text = "graph main(%x: f32[1,8]) -> %y, %z { %w = const f32[4,8] gaussian(0, 1)\n %y = "
+    model = circlekit.parse(text + "FullyConnected(%x, %w)\n %z = Relu(%y)\n }")
+    data = [[np.full((1, 8), n, np.float32)] for n in range(9)]
+    plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, data)))
+    seen = []
+
+    def measured(model: Any, plan: Plan, samples: Any, goal: float) -> Sensitivity:
+        seen.append((len(samples), goal))
+        return Sensitivity()
+
+    monkeypatch.setattr(mixed_precision, "measure", measured)
+    monkeypatch.setattr(mixed_precision, "MEASURED_SAMPLES", 5)
+    work = 2 * 2 * sum(map(work_of, model.main))
+    monkeypatch.setattr(mixed_precision, "MEASURED_WORK", int(runs * work))
+    measured_sensitivity(model, plan, data, target)
+    assert seen == [(count, 0.0 if target is None else pytest.approx(1e-3))]
+    empty = circlekit.parse("graph main(%x: f32[1]) -> %x { }")
+    measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)
+    assert seen[1] == (min(int(runs * work) or 1, 5), 0.0)

@@ -216,3 +216,15 @@ def test_operators_that_may_vanish_between_two_grids(
     assert _may_vanish(value, FORM, grids) == expected
     (operand, *_) = (v for v in value.producer.inputs if v is not None)  # type: ignore[union-attr]
     assert not _may_vanish(operand, FORM, grids)  # an input of the graph
+
+
+def test_a_requantized_tensor_keeps_its_operators() -> None:
+    model = circlekit.parse("""
+    graph main(%x: i8[2] quant(scale: 0.5)) -> %y {
+      %q = Quantize(%x) : i8[2] quant(scale: 0.25)
+      %d = Dequantize(%q) : f32[2]
+      %y = Neg(%d)
+    }""")
+    (grids,) = take_grids(model)
+    assert [op.code for op in model.main] == ["QUANTIZE", "DEQUANTIZE", "NEG"]
+    assert {name: form.scale for name, form in grids.items()} == {"d": (0.25,)}
