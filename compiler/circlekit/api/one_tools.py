@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ONE's tools around quantization do: take ranges or parameters from files, equalize, call hooks."""
+"""ONE's tools around quantization: take ranges or parameters from files, equalize layers, call hooks."""
 
 from __future__ import annotations
 

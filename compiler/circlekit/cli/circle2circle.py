@@ -133,11 +133,11 @@ def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
 
 
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
-    """Return the options of ``convert`` for the flags of ``add_optimization_flags``.
+    """Return the options of ``circlekit.convert`` for the parsed flags of ``add_optimization_flags``.
 
     The order of the flags has no effect.  Passes run in this order: those that the file of --pipeline
     names; those that --passes names; those of the pipelines given as flags (--O1); those given as flags,
-    sorted by ``in_order``.  ``output``: the path to write.
+    sorted by ``in_order``.  ``output``: the path to write; the file of --bisect is named after it.
     """
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
@@ -183,7 +183,7 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
 
 
 def parse_passes(text: str) -> list[str]:
-    """Return the names of passes and pipelines in ``text``, which are separated by commas; - becomes _."""
+    """Return the names of passes and pipelines in the comma-separated ``text``; - becomes _."""
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")

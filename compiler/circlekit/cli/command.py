@@ -148,7 +148,7 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
 def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
     """Print ``heading``, a colon and the message of ``error``; if ``verbose``, first print the traceback.
 
-    ONE_HEADING is not printed before a message that begins with UNREADABLE, as in ONE.
+    As in ONE, ONE_HEADING is not printed before a message about a file that cannot be read (UNREADABLE).
     """
     if verbose:
         traceback.print_exception(error)

@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if viewer == "netron":
             _open_netron(path)
             return 0
-        shown = load(path)  # the operators of a converted file may have other positions
+        shown = load(path)  # node data refers to operators by their positions in this file
         data = [_data(shown, measure, None) for measure in ("macs", "bytes")]
         if arguments.against is not None:
             data.append(_data(shown, "error", arguments.against))
@@ -112,7 +112,7 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
-    """Return ``path`` if the viewer can read it; else save ``model`` in ``folder`` and return its path."""
+    """Return the path to open: ``path`` if the viewer can read it, else that of a copy in ``folder``."""
     suffix = Path(path).suffix.removeprefix(".")
     if suffix in READABLE[viewer] and suffix == model.format:
         return Path(path)

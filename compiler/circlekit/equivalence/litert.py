@@ -187,7 +187,7 @@ def run_litert_forked(
 
     Raise EquivalenceError also if LiteRT crashes, or takes longer than ``seconds``.
     """
-    import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
+    import ai_edge_litert.interpreter  # noqa: F401  # optional; imported once for all forked processes
 
     try:
         (outputs,) = run_forked(lambda: [run_steps(data, steps, kernels)], seconds)
@@ -201,9 +201,10 @@ def run_litert_forked(
 def accepted_files(files: Sequence[bytes]) -> list[bool]:
     """Return for each file whether LiteRT's flatbuffer verifier accepts it.
 
-    A file on which LiteRT crashes or takes too long counts as accepted, because that is after the verifier.
+    A file on which LiteRT crashes or takes too long counts as accepted: the verifier runs first, so the fault
+    is in a later step.
     """
-    import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
+    import ai_edge_litert.interpreter  # noqa: F401  # optional; imported once for all forked processes
 
     accepted: list[bool] = []
     while len(accepted) < len(files):

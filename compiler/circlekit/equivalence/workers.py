@@ -49,8 +49,8 @@ class Loss(Generic[J]):
 class Workers(Generic[J, R]):
     """The settings of worker processes; ``results`` runs jobs in them.
 
-    ``work``: runs one job; an exception that it does not catch ends its process.  ``lost``: returns the
-    result of a job whose process ended.  ``prepare``: is called at the start of each process.  ``seconds``:
+    ``work``: runs one job; an exception that it does not catch ends the process.  ``lost``: returns a result
+    in place of that of a lost job.  ``prepare``: is called at the start of each process.  ``seconds``:
     the time limit of a job.  ``ahead``: the number of jobs that a process holds at a time; with more than
     one, the process need not wait for the next job when a short job ends.
     """
@@ -93,7 +93,7 @@ class _Worker(Generic[J, R]):
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
-        context = multiprocessing.get_context("fork")  # a fork has all that its parent has
+        context = multiprocessing.get_context("fork")  # a forked process has ``work`` without pickling
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes with one unknown dimension, for index maps: a large prime number stands for the unknown dimension.
 
-A map divides an extent or a stride only if no remainder is left, so the prime is never split into factors.
+An index map has an offset, and factors with an extent and a stride.  An extent or a stride is divided only if
+no remainder is left, so the prime is never split into factors.
 ``holds_for_all`` tells whether a map that was computed with the prime holds for every dimension.
 """
 

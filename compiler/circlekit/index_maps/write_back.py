@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write an index map as operators: yield every plan that may be the cheapest.
 
-If the strides of a map divide each other, the map is a slice, then a permutation, then a repetition; each of
-the three may be missing.  Between two of them stands a RESHAPE if the tensor needs other axes.
+A map has an offset and factors, each with an extent and a stride.  If the strides divide each other, the map
+is a slice, then a permutation, then a repetition; each of the three may be missing.  Between two of them
+stands a RESHAPE if the tensor needs other axes.  The number UNKNOWN_DIM stands for an unknown dimension.
 """
 
 from __future__ import annotations

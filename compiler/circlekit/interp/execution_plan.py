@@ -118,8 +118,8 @@ class ExecutionPlan:
     """The operators of a graph in order, with their fast paths, and the decoded constants of the graph.
 
     The plan is valid while ``graph.epoch`` equals ``epoch``, that is, until the operators change.  The
-    elements of constants must not change.  ``largest_macs``: the most multiply-accumulates of one
-    operator.
+    elements of constants must not change.  ``largest_macs``: the largest number of multiply-accumulates of
+    one operator.
     """
 
     def __init__(self, graph: Graph) -> None:

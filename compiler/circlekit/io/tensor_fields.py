@@ -90,7 +90,10 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
 
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
-    """Return ``quantization`` with ``indices`` (by ``id(value)``) in place of the values in its details."""
+    """Return ``quantization`` with indices of tensors in place of the Value objects in its details.
+
+    ``indices``: {``id(value)``: index of its tensor}.
+    """
     if quantization is None or not quantization.details:
         return quantization
     stored = quantization.details.items()

@@ -347,7 +347,7 @@ class Graph:
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
         """Put ``op`` after ``anchor``, or first if ``anchor`` is None.
 
-        Give names to its results that have none, and return it.
+        Give names to the results of ``op`` that have none, and return ``op``.
         """
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 

@@ -18,7 +18,7 @@ _LINE_BREAK = "\n  "
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     """Return the place of ``op`` as text for ``CirclekitError.note``: its path and the lines around it.
 
-    ``operand``: the name of the operand that is wrong, or "".
+    ``operand``: the name of the operand that is wrong, or "".  An example of the text:
 
     at net.circle > main > op 12 TransposeConv > bias
        11  %10 = Relu(%9)                                  : f32[1,4,4,2]

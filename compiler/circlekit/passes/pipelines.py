@@ -119,7 +119,7 @@ FOLD_BATCHNORM = (
     "fuse_add_with_tconv",
     "fuse_add_with_fully_connected",
 )
-"""Passes that fold constant factors and offsets of channels into the layer that computes their input."""
+"""Passes that move constant factors and offsets of channels to a layer and fold them into its weights."""
 
 FUSE = Phase(
     "fuse into layers",

@@ -55,8 +55,8 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, 0) with which the integers of ``dtype`` cover the range [low, high].
 
-    The lowest integer is not used: int8 covers the range with -127 to 127.  The range [0, 0] gets
-    SCALE_OF_ZEROS.
+    The lowest integer of a signed dtype is not used: int8 covers the range with -127 to 127.  The range
+    [0, 0] gets SCALE_OF_ZEROS.
     Raise ModelError if the range is not finite, if its scale is below SMALLEST_SCALE or above LARGEST_SCALE,
     or if it has negative numbers and ``dtype`` has none.
     """
@@ -98,7 +98,10 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
 
 
 def along_axis(numbers: Array, axis: int, rank: int) -> Array:
-    """Return ``numbers``, one or one for each index of ``axis``, to be combined with an array of ``rank``."""
+    """Return the vector ``numbers`` reshaped to ``rank`` axes, so that it lies along ``axis``.
+
+    ``numbers``: one number, or one number for each index of ``axis``.
+    """
     return numbers.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the models and ranges for the settings that ``auto`` compares in trials."""
+"""Make the models and ranges for the settings that the search in ``auto.py`` compares in trials."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PER_TENSOR = "the best estimator of each tensor"
 """The value of ``Settings.estimator`` that lets ``range_choice`` choose an estimator for each tensor."""
 
 FEW_NUMBERS = 1000
-"""A tensor gets margins if calibration observed fewer numbers of it than this.
+"""The range of a tensor gets a margin if calibration observed fewer numbers of the tensor than this.
 
-In a larger tensor, few numbers are outside of the observed range.
+Of a larger tensor, few numbers will be outside of the observed range.
 """
 
 UNSEEN = 4
-"""If calibration observed n numbers of a tensor, its margins make room for this many times n numbers."""
+"""If calibration observed n numbers of a tensor, its margin makes room for this many times n numbers."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -79,7 +79,8 @@ class Settings:
 class Trials:
     """Makes models and ranges for settings, and keeps them for later trials.
 
-    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.
+    ``model``: the float model.  ``plan_of``: makes plans.  ``activations``: the dtype of activations; None:
+    they stay float.  ``estimator``: the default range estimator.
     ``samples``: all samples, for calibration.  ``tried``: the samples on which trials are run.
     ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
     The private fields keep results by strength, or by settings and quarter.

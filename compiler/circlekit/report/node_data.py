@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write costs and differences of operators in Model Explorer's format for node data.
+"""Make node data for Model Explorer: a number for each operator, its cost or the error of its result.
 
 The format (https://github.com/google-ai-edge/model-explorer) is a JSON object with a key for each graph::
 

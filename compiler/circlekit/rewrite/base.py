@@ -88,7 +88,7 @@ class FoldedWork:
 
 
 def _itself(op: Op) -> Sequence[Op]:
-    """Return ``op`` alone: the written file has the operator itself."""
+    """Return ``op`` alone; the default of ``TargetRules.written``: the file has the operator itself."""
     return (op,)
 
 
@@ -105,7 +105,8 @@ class TargetRules:
     operator that the target does not take, and was undone.  The key is the name of the pass and the name of
     the operator's first result, or "" for all operators.
     ``snapshot``: the state of the model to which the current run can be undone.
-    ``run_bytes``: the cost of copying one run of contiguous elements, see ``Target``.
+    ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a number of bytes that take as
+    long to copy.
     ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
     operators that the target cannot run.
     ``written``: a function from an operator to the operators in the written file.  These are the operator
@@ -169,7 +170,7 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text; None is fine without a budget."""
+        """Count a rewrite that started at ``op``, an operator or its text; None if there is no budget."""
         if self.budget is not None:
             self.budget.made += 1
             self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
@@ -212,7 +213,7 @@ class Context:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
             partial = self.partial_matches
-            text = "" if partial else print_op(op)  # partial matches are many, and nothing is rewritten
+            text = "" if partial else print_op(op)  # partial matches are many, and ``op`` stays as it is
             refusal = Refusal(pass_name, graph, op, sentence, progress, partial, missing, ops, text)
             self.refusals.append(refusal)
 

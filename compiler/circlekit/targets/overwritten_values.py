@@ -16,9 +16,9 @@ from circlekit.targets.planners import Planner
 class Overwritten(NamedTuple):
     """An operator that overwrites data which other operators read later.
 
-    ``writer``: the operator that writes its result into the buffer of ``operand``.  ``readers``: the later
-    operators that read the data, each with the index of its operand.  ``views``: all values that are views of
-    the data.
+    ``writer``: the operator that writes its result into the buffer of its operand ``operand``.  ``readers``:
+    the later reads of the data, as pairs (operator, index of the operand).  ``views``: the value whose buffer
+    holds the data, and all values that are views of it.
     """
 
     writer: Op

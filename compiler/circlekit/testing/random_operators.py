@@ -53,7 +53,7 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     """Return an operator with random operands and attributes; their combination may be invalid."""
-    data: Value | None = None  # the first operand that is no parameter; the others are chosen to fit it
+    data: Value | None = None  # the first operand that is no parameter
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
     for spec in order:
@@ -245,7 +245,7 @@ def proposal(
 
 
 def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
-    """Return random integers from -100 to 100, or normal floats with the standard deviation ``spread``."""
+    """Return random integers from -100 to 100, or normally distributed floats of deviation ``spread``."""
     return m.random.normal(0, spread, shape) if dtype.is_float else m.random.integers(-100, 101, shape)
 
 

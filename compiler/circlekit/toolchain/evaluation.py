@@ -70,7 +70,7 @@ line is the mean over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""{metric: the least number of an output's elements}; 1 for others.  A metric leaves out smaller outputs."""
+"""{metric: number of elements}; 1 for other metrics.  A metric leaves out outputs with fewer elements."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""

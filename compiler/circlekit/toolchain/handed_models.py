@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep models in memory between steps: a later step need not read a file that an earlier step wrote."""
+"""Keep models in memory between steps of onecc: a step need not read a file that an earlier step wrote."""
 
 from __future__ import annotations
 

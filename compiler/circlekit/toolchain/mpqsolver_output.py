@@ -27,7 +27,10 @@ ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
 
 
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
-    """Return the lines about ``options`` {name: value}; an absent text is empty, an absent switch False."""
+    """Return the lines about ``options`` {name: value}.
+
+    An option that is missing is shown as an empty text, or as False if it is a switch.
+    """
     lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
     lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
     method = "bisection" if is_bisection else "patterns"

@@ -33,7 +33,10 @@ PRIVATE_MODE = 0o600
 """The permissions of a temporary file until it gets the permissions of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
-"""A temporary name has at most this many bytes of the target's name; some systems allow 143 bytes in all."""
+"""A temporary name has at most this many bytes of the target's name.
+
+Some systems allow only 143 bytes for a whole name.
+"""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """The pattern of temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
@@ -148,7 +151,7 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
 
 
 WRITE_STEP_BYTES = 1 << 18
-"""The most bytes that are passed to one ``write``, so that mapped pages stay in the processor's cache."""
+"""One ``write`` gets at most this many bytes, so that mapped pages stay in the processor's cache."""
 
 REPORT_STEP_BYTES = 1 << 22
 """The bytes that are written between two reports of progress."""
@@ -176,7 +179,8 @@ def write_file(
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
     written directly.  ``durable``: flush the new file to the disk before it replaces another file, so that a
-    loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to report no progress.
+    loss of power leaves one of the two.  ``size``: the number of bytes of all pieces; None: report no
+    progress.
     Raise FileError if the file cannot be written.
     """
     if size is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from circlekit.ir.value import Array
 
 LARGE_BYTES = 1 << 20
-"""The least size of an array that is kept in a file.
+"""The smallest size of an array that is kept in a file.
 
 A model may have hundreds of smaller arrays, which together take hundreds of MiB at most.  An array in a file
 costs about 0.7 ms of processor time per MiB more than an array in memory.

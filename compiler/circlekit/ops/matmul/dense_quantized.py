@@ -116,7 +116,7 @@ def block_scales(op: Any) -> Array | None:
     In LiteRT, only the optimized kernel uses such scales, for rows of 32 or more weights and 4 or more units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
-    if not details or details.get("") != "BlockwiseQuantization":  # "": the name of the schema's table
+    if not details or details.get("") != "BlockwiseQuantization":  # the key "" holds the table's name
         return None
     scales = details.get("scales")
     if not isinstance(scales, Value) or scales.data is None:

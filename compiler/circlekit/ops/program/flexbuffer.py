@@ -20,7 +20,7 @@ INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
 
 MAX_DEPTH = 64
-"""The most vectors and maps that may enclose a value: more of them could exhaust Python's stack."""
+"""A value may be inside at most this many vectors and maps: more of them could exhaust Python's stack."""
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:

@@ -218,9 +218,10 @@ def basic_integer_step(
 ) -> tuple[Array, Array, Array]:
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
-    For the arguments see ``lstm_float.basic_step``.  Input and output have the scale 1/128 and the zero point
-    128, so they are from -1 to 1.  When the sums are rescaled, halves are rounded up, as in LiteRT's only
-    kernel for this form.
+    ``joined`` [batch, inputs + cells]: the input and the last output.  ``weights`` and ``bias`` have the rows
+    of the input gate, candidate, forget gate and output gate.  ``cell``: the cell state before the step.
+    Input and output have the scale 1/128 and the zero point 128, so they are from -1 to 1.  When the sums are
+    rescaled, halves are rounded up, as in LiteRT's only kernel for this form.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

@@ -43,19 +43,20 @@ MAX_DEPTH = 2
 class Legalization(GraphPass):
     """A pass that replaces operators that the format or a runtime refuses.
 
-    The format and all runtimes accept the new operators.  The pass also replaces operators that only the
-    delegate of a runtime refuses, by operators that the delegate accepts.  The pass has no ``name``, so users
-    and pipelines cannot run it: it would remove operators that later passes look for.
+    The format and all runtimes accept the new operators, or those that replace them in turn (see ``depth``).
+    The pass also replaces operators that only the delegate of a runtime refuses, by operators that the
+    delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would remove
+    operators that later passes look for.
 
     ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
-    cannot express what is wrong with them.
+    cannot express what is wrong with them.  The new operators are then not examined.
     ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves this pass out; "" for none.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether the pass changes more of the model than other legalizations, and so runs after
     those for which ``changes_more`` is False.
 
-    The arguments are those of ``legalize_in_place``.  ``runtimes``: the targets that the user named.
-    ``names``: their names, or the name of the default target.
+    The arguments of the constructor: ``format`` and ``is_excerpt``, see ``legalize_in_place``; ``runtimes``,
+    the targets that the user named; ``names``, their names, or the name of the default target.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -203,9 +204,9 @@ def legalize_in_place(
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
     ``targets``: the runtimes; None if the user named none.  Then a legalization replaces operators that
-    the format lacks; if the default runtime is in its own ``targets``, it replaces every operator that it is
-    for.  The table of the default runtime is not consulted, because ONE's compiler may take more than ONE's
-    interpreter.
+    the format lacks; if the default runtime is among the ``targets`` of its class, it replaces every operator
+    that it can replace.  The table of the default runtime is not consulted, because ONE's compiler may take
+    more than ONE's interpreter.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """

@@ -23,9 +23,10 @@ Operands = tuple[Value, Value, Value]
 class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER by BCQ operators if the model has binary codes of their weights.
 
-    The codes are extra outputs of the model, after a marker (``passes/support/binary_codes.py``).  The pass
-    removes these outputs at the end, unless obstacles have prevented every replacement.  Values change by the
-    error of the codes; codes with a large error belong to other weights and are refused.
+    The codes are extra outputs of the model, behind an output that marks them
+    (``passes/support/binary_codes.py``).  At the end the pass removes these outputs and the marker, unless
+    obstacles have prevented every replacement.  Values change by the error of the codes; codes with a large
+    error belong to other weights and are refused.
     """
 
     name = "fuse_bcq"
@@ -114,10 +115,10 @@ class _Replacer:
         return operands
 
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
-        """Insert coded @ transpose(x) for FULLY_CONNECTED and return its result, transposed back.
+        """Insert coded @ transpose(x) in place of FULLY_CONNECTED; return this product, transposed back.
 
         x is the weights or the input of ``op``, whichever is not ``constant``.  If ``constant`` is the input,
-        the result is not transposed back.
+        FULLY_CONNECTED computes this very product, which is then not transposed back.
         """
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]
@@ -154,7 +155,7 @@ class _Replacer:
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
     """Return why ``op`` cannot read the codes of ``constant``; None if it can.
 
-    ``transposed``: whether they are the codes of its transpose.
+    ``transposed``: whether the codes are those of the transposed constant.
     """
     name = f"%{op.output.name}"
     if isinstance(op, Gather):

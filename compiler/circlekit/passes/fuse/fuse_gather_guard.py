@@ -9,7 +9,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseGatherGuard(Rewrite):
-    """gather(p, select(i < 0, i + n, i))  ==  gather(p, floor_mod(i, n)) for n rows of p.
+    """gather(p, select(i < 0, i + n, i))  ==  gather(p, floor_mod(i, n)), if p has n rows.
 
     Both are equal for indices from -n to n - 1.  Other indices make the first GATHER fail; the second one
     takes them modulo n.

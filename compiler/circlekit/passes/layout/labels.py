@@ -2,8 +2,8 @@
 """Choose a layout for each operator, by minimum cuts, so that the sum of the costs is low.
 
 A layout is a *label*, a number from 0 on.  A *variable* is an operator that can work in several layouts; its
-label says in which one it works.  A *tensor* is produced in one layout and used in one or more; a copy in
-another layout costs its size once.
+label says in which one it works.  A *tensor* is produced in one layout and used in one or more; for each
+other layout in which it is used, one copy is made, which costs the size of the tensor.
 
 In one *step* each variable chooses between two labels, a low one (choice 0) and a high one (choice 1).
 Let P be the choice of the producer, and C the choices of the consumers that a copy serves.  A copy that costs
@@ -29,7 +29,7 @@ from typing import NamedTuple
 from circlekit.passes.layout.minimum_cut import SINK, SOURCE, Network
 
 MAX_LABELS = 12
-"""The most labels of one problem: the number of swaps grows with its square."""
+"""The largest number of labels in a problem: the number of swaps grows with the square of this number."""
 
 MAX_ROUNDS = 8
 """The largest number of rounds, each of which tries every step once; the first rounds save the most."""

@@ -29,10 +29,10 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class MergeDataMovement(GraphPass):
-    """Replace reshapes, transposes, slices, joins and others by fewer operators that move fewer bytes.
+    """Replace reshapes, transposes, slices, joins and others by operators that are fewer or move fewer bytes.
 
     A chain of such operators is one index map.  The pass writes this map as the cheapest operators that the
-    target runs.  Neither the bytes moved nor the number of operators increases.
+    target runs.  Neither the number of bytes that they move nor the number of operators increases.
     """
 
     name = "merge_data_movement"
@@ -169,7 +169,8 @@ class _Chain:
     def ways(self, keep_used: bool = True) -> Iterator[_Way]:
         """Yield all cheaper ways; the chain may begin at any of its values.
 
-        If an output of the graph equals its source, which cannot replace it, a Reshape copies the source.
+        If the result is an output of the graph and equals a source that cannot take its place, a Reshape
+        copies the source.
         ``keep_used``: whether operators whose results have other users stay; if not, these users are ignored.
         """
         for origin in origins(self.result):

@@ -60,7 +60,11 @@ class OrderChannels(GraphPass):
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield the lists of sinks whose groups are connected by the channels that they exchange."""
+    """Yield lists of sinks; the sinks of a list exchange channels, directly or through other groups.
+
+    A sink is a value whose channels are copies of channels of other values, and that is an output or is read
+    by an operator that does more than move channels.  A group has values with the same order of channels.
+    """
     parent: dict[ChannelGroup, ChannelGroup] = {}
 
     def root(group: ChannelGroup) -> ChannelGroup:
@@ -240,7 +244,7 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
 
 def _cost_of_old(op: Op) -> MovementCost:
-    """Return the cost of an operator that moves channels now; that of a split includes ``run_cost``."""
+    """Return the ``present_cost`` of an operator that moves channels now; for a split, add ``run_cost``."""
     runs = 0
     if isinstance(op, Split | SplitV):
         shapes, axes = [dims_of(value) for value in op.results], static_int_vector(op.split_dim)

@@ -26,7 +26,10 @@ from circlekit.passes.support.axes import (
 
 
 def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
-    """Return what changes in ``op`` if ``values``, its data, are permuted; or why they cannot be."""
+    """Return the new attributes and constants of ``op``, by name, if ``values``, its data, are permuted.
+
+    If they cannot be permuted, return a sentence that says why.
+    """
     kind = type(op).__name__
     for value in values:
         if not _can_follow(value, perm):
@@ -50,8 +53,9 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
     """Return the cost of ``op`` itself if its operands ``data`` are permuted by ``perm``.
 
-    ``data``: the operands whose order of axes can be chosen (which have a side, see region.py).
-    The cost of a MovementOp is that of its operators, and the cost of a Transpose is the bytes that it moves.
+    ``data``: the operands whose order of axes can be chosen.
+    A MovementOp stands for a chain of operators that move data, and costs what these would cost on permuted
+    axes.  A Transpose costs the bytes that it moves.
     Any other operator that moves data costs ``run_bytes`` for each contiguous run that it copies (see
     ``targets.target``).  Other operators cost nothing.  Return None if a MovementOp has no operators for that
     permutation, or if merge_data_movement would undo the permutation.

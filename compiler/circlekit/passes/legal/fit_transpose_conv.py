@@ -16,9 +16,10 @@ from circlekit.rewrite.rewrite import condition
 
 
 class FitTransposeConv(Lowering):
-    """tconv(x) of any output size  ==  slice(tconv(x) of the full output size, with VALID padding).
+    """tconv(x) of a smaller output size  ==  slice(tconv(x) of the full output size, with VALID padding).
 
-    The full output of n input rows has ``(n - 1) * stride + kernel`` rows.
+    The full output of n input rows has ``(n - 1) * stride + kernel`` rows.  The smaller output must lie
+    within it.
     """
 
     targets = LITERT  # accepts only the sizes that its formula gives for the padding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower activations, roundings and other elementwise operators to operators that more runtimes have."""
+"""Lower elementwise operators, reductions and a few others to operators that more runtimes have."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0, so that v + e is never -0, where they differ."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0, so v + e is never -0, for which they differ."""
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])

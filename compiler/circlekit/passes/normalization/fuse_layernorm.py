@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _LayerNorm(Rewrite):
-    """(x - m) / sqrt(variance + epsilon) * gamma + beta, in the order of operators of an exporter."""
+    """(x - m) / sqrt(variance + epsilon) * gamma + beta, as one of the exporters writes it."""
 
     shared = ("m",)
 

@@ -24,9 +24,9 @@ from circlekit.rewrite.base import Context, GraphPass
 class SinkPass(GraphPass):
     """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
-    ``kind``: the class of ``move``.  If op reads several movements, those with other users stay, too; at
-    least one must have none.  A pipeline, which sets ``context.exact``, does not change an operator if more
-    data would be moved after it than before it.
+    ``kind``: the class of ``move``.  If op reads the results of several movements, a movement that has other
+    users also stays before op, for them; at least one movement must have no other user.  A pipeline, which
+    sets ``context.exact``, does not change op if more data would be moved after op than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -57,9 +57,9 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Return a refusal if a value is quantized per channel or a variable would be moved; else None.
+    """Return a refusal if a value around ``op`` is quantized per channel, or a variable would be moved.
 
-    Refuse also if each of ``moved`` is an output of the graph or has other users.
+    Refuse also if each of ``moved`` is an output of the graph or has other users.  Return None otherwise.
     """
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
@@ -127,7 +127,7 @@ class ForwardReshapeToUnaryOp(SinkPass):
 
 def _source(value: Value) -> Value:
     """Return the operand of the movement that produces ``value``."""
-    assert isinstance(value.producer, Reshape | Transpose)  # run_graph selects these
+    assert isinstance(value.producer, Reshape | Transpose)  # _forward selects these
     return value.producer.input
 
 
@@ -148,8 +148,8 @@ def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
 class ForwardTranspose(SinkPass):
     """f(transpose(x))  ==  transpose(f(x)) for an elementwise f.
 
-    A second operand must be a constant, which is transposed by the inverse, or the result of a Transpose with
-    the same perm.
+    A second operand must be a constant, which is transposed by the inverse perm, or the result of a Transpose
+    with the same perm.
     """
 
     name = "forward_transpose_op"
@@ -177,7 +177,7 @@ class ForwardTranspose(SinkPass):
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
         first = moved[0].producer
-        assert isinstance(first, Transpose)  # run_graph selects these
+        assert isinstance(first, Transpose)  # _forward selects these
         perm, permutation = constant_perm(first), first.perm
         assert perm is not None  # obstacle has checked it
         for index, value in enumerate(list(op.inputs)):

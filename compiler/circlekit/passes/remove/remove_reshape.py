@@ -153,7 +153,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """The constant must have one use, and be one matrix or have the Reshape's batch dimensions."""
+        """The constant must have one use, and be one matrix or have the other operand's batch dimensions."""
         _, value, constant = self._operands(match)
         shape = constant.static_shape
         if constant.use_count != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the axes along which an operator works on each index alone.
+"""Find the axes along which an operator computes each index separately.
 
 Along such an axis, a slice of the result is the result for slices of the operands.
 """
@@ -45,9 +45,10 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 
 
 def without_axis(op: Op, axis: int) -> dict[int, int] | None:
-    """Return, by operand index, the axis that each operand must lose if the result of ``op`` loses ``axis``.
+    """Return, by operand index, the axis that an operand must lose if the result of ``op`` loses ``axis``.
 
-    Return None if ``op`` does not work on fewer dimensions.
+    Operands that lose no axis are left out.  Return None if ``op`` cannot work without ``axis``, or if that
+    is not known.
     """
     rank = op.output.known_rank
     if isinstance(op, Elementwise | Selection):
@@ -153,7 +154,10 @@ def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
 
 
 def _output_channels(op: Op) -> dict[int, int] | None:
-    """Return, by operand index, axis 0 of the weights and of the bias; None if other operators use them."""
+    """Return, by operand index, axis 0 of the weights and of the bias.
+
+    Return None if other operators use them, if they are not constant, or for a convolution with groups.
+    """
     if weights_of(op) is None or not has_weights_alone(op):
         return None
     return {index: 0 for index, value in enumerate(op.inputs) if index and value is not None}

@@ -85,7 +85,8 @@ def keeps_state(model: Model) -> bool:
 def inner_name(op: Op, name: str) -> str:
     """Return the name by which a calibration identifies the operand or inner tensor ``name`` of ``op``.
 
-    That is the name of the tensor; for an inner tensor, which has none, ``RESULT:name``.
+    An operand has the name of its value.  An inner tensor, which is no value of the graph, has the name
+    ``RESULT:name``, where RESULT is the name of the first result of ``op``.
     """
     value = next((v for o, v in op.operand_items() if o == name), None)
     return value.name if value is not None else f"{op.results[0].name}:{name}"

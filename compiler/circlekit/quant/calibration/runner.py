@@ -42,9 +42,9 @@ class Runner:
     def observe(self, model: Model, selection: Selection, jobs: Iterator[Job]) -> Iterator[Observations]:
         """Yield the statistics of each sample in the order of the samples.
 
-        ``selection``: the tensors with more statistics.  ``jobs``: the samples.
+        ``selection``: the tensors that get more statistics than their range.  ``jobs``: the samples.
         Raise the error of the first sample that fails; UnsupportedError if the engine cannot run ``model``,
-        or for less than one process.
+        or if ``processes`` is below 1.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

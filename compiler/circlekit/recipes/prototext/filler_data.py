@@ -3,8 +3,8 @@
 
 - ``constant``: all elements are equal to the first argument.
 - ``explicit``: the arguments are the elements.
-- ``gaussian``: normal numbers; the arguments are mean and standard deviation.  The seed is made from the
-  names of graph and operand, so a recipe gives the same bytes on every machine.
+- ``gaussian``: normally distributed numbers; the arguments are mean and standard deviation.  The seed is made
+  from the names of graph and operand, so a recipe gives the same bytes on every machine.
 - ``base64``: the argument is the bytes in base64; ONE does not have this tag.
 - ``file``: the argument is the name of an ``.npy`` file beside the recipe; ONE does not have this tag.
 """
@@ -111,7 +111,7 @@ def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
 
 
 def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array:
-    """Return normal numbers; for integers they are truncated and clipped to the range of ``dtype``."""
+    """Return normally distributed numbers; for integers, truncate and clip them to the range of ``dtype``."""
     if len(args) != 2:
         raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
     if dtype is DType.BOOL:
@@ -224,7 +224,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
-    ``resample``: replace large constants by normal numbers with the same mean and standard deviation.
+    ``resample``: replace a large constant by a gaussian filler with its mean and standard deviation.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)

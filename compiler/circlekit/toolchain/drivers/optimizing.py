@@ -45,7 +45,7 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return the values in the optimization groups that the option O in ``values`` names.
+    """Return the values in the optimization groups, files like O1.cfg, that the option O in ``values`` names.
 
     If two groups have the same key, the later group counts.  Raise DriverError for an unknown group or key.
     """
