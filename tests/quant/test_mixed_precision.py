@@ -472,3 +472,14 @@ def test_noise_is_measured_on_as_many_samples_as_the_work_allows(
     empty = circlekit.parse("graph main(%x: f32[1]) -> %x { }")
     measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)
     assert seen[1] == (min(int(runs * work) or 1, 5), 0.0)
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
+def test_patterns_are_not_tried_if_the_error_is_small(scheme: str) -> None:
+    text = "graph main(%x: f32[4,8]) -> %y { %s = Softmax(%x)\n %y = Mul(%s, 2.0)\n }"
+    model = circlekit.parse(text)
+    ranges = ranges_of(model, circlekit.calibrate(model, SAMPLES))
+    found = raise_patterns(model, lambda schemes: plan_model(model, scheme, ranges, schemes), SAMPLES)
+    assert found.sqnr is not None
+    assert found.sqnr > MIN_SQNR[16 if scheme == "int16x8" else 8]
+    assert (found.schemes, found.notes) == ({}, [])

@@ -133,3 +133,9 @@ def test_integers_one_by_one(dtype: DType, axis: int | None, narrow: bool) -> No
 def test_nan_is_no_number() -> None:
     with pytest.raises(ModelError, match="expected numbers to quantize, got NaN"):
         integers(np.array([1.0, np.nan]), np.ones(1, np.float32), np.zeros(1), i8)
+
+
+def test_scales_belong_to_the_first_axis_if_none_is_given() -> None:
+    numbers, scales, zero_points = np.ones((2, 2)), np.array([1.0, 0.5]), np.array([0, 3])
+    assert integers(numbers, scales, zero_points, i8).tolist() == [[1, 1], [5, 5]]
+    assert integers(numbers, scales, zero_points, i8, 1).tolist() == [[1, 5], [1, 5]]

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 import circlekit as ck
+from circlekit.ir.value import Value
 from circlekit.quant.calibration import collect
 from circlekit.quant.calibration.ranges import Range
 from circlekit.quant.quantize import plan_model, ranges_of
-from circlekit.quant.techniques.reader_ranges import FRACTIONS, LARGEST_NOISE_SHARE, reader_ranges
+from circlekit.quant.techniques import reader_ranges as module
+from circlekit.quant.techniques.reader_ranges import (
+    FRACTIONS,
+    LARGEST_NOISE_SHARE,
+    LEAST_SAMPLES,
+    _Reader,
+    reader_ranges,
+)
 
 NET = """
 graph main(%x: f32[1,64], %p: f32[1,64]) -> %z {
@@ -122,3 +130,21 @@ def test_the_ends_are_those_with_the_least_noise(
             chosen_ends[index] = best
         else:
             assert name not in found
+
+
+@pytest.mark.parametrize(
+    ("elements", "count"), [(64 * 10, 10), (64 * 11 - 1, 10), (1, LEAST_SAMPLES), (10**9, 24)]
+)
+def test_readers_run_on_as_many_samples_as_the_limit_of_elements_allows(
+    elements: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def free(reader: _Reader, ranges: object) -> dict[Value, Range]:
+        seen.append([len(reader.wanted), *(len(c) for c in reader.operands if isinstance(c, list))])
+        return {}
+
+    monkeypatch.setattr(module, "MOST_ELEMENTS", elements)
+    monkeypatch.setattr(_Reader, "free", free)
+    assert chosen(ADD)[1] == {}
+    assert seen == [[count] * 2, [count] * 3]  # RELU and ADD
