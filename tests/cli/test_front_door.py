@@ -64,6 +64,9 @@ def test_verbose_may_stand_before_the_subcommand(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback ")
     assert done.stderr.endswith("\nerror: none.circle: cannot be read: No such file or directory\n")
+    done = call_command("circlekit", "--verbose", "verify")
+    assert done.returncode == 2
+    assert done.stderr.endswith("(circlekit verify --help lists the flags)\n")
 
 
 def test_closed_standard_streams(tmp_path: Path) -> None:
