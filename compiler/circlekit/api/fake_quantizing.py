@@ -31,7 +31,7 @@ def fake_quantize(
 
     Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations.
 
-    ``samples``: see ``calibrate``.
+    ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges of the model after O1; if ``model`` is already optimized, use ``optimize=False``.
     ``optimize``: run O1 first, so that batch norms are folded.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.

@@ -111,7 +111,7 @@ def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pa
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
     """Run ``model`` on an input set, with 2 for unknown dimensions, or 1 if that fails.
 
-    With 1, a rewrite that takes a batch for a broadcast would not be noticed.
+    With 1, a rewrite that confuses a batch with a dimension that broadcasts would not be noticed.
     """
     try:
         return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels, pair)
@@ -226,7 +226,7 @@ class Verifier:
         self.notes = notes  # drop the notes that _start made: they repeat the old ones
 
     def accept(self, model: Model, step: str) -> None:
-        """Make ``model`` the reference after ``step``, which changes only values on purpose."""
+        """Make ``model`` the reference after ``step``, which changes values on purpose, not the interface."""
         self._check_interface(model, step)
         self.original = clone(model)
         expect_runs(model, len(self.runs))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a plan that computes an index map: the operators of each step, their result shape and cost."""
+"""The steps of data movement that compute an index map: operators, result shape and cost of each.
+
+A plan is such steps in order.
+"""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
     Raise ModelError if there is no such graph, ShapeError if number, names, dtypes or shapes of ``inputs``
-    differ from those that the graph declares.  The ShapeError names the file of the model.
+    differ from those that the graph declares.  The ShapeError names the file of the model, if it
+    comes from one.
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")

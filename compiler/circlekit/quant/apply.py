@@ -100,7 +100,7 @@ class _Applier:
                 op.set_input(index, self._as_float(value))
 
     def _quantize(self, op: Op, plan: OperatorPlan) -> None:
-        """Give operands, results and inner tensors of ``op`` their planned forms, and set its attributes."""
+        """Give the tensors of ``op`` their planned forms, and set its attributes by its quantization rule."""
         scheme = SCHEMES[plan.scheme]
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype not in (f32, *_STORED):

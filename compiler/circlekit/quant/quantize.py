@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan a quantization by plain rules: prepare the float model, estimate ranges, make the plan."""
+"""Plan a quantization from observed ranges: prepare the float model, estimate ranges, make the plan."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def plan_model(
     outputs: DType | None = None,
     given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return the plan of the float ``model`` by plain rules; the model is not changed.
+    """Return the first plan of the float ``model``, which techniques may change; the model stays as it is.
 
     ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
     ``ranges``, ``target``, ``given``: see ``choose``.

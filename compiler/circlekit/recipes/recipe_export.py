@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write models as recipes, in both languages."""
+"""Write models as recipes, in the text form (``.ck``) or in ONE's language (``test.recipe``)."""
 
 from __future__ import annotations
 

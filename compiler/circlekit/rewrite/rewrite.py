@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that are declared by two pictures, ``before`` and ``after``, conditions and computed constants."""
+"""Passes declared by two pictures (``before`` and ``after``), conditions and computed constants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""The other users of a value in ``spread`` are examined only if the value has at most this many uses."""
+"""The users of a value named in ``Rewrite.spread`` are examined only if it has at most this many uses.
+
+If it has more uses, and one of them is outside the match, the match is refused.
+"""
 
 MAX_GROWING_REWRITES = 100
 """A value may be rewritten at most this many times plus the number of operators of the graph."""
@@ -60,7 +63,7 @@ class Rewrite(GraphPass):
 
     ``shared``: interior results that may have users outside the match; their producers then stay.
     ``spread``: interior results that may have users outside the match, if these users are rewritten, too.
-    ``approximate``: values may change beyond rounding, as in ONE; no pipeline applies the rewrite then.
+    ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
 
@@ -175,7 +178,7 @@ class Rewrite(GraphPass):
         return changes
 
     def _try(self, graph: Graph, op: Op, matcher: Matcher, context: Context) -> bool:
-        """Rewrite the first match with root ``op`` that nothing refuses; return whether there is one."""
+        """Rewrite the first match with root ``op`` that nothing refuses; return whether one was rewritten."""
         for match in matcher.matches(op):
             sentence = self._refusal(graph, match)
             if sentence is None and not context.may_rewrite:
@@ -187,7 +190,7 @@ class Rewrite(GraphPass):
                     context.count_rewrite(before)
                     return True
             matcher.refuse(match, self._full_progress, sentence)  # more progress than any partial match
-        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # matched operators
+        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # fewest matched operators
         failure = matcher.failure
         if context.refusals is not None and (failure.progress + 1) // 2 >= required:
             missing = self._full_progress - failure.progress
@@ -239,7 +242,7 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Return whether a match with root ``user`` in which ``name`` is ``value`` may be rewritten."""
+        """Return whether a match with root ``user`` and ``value`` as ``name`` exists and may be rewritten."""
         found = Matcher(self.old, False, self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 

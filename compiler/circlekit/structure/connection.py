@@ -97,7 +97,8 @@ def _ini_lines(part: PartFile) -> list[str]:
 def read_connection(path: str | Path) -> Connection:
     """Return the connection in a .conn.json or .conn.ini file.
 
-    Raise FileError or FormatError; for a pipe with more bytes than the memory limit, LimitError.
+    Raise FileError if the file cannot be read, FormatError if it is no connection file, LimitError if a pipe
+    has more bytes than the memory limit.
     """
     return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)
 

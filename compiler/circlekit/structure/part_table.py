@@ -68,8 +68,8 @@ class PartTable:
 def read_part_file(path: str | Path) -> PartTable:
     """Return the table in a .part file.
 
-    The key ``_`` in the section that ``comply`` chooses replaces the default backend.  Raise FileError if the
-    file cannot be read, FormatError if it is no part file.
+    The key ``_`` in the section that ``comply`` chooses gives another default backend.  Raise FileError if
+    the file cannot be read, FormatError if it is no part file.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})

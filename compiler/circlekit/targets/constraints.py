@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the constraints of an operator's form in the table of a target: a JSON object with these keys.
+"""Check an operator against constraints from the table of a target: a JSON object with these keys.
 
     rank            the highest rank that an operand or result may have
     broadcast_rank  the highest rank that operands of different shapes may have (0: shapes must be equal)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make tables of a judgement as rows of text.  The first row is the header, the last column has names."""
+"""Make tables of a ``Judgement``, the errors of a quantized model, as rows of text.
+
+The first row is the header, the last column has names.
+"""
 
 from __future__ import annotations
 

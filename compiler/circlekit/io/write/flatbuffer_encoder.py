@@ -34,10 +34,10 @@ LENGTH_BYTES = 4
 """The size of the element count that stands before the elements of a flatbuffer vector."""
 
 MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
-"""If a file would have this many bytes or more, its constants are stored as external data."""
+"""If a file would have this many bytes or more, its constants are external data, behind the flatbuffer."""
 
 SHORT_BYTES = 32
-"""Vectors of numbers of at most this size, with the length field, may be shared by any number of fields.
+"""Vectors of numbers of at most this size (length field included) may be shared by any number of fields.
 
 Longer vectors, such as zero points, are shared only as long as the bytes saved by this do not exceed the
 bytes written so far.  The reason: some readers, such as ours, bound their work by the size of the file, and
@@ -192,7 +192,7 @@ class Encoder:
         return self.lay_out()
 
     def lay_out(self) -> Encoded:
-        """Place the constant data after the skeleton; fields with the same memory share one copy."""
+        """Place the constant data after the skeleton; fields with data in the same memory share one copy."""
         payloads: dict[tuple[Place | int, bool], Payload] = {}
         end = len(self.out)
         for at, data, is_vector in self.constants:

@@ -28,8 +28,8 @@ from circlekit.ops.quantization import rearranged_type
 class Reshape(Op, code="RESHAPE", data_movement=True):
     """``input`` in another shape.  One dimension of the new shape may be -1; it follows from the others.
 
-    The new shape is the operand ``shape``.  If this operand is absent, it is the attribute ``new_shape``, in
-    which ``[0]`` stands for a scalar.
+    The new shape is the operand ``shape``.  If this operand is absent, the attribute ``new_shape`` is used,
+    in which ``[0]`` stands for a scalar.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -79,10 +79,11 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
-        """Return the new shape that follows from the change of the operand (see the base class).
+        """Return the new shape that follows from the changed shape of ``input`` (see the base class).
 
-        The old shape stays if all of these hold: it fits the changed operand; another axis of the operand
-        than axis 0 changed; the old shape has a -1, or the number of elements is known.
+        The result is {} if the requested shape stays.  For this it must fit the changed input; and either no
+        other shape follows, or another axis than axis 0 changed and the requested shape has a -1 or the
+        number of elements is known.
         """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:

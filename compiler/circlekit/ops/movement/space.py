@@ -236,8 +236,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
     """Resized images: each output pixel is a copy of an input pixel.
 
-    It is the nearest one with ``align_corners`` or ``half_pixel_centers``, else the one at or before the
-    position of the output pixel.
+    That input pixel is the nearest one with ``align_corners`` or ``half_pixel_centers``, else the last one at
+    or before the position of the output pixel.
     """
 
     def kernel(self, input: Array, size: Array) -> Array:

@@ -118,7 +118,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
 
 _NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
 IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _NAMES.split())
-"""The operators of TensorFlow that return their operand, without the checks and effects in training."""
+"""The operators of TensorFlow that return their operand; their checks and effects in training are omitted."""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(IDENTITIES, lambda op, x: np.array(x)),

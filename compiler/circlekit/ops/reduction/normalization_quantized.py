@@ -97,7 +97,7 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     inverse, shift = get_reciprocal(total)
-    # total is in Q12: with b fraction bits, the quotient is (exponential * inverse) >> (shift + 12 - b)
+    # total is in Q12: a result with b fraction bits is (exponential * inverse) >> (shift + 12 - b)
     shift = shift + SUM_INTEGER_BITS - output.dtype.bits
     product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
     lowest, highest = dtype_limits(output.dtype)

@@ -42,9 +42,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    A place that is missing in ``after`` may have been renamed with the result of its operator.  So the
-    missing places of a kind of operator count only if there are as many fewer findings of this kind.  If
-    there are more findings of any kind, no place counts.
+    A place is named after the result of its operator, and a pass may have renamed that result.  So for each
+    kind of operator, the places that ``after`` lacks are gone only if the number of findings of this kind
+    fell by exactly their number.  If there are more findings of any kind, no place is gone.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):

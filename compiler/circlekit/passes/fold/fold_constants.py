@@ -46,7 +46,10 @@ MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below th
 """
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
-"""The most elements of an operand of which only the shape is used: numpy counts its bytes in 63 bits."""
+"""An operand of which only the shape is used must have fewer elements than this, or the operator stays.
+
+numpy counts the bytes of an array in 63 bits.
+"""
 
 
 class FoldConstants(Pass):

@@ -44,7 +44,7 @@ The dimension I excludes convolutions with groups, whose filter has fewer channe
 
 
 class BeforeLinear(Rewrite):
-    """Arithmetic of ``x`` and a constant ``c`` before a layer; the result has the shape of ``x``."""
+    """Arithmetic before a layer: of ``x`` and a constant ``c``, with a result in the shape of ``x``."""
 
     @condition
     def does_not_broadcast_x(self, match: Match) -> str | None:

@@ -39,15 +39,16 @@ MOVES = (
 )
 """Operators that move elements, or average them with weights whose sum is 1.
 
-A factor or an offset per channel may be applied before them instead of after them.
+A factor or an offset per channel may be applied before them instead of after them; but an offset stays after
+a Pad, because the zeros get it, too.
 """
 
 
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    ``p``, ``q``, ``r``: further operands, if any.  The constant ``d`` has the numbers of ``c``, one for each
-    channel (index of the last axis) of ``x``.
+    ``p``, ``q``, ``r``: further operands, if any.  The constant ``d`` has the numbers of ``c``: a single one,
+    or one for each channel (index of the last axis) of ``x``.
     """
 
     name = "forward_batchnorm"
@@ -198,8 +199,9 @@ class ForwardBatchNormOverAdd(Rules):
 class ForwardBatchNormOverConcat(GraphPass):
     """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels, and the same for sums.
 
-    All parts must come from linear operators, for example from the convolutions into which an exporter has
-    split a grouped convolution.  There is no picture, because a picture has a fixed number of operands.
+    c1 and c2 are the parts of c.  All operands of the concatenation must come from linear operators, for
+    example from the convolutions into which an exporter has split a grouped convolution.  There is no
+    picture, because a picture has a fixed number of operands.
     """
 
     name = "forward_batchnorm_over_concat"

@@ -16,7 +16,7 @@ from circlekit.targets.planners import Planner, default_planner
 
 
 class ReorderForMemory(GraphPass):
-    """Put operators into the order with the lowest peak: the most bytes of activations live at a time.
+    """Put operators into the order with the lowest peak: the largest number of live bytes of activations.
 
     The planner of the first target that the user names, or else of the format's default target, decides which
     tensors share a buffer.  The search is exact unless that takes too long; then it is bounded, and may miss
@@ -74,7 +74,7 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 
 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
-    """Return, for each operator, the set of operators that must run before it (see lowest_peak)."""
+    """Return for each operator those that must run before it, as an integer in which bit i is operator i."""
     found, last_effect = [], 0
     for op in ops:
         producers = {

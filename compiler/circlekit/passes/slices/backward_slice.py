@@ -30,7 +30,7 @@ from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_OPS = 64
-"""The most operators before which a slice is moved at once, so that long chains take linear time."""
+"""The largest number of operators before which a slice moves at once; so long chains take linear time."""
 
 
 class BackwardSlice(GraphPass):
@@ -53,7 +53,7 @@ class BackwardSlice(GraphPass):
         return sum(op.graph is graph and self.move(writer, op, position, context) for op in slices)
 
     def move(self, writer: MovementWriter, op: Op, position: dict[Op, int], context: Context) -> bool:
-        """Move a slice before operators if that costs no more; return whether it did.
+        """Move the slice ``op`` before operators if that costs no more; return whether it moved.
 
         ``position``: the index of each operator in the graph; the new operators are added to it.
         """
@@ -137,9 +137,9 @@ class _Cone:
         self.need(part_of(source, dict(enumerate(ranges)), dropped))
 
     def grow(self, limit: MovementCost) -> None:
-        """Add operators one by one; then keep the first of them, as many as possible.
+        """Add operators one by one; then keep the longest beginning of ``ops`` that is allowed.
 
-        Slices of their operands must cost at most ``limit``, and forward_batchnorm must not undo the move.
+        Slices of its operands must cost at most ``limit``, and forward_batchnorm must not undo the move.
         """
         count = 0
         while self.waiting and len(self.ops) < MAX_OPS:
@@ -167,7 +167,7 @@ class _Cone:
         self.parts.setdefault(value, {})[part] = None
 
     def to_slice(self) -> Iterator[Part]:
-        """Yield the parts that slices must take: parts of values neither constant nor computed by ``ops``."""
+        """Yield the parts that slices must take; constants and results of ``ops`` need no slice."""
         for value, parts in self.parts.items():
             if not value.is_const and value.producer not in self.needed:
                 yield from (part for part in parts if part.ranges)

@@ -198,7 +198,7 @@ class _Inserter:
         return Inserted(rule, value.name, -limit, limit, scale.size)
 
     def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
-        """Insert ``ops``, a chain that begins with ``value``, and let the users of ``value`` read its end.
+        """Insert ``ops``, a chain that begins with ``value``, and let the users of ``value`` read its result.
 
         The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
         users.  If ``value`` is a graph output, the rounded value gets its name.

@@ -33,14 +33,14 @@ from circlekit.quant.weights import (
 )
 
 LARGEST_SUM = 2.0**15
-"""The largest sum of the magnitudes of one unit's integer weights.
+"""The largest sum of the magnitudes of the integer weights of one unit (index of the results' last axis).
 
 Up to this limit, the sum of the products of the weights with int16 numbers fits into 32 bits.
 """
 
 
 class InnerForms(TensorForms):
-    """Chooses the forms of states and inner tensors; ``TensorForms`` has the data.
+    """Chooses the forms of states and inner tensors; ``TensorForms`` has the other attributes.
 
     ``inner``: the forms of inner tensors, by operator and name.
     """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose, for each tensor, a form that covers the range of its numbers; the base class of ``GraphChooser``.
+"""Choose, for each tensor, a form that covers the range of its numbers.
 
 A form is a ``TensorForm``: dtype, scales and zero points.  A tensor is stored in one form.  An operator may
 read the tensor in another form; then a QUANTIZE before the operator converts the integers.
+``TensorForms`` is a base class of ``choose.GraphChooser``, which chooses the plan of a whole graph.
 
 Masks need a special form.  An attention mask adds a huge negative number (or -inf) to the logits that
 SOFTMAX shall ignore.  If a form covered that number, the steps would be too coarse for the other logits.
@@ -43,7 +44,7 @@ from circlekit.quant.weights import (
 from circlekit.targets.target import Target
 
 INFINITE_FACTOR = 256
-"""A constant that is this many times as large as all other numbers stands for infinity.
+"""A number that is this many times as large as the other numbers that an operator reads is like infinity.
 
 Operators such as MAXIMUM or SOFTMAX give the same result for any other number that large.
 """
@@ -114,8 +115,8 @@ class TensorForms:
 
         ``least_scale``: the smallest scale that the producer's kernel can compute; a range with a smaller
         scale is widened.
-        Raise UnsupportedError if the value has no range, or if its given form has a smaller scale; raise the
-        errors of ``covering``.
+        Raise UnsupportedError if the value has no range, or if the scale of its given form is below
+        ``least_scale``; raise the errors of ``covering``.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
@@ -155,12 +156,12 @@ class TensorForms:
     def _mask_of(self, value: Value) -> float | None:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
-        ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of its rule),
-        and if the producer adds or selects such numbers.  The operand with the narrowest range is no mask.
-        The range of every other operand must begin below -INFINITE_FACTOR times the larger of
-        ``mask_distance`` and the width of the narrowest range.  Elements of constants are masks if they are
-        below the narrowest range by more than its width plus ``mask_distance``.  Numbers below the result
-        may be stored as the lowest integer.
+        ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of the user's
+        rule says how far), and if the producer adds or selects such numbers.  The operand of the producer
+        with the narrowest range holds the logits.  The range of every other operand must begin below
+        -INFINITE_FACTOR times the larger of ``mask_distance`` and the width of the narrowest range.  Elements
+        of constants are masks if they are below the narrowest range by more than its width plus
+        ``mask_distance``.  Numbers below the returned end may be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
@@ -257,7 +258,7 @@ class TensorForms:
         return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of the float operands of ``op``, except constant weights, biases and states."""
+        """Return the indices of the float operands of ``op``, except biases, states and constant weights."""
         rule = self.rule_of(op)
         others = biases_of(op) | set(indices_of(op, rule.states))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
@@ -295,7 +296,7 @@ def _is_planned(op: Op, scheme: Scheme | None) -> bool:
 def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorForm:
     """Return the form of an activation that covers the range [low, high].
 
-    ``scheme``: a scheme with integer activations.  ``reason``: why it has this range, for the plan.
+    ``scheme``: a scheme with integer activations.  ``reason``: why the form has this range, for the plan.
     Raise ModelError if the range is not finite, or too small or too large for a scale.
     """
     assert scheme.activations is not None

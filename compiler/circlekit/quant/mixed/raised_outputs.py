@@ -27,7 +27,7 @@ RAISED_SCHEME = "int16x8"
 """The name of the scheme of the raised operators."""
 
 LEAST_GAIN_DB = 0.3
-"""The gain in dB that raising the last operators must bring to be kept."""
+"""The last operators stay raised only if that raises the SQNR of the outputs by at least this."""
 
 
 def raise_outputs(
@@ -37,7 +37,8 @@ def raise_outputs(
 
     ``first``: the operators raised so far.  All last operators are tried together.  They are kept if they
     gain at least LEAST_GAIN_DB and the target runs all of them in int16.
-    ``model``, ``make_plan``, ``samples``: see ``raise_operators``.
+    ``make_plan``: makes plans of the float ``model``.  ``samples``: the SQNR is measured on the first
+    MEASURED_SAMPLES of them.
     """
     result, samples = first or Raised(), samples[:MEASURED_SAMPLES]
     plain = make_plan(result.schemes)

@@ -29,7 +29,8 @@ def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inpu
 
     The result is not compared on samples, because int8 weights are closer to the float weights.  Even so, a
     small model may become a little worse, because GPTQ then compensates other errors in other layers.
-    ``model``, ``make_plan``, ``samples``: see ``raise_operators``.
+    ``make_plan``: makes plans of the float ``model``.  ``samples``: the noise is measured on them; without
+    samples, no operator is raised.
     """
     plan = make_plan({})
     pool = [op for op in model.main if is_quantized(op, plan)]

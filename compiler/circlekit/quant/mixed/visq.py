@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's visq: compare each tensor of a quantized model with the float model; write or draw the errors.
 
-``fake_quantize`` turns the quantized model into a float model that rounds.  Its tensors are compared with
-those of the same names in the float model.  Source of the formulas and of the files: ``visq`` in ONE's
-repository.
+``fake_quantize`` turns the quantized model into a float model that rounds.  Its rounded tensors are
+compared with the tensors of the same names in the float model.  Source of the formulas and of the files:
+``visq`` in ONE's repository.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUFFIX = "_FQ_Quantize_FQ_Dequantize"
 """The end of the names that ``fake_quantize`` gives to rounded tensors."""
 
 EPSILON = 1e-6
-"""The number that is added to the difference of the largest and the smallest element, which may be 0."""
+"""MPEIR divides by the difference of the largest and the smallest element plus this, because it may be 0."""
 
 COLORS = (
     "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",

@@ -80,7 +80,7 @@ def insert_mixed_precision(task: Task) -> None:
                 converted = task.editor.converted(value, dtype, parameters, before=op)
                 op.set_input(index, converted)
                 task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
-        for value in reversed(op.results):  # each is inserted directly after the operator
+        for value in reversed(op.results):  # reversed: each QUANTIZE goes directly after the operator
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)
@@ -177,7 +177,7 @@ def port_dtypes(
 def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
     """Give the graph's inputs their ``dtypes`` (``port_dtypes``).
 
-    An inserted QUANTIZE converts each input to the dtype that its users read.
+    An inserted QUANTIZE or DEQUANTIZE converts each input to the dtype that its users read.
     """
     for value, dtype in zip(task.graph.inputs, dtypes, strict=True):
         if value.dtype is dtype:

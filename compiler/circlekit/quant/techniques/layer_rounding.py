@@ -29,31 +29,38 @@ from circlekit.quant.techniques.gptq import (
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
-"""The largest depth of a part; deeper layers are divided, because the time of GPTQ grows with depth^3."""
+"""The largest number of weights of an output that GPTQ rounds together.
+
+Layers with more weights per output are divided into parts, because the time of GPTQ grows with the cube of
+this number.
+"""
 
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
-"""The factors of the scales of weights that ``clip_weights`` tries."""
+"""The factors that ``LayerData.clipped_scale`` tries: it multiplies the scales of the weights by them."""
 
 ENLARGEMENTS = np.linspace(1.0, 1.08, 9)
-"""The factors of the scales with which GPTQ is repeated; each output keeps the scale of its least error.
+"""GPTQ is repeated with the scales times each of these factors; each output keeps the best of its scales.
 
 The error of an output with few weights depends much on how its weights happen to lie between the integers,
 so one of several similar scales suits it better.
 """
 
 MOST_ENLARGED_DEPTH = 160
-"""GPTQ is repeated for layers of at most this depth; with more weights, the scale changes errors little."""
+"""GPTQ is repeated only for layers with at most this many weights per output.
+
+With more weights, the scale changes the errors little.
+"""
 
 MOST_NOISE = 0.25
-"""``compensate`` changes no weights if the noise of the inputs is larger than this part of the signal."""
+"""``compensate`` does not change the weights of a layer whose ``LayerData.input_noise`` is above this."""
 
 
 @dataclass
 class LayerData:
-    """A layer and samples of its input; see ``linear_layer`` for layers as matrix products.
+    """A layer as matrix products, one for each group (see ``linear_layer``), and samples of its input.
 
-    In shapes, g is the number of groups, o the number of outputs of a group, d the depth, n the number of
-    rows, p the number of ``parts``.
+    In shapes, g is the number of groups, o the number of outputs of a group, d the depth (the number of
+    weights of an output), n the number of sampled rows (vectors of d inputs), p the number of ``parts``.
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.
@@ -166,7 +173,7 @@ class LayerData:
 
 
 def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) -> LayerData:
-    """Return the data of ``layer``.
+    """Return the LayerData of ``layer``.
 
     ``form``: the planned form of its weights.
     ``means`` [2,g,d]: the mean of all rows, first of the float model, then of the quantized model.
@@ -246,10 +253,10 @@ def round_by_gptq(layer: LayerData) -> LayerFit:
 def compensate(layer: LayerData) -> LayerFit:
     """Change the weights so that they compensate the errors of their inputs, then round them by GPTQ.
 
-    The changed weights give the float outputs for the inputs of the quantized model.  Least squares, with a
-    penalty r for the distance from the weights W, finds them: W (C + r I) (H + r I)^-1, where H is
-    ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for
-    Asymmetric Calibration", 2025.
+    With the inputs of the quantized model, the changed weights give outputs near those of the float model.
+    Least squares, with a penalty r for the distance from the weights W, finds them:
+    W (C + r I) (H + r I)^-1, where H is ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient
+    Finetuning-Free Quantization for Asymmetric Calibration", 2025.
 
     Least squares on noisy inputs makes weights smaller (regression dilution), and the effect adds up over the
     layers.  So with more noise than MOST_NOISE the weights are not changed before rounding.
@@ -280,9 +287,9 @@ def per_scale(numbers: Array, block: int) -> Array:
 
 
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
-    """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt the scales where possible, and refine.
+    """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt scales where possible, and refine the integers.
 
-    Scales are adapted if each output has one scale and the depth has one part.  Then, up to
+    Scales are adapted if each output has a single scale of its own and the depth has one part.  Then, up to
     MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the best scale.
     ``target``: the weights of ``layer``, or changed weights.
     """

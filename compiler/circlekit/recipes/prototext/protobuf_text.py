@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
-The tree of a message is a dict {``RecipeField.stored``: value}.  Strings and enums are str, repeated fields
-are lists, and values of the type [ubyte] are arrays of uint8.  Messages are trees, except that those in
-VECTOR_MESSAGES are lists of integers.  The key "" of a tree holds the name of its message.
+The tree of a message is a dict {name of a field in trees (``RecipeField.stored``): value}.  Strings and
+enums are str, repeated fields are lists, and values of the type [ubyte] are arrays of uint8.  Messages are
+trees, except that those in VECTOR_MESSAGES are lists of integers.  The key "" of a tree holds the name of its
+message.
 """
 
 from __future__ import annotations
@@ -130,7 +131,10 @@ class RecipeText:
 
 
 def _tree_of(message: Any, fmt: str) -> Tree:
-    """Return the tree of ``message``, an object of the library, with defaults for absent fields."""
+    """Return the tree of ``message``, an object of the library, with defaults for absent fields.
+
+    The repeated fields that the field EMPTY lists become [].
+    """
     name: str = message.DESCRIPTOR.name
     tree: Tree = {"": name}
     for field in recipe_messages(fmt)[name]:

@@ -128,7 +128,7 @@ SETTINGS: dict[str, Callable[[RuleBlock, Call], None]] = {
 
 
 CONDITIONS: dict[str, Callable[[int, int], bool]] = {"": eq, "at most ": le, "at least ": ge}
-"""The conditions of ``Call.amount``, as functions of the actual and the expected number."""
+"""The conditions that ``Call.amount`` returns, each as a function of the actual and the expected number."""
 
 
 def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
@@ -339,7 +339,7 @@ def _refused(call: Call) -> Check:
 
 
 MAX_SIMILAR = 3
-"""The largest number of refusals that the failure of ``refused`` shows."""
+"""The largest number of refusals in the message when the rule ``refused`` fails."""
 
 MAX_REFUSAL_CHARACTERS = 76
 """Longer refusals are cut to this length; with the margin of dredd's output they fit into 80 columns."""

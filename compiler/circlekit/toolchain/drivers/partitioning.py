@@ -15,7 +15,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     values = invocation.values
     words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
     with session.program("circle-partitioner", words):
-        from circlekit.api.structure import partition, save_parts  # imports the passes
+        from circlekit.api.structure import partition, save_parts  # slow: imports the passes
         from circlekit.structure.part_table import read_part_file  # as above
 
         folder = Path(str(values.get("work_path", "")))
