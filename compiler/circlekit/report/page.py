@@ -74,7 +74,7 @@ def json_for_script(data: Any) -> str:
 
 
 def visible(item: Any) -> Any:
-    """Return ``item``; in a text, escape unprintable characters except line breaks: they can hide text."""
+    """Return ``item``; in a text, escape unprintable characters (not line breaks), which can hide text."""
     if type(item) is not str or item.isprintable():
         return item
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in item)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find operators whose results have a wrong shape in a runtime although the graph's outputs are right.
 
-An operator's entry in a table may have ``ignores``: attributes that the runtime ignores, such as
+An operator's entry in a target's table may have ``ignores``: attributes that the runtime ignores, such as
 ``keep_num_dims`` of FULLY_CONNECTED, with the values that it uses instead.  The result then has the same
 elements in the same order, but another shape.
 """

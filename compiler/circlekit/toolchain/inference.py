@@ -52,7 +52,10 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
 
 def _line(name: str, array: Array) -> str:
-    """Return a line with type, range and mean of one output; strings and empty arrays count as one 0."""
+    """Return a line with type, range and mean of one output.
+
+    Strings, complex numbers and empty arrays count as one 0.
+    """
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(())
     ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
     return f"{name}  {array.dtype}{list(array.shape)}  {ends}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and errors of drivers.  One ``Option`` serves flags, help, configuration files and logs."""
+"""Options and errors of drivers, which are ONE's one-* commands.
+
+One ``Option`` serves flags, help, configuration files and logs.
+"""
 
 from __future__ import annotations
 

@@ -183,10 +183,10 @@ class Session:
 
     @contextlib.contextmanager
     def intermediate(self, values: Mapping[str, object]) -> Iterator[Path]:
-        """Yield the folder for intermediate files.
+        """Yield the folder for the intermediate files of a driver.
 
-        If the driver's option ``save_intermediate`` is set, it is the folder of the output, else a temporary
-        one.
+        It is the folder of the output if the option ``save_intermediate`` is set, else a temporary folder.
+        ``values``: the driver's options by name.
         """
         if values.get("save_intermediate"):
             output = os.path.realpath(os.path.expanduser(str(values["output_path"])))  # noqa: PTH111  # as the log

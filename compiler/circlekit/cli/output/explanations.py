@@ -10,7 +10,7 @@ from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
 
 MAX_OPERATORS = 5
-"""The most operators that the printed text explains; ``--json`` has all."""
+"""The largest number of operators that the printed text explains; ``--json`` has all."""
 
 
 def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:

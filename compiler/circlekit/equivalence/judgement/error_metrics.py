@@ -128,7 +128,7 @@ class ErrorMetrics:
     def mpeir(self) -> float | None:
         """The mean peak error to interval ratio of ONE's circle-eval-diff: the mean of ``intervals``.
 
-        A pair counts as 1 if all elements of its reference are equal.  None if nothing was added.
+        A pair counts as 1 if all elements of its reference are equal.  None if no pair has finite elements.
         """
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 

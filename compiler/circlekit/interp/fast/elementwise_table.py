@@ -13,7 +13,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
-"""The most bits per element, summed over the operands: one operand of 16 bits, or two of 8 bits."""
+"""The largest number of bits that index a table: those of one operand of 16 bits, or of two of 8 bits."""
 
 
 def has_table(op: Op) -> bool:

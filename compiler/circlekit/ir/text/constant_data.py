@@ -51,8 +51,8 @@ def constant_array(
     """Return the shape and the data of a constant.
 
     ``payload``: the parsed text after the type.  ``dtype``: the dtype of the constant.  ``spec``: its type.
-    ``names``: the names of graph and value, which seed a filler.  ``resolve``: reads ``file(...)``; None
-    forbids it.
+    ``names``: the names of graph and value, which seed a filler (``gaussian(...)``, for example).
+    ``resolve``: reads ``file(...)``; None forbids it.
 
     The data have the dtype and the shape, except those of ``raw(...)`` and ``file(..., raw: true)``: these
     are the bytes of a packed or sparse constant, a uint8 vector.

@@ -2,7 +2,7 @@
 """Recurrent networks without gates (RNN), circle's gated recurrent unit (GRU), filters over time (SVDF).
 
 Sources: TFLite rnn, unidirectional_sequence_rnn, bidirectional_sequence_rnn, kernel_utils, svdf;
-luci-interpreter GRU, which fuses Keras' GRU.
+luci-interpreter GRU (ONE fuses the operators of Keras' GRU into one).
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class BidirectionalSequenceRnn(
 ):
     """Two RNNs over a sequence: one forwards, one backwards.
 
-    Two peculiarities come from LiteRT.  A second input without weights is ignored if the data are
-    batch-major.  With 8-bit weights, a time-major sequence of n steps is run n times, each time from the last
-    state of the run before.
+    Two peculiarities come from LiteRT.  A second input without weights of its own is the input
+    of the backward RNN, but is ignored if the data are batch-major.  With 8-bit weights, a time-major
+    sequence of n steps is run n times, each time from the last state of the run before.
     """
 
     input = operand(*REAL)
@@ -142,9 +142,9 @@ class BidirectionalSequenceRnn(
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     """The last state of a GRU over a sequence [time, batch, inputs], from ``state`` [batch, units].
 
-    The rows of the weights are for the update gate, the reset gate, the candidate.  Their names mislead:
-    ``hidden_hidden`` [3 * units, inputs] has the weights of the input, and ``hidden_input`` [3 * units,
-    units] those of the state.  luci-interpreter, the only implementation, reads them in this way.
+    The rows of the weights are for the update gate, the reset gate, the candidate.  The weights' names
+    mislead: ``hidden_hidden`` [3 * units, inputs] is for the input, and ``hidden_input`` [3 * units, units]
+    for the state.  luci-interpreter, the only implementation, reads them in this way.
     """
 
     input = operand(*REAL)

@@ -153,7 +153,7 @@ class _Region:
         return sentence
 
     def outside_user(self) -> str | None:
-        """Return a sentence on an operator that needs the old elements of a multiplied value; else None.
+        """Return a sentence on an operator that needs the old elements of a multiplied value, or None.
 
         Results of layers, and values that data movement makes of them, are left to ``channels``.
         """

@@ -110,8 +110,7 @@ class FusePixelShuffle(Rewrite):
 
     Element (i, j) of a block of channel c comes from channel (c, i, j) in PyTorch, but from (i, j, c) in
     DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter must
-    have all I channels of x, so that there are no groups: the permutation could move an output channel to
-    another group.
+    have all I channels of x: if there were groups, the permutation could move an output channel to another.
     """
 
     name = "fuse_pixel_shuffle"

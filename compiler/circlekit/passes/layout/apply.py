@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrite a graph so that the operators of a region work on the sides (layouts) that were chosen for them.
 
-``region.py`` defines side, tensor, variable and region.
+A side is the number of an order of axes.  A tensor is the values that moves (Transposes, and Reshapes that do
+the same) produce from each other, each on a side.  A variable is an operator that can work on several sides.
+A region is a connected set of tensors and variables (``region.py``).
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ class Applier:
     def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
         """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
-        ``chosen``, here and below: the new side of each variable.  Moves that make no copy are removed.
+        ``chosen``, here and below: the new side of each variable.  Moves that make none of the copies are
+        removed.
         """
         copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
         source = copies[tensor.shapes[origin]].value

@@ -35,7 +35,7 @@ Channels = list[Channel]
 class ChannelMoves:
     """The operators of a graph that only move channels, and what they do; the graph must not change.
 
-    ``movements``: the movement of each operator that has one.
+    ``movements``: which elements each operator copies, for operators of which ``movement_of`` can tell it.
     ``sources``: for each value whose channels are copies of channels of other values, the copied channels,
     traced back to values that are no such copies.  ``movers``: the operators that compute such copies, if
     nothing needs their other results.  ``sinks``: the values in ``sources`` that are outputs of the
@@ -106,7 +106,8 @@ class ChannelMoves:
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     """Return, for each channel of the result of ``origin``, the channel of a source that it copies.
 
-    ``shape``: the shape of the result.  Return None if ``origin`` moves more than channels.
+    ``origin``: a way to compute a result by copying elements of sources.  ``shape``: the shape of the result.
+    Return None if ``origin`` moves more than channels.
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)

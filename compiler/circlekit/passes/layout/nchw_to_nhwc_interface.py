@@ -16,9 +16,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class InterfacePass(Pass):
-    """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of both passes.
+    """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of the passes below.
 
-    The pass changes the values that are NCHW according to nhwc_regions, and only in its first run.  If the
+    ``nhwc_regions`` finds out which values are NCHW.  The pass changes them only in its first run.  If the
     model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 

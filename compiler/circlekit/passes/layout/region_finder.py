@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph: connected operators that can work on data with permuted axes (region.py)."""
+"""Find the regions of a graph: connected operators that can work on data with permuted axes.
+
+``region.py`` defines the terms: tensor (values that transposes produce from each other), variable (an
+operator that can work with several orders of axes), region (a connected set of tensors and variables).
+"""
 
 from __future__ import annotations
 
@@ -31,12 +35,13 @@ class RegionFinder:
 
     ``perms``: permutations by which values may be transposed; their inverses are added.  ``orders[side]``:
     the axes of side 0 in the order of ``side``; ``perms[0]`` leads from side 0 to side 1.  ``most_sides``:
-    the most sides of a region; transposes to further sides are left alone.  ``run_bytes``: the cost of
-    copying a run of contiguous elements, in bytes, without the bytes of the run (see ``targets.target``).
+    the largest number of sides of a region; transposes to further sides are left alone.  ``run_bytes``: the
+    cost of copying a run of contiguous elements, in bytes, without the bytes of the run (see
+    ``targets.target``).
 
     ``sides``: the side of every value found so far.  ``variables``: the variables found so far, by operator.
-    ``fixed``: why an operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer;
-    None stands for the producer of inputs.
+    ``fixed``: why an operator next to a region is no variable.  ``ops_after``: for each producer, how many
+    operators, except transposes and reshapes, come after it; None stands for the producer of inputs.
     ``is_frustrated``: whether values were found that must be on two sides at once.
     """
 
@@ -197,9 +202,9 @@ class RegionFinder:
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
-        Of the values with the same order of axes (without axes of dimension 1), at most one may be an input,
-        a variable or an output of the graph; further outputs are left out.  Values in ``placed`` are left
-        out, too; the values of the tensor are added to ``placed``.
+        Of the values with the same order of axes (without axes of dimension 1), at most one may be an input
+        or an output of the graph or have ``is_variable``; further outputs are left out.  Values in ``placed``
+        are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
         placed.add(root)
@@ -260,9 +265,10 @@ class RegionFinder:
         return new
 
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
-        """Return the indices of the operands of ``op`` that are permuted with it, and its values with a side.
+        """Return the indices of the operands of ``op`` that are permuted with it, and their values.
 
-        ``side``: the side on which ``op`` works.  If no permutation is possible, return why as a sentence.
+        The values are those operands, and the results, that can have a side.  ``side``: the side on which
+        ``op`` works.  If no permutation is possible, return why as a sentence.
         """
         kind = type(op).__name__
         is_mover = isinstance(op, Transpose) and not self.is_pure_move(op)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move fused activations that runtimes ignore or reject to operators of their own.
+"""Replace fused activations that runtimes ignore or reject by operators of their own.
 
-Some integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).  MAXIMUM and
-MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new ADD of 0.
-TANH does not limit integers, as in TFLite's kernels.
+Some dtypes of integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).
+MAXIMUM and MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new ADD of 0.
+A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPERATORS: dict[Activation, type[Op]] = {
 
 
 class _Step(NamedTuple):
-    """An operator ``kind`` of one value and perhaps ``number``, with the fused activation ``act``."""
+    """An operator ``kind`` on a value and perhaps the constant ``number``, with the fused activation ``act``."""
 
     kind: type[Op]
     number: Value | None = None
@@ -71,7 +71,9 @@ class _Split(Replacement):
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
         """Return steps that limit values like ``result`` as ``act`` does.
 
-        Steps that can run are preferred; if there are none, MAXIMUM and MINIMUM are returned.
+        This is the activation's own operator if it has a kernel for the dtype, otherwise MAXIMUM and MINIMUM.
+        If a runtime lacks these for integers without a scale, an ADD of 0 with the fused activation takes
+        their place, provided that all runtimes have it.
         """
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
@@ -93,7 +95,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """Split the activation of an operator, other than TRANSPOSE_CONV, that a runtime refuses."""
+    """Split the activation of any operator but TRANSPOSE_CONV if a runtime refuses the operator."""
 
     kinds = (Op,)
 

@@ -42,7 +42,7 @@ class ElementOrder:
     def reshape(self, shape: Iterable[int]) -> bool:
         """Apply a Reshape to ``shape``; return False, and change nothing, if the factors do not fit.
 
-        They fit if every new size is a product of factors, or divides a factor, which is then split.
+        They fit if every new size is a product of successive factors, of which the last may be split in two.
         """
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []

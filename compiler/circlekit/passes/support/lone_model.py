@@ -18,7 +18,8 @@ def can_stand_alone(op: Op) -> bool:
 def lone_model(op: Op) -> Model:
     """Return a model of a copy of ``op``, whose inputs are the operands of ``op`` that are not constant.
 
-    An operand that constant folding will compute becomes a constant of zeros.
+    An operand that constant folding will compute later becomes a constant, too; of zeros, because its
+    elements are not known yet.
     """
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():

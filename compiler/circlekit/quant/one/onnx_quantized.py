@@ -4,9 +4,10 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-Other constants, but not biases, get parameters from their elements.  Any other result gets the parameters of
-an operand if its producer moves or negates elements; otherwise it stays float.  Source: the behavior of
-luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
+A constant without these operators gets parameters from its elements; a bias, from the scales of its layer's
+input and weights.  A result without these operators gets the parameters of an operand of its producer if the
+producer moves or negates elements; otherwise the result stays float.  Source: the behavior of luci's
+QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations

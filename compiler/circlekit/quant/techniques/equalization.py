@@ -34,7 +34,7 @@ SMALLEST_FACTOR = 2.0**-6
 """The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
 
 NO_CLASS = 0
-"""The class of the channels that are not scaled: their factor is 1."""
+"""The class (see ``_Classes``) of the channels that are not scaled: their factor is 1."""
 
 
 @dataclass
@@ -253,7 +253,7 @@ def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
     groups, outputs, depth = matrices.shape
     if layer.is_depthwise:
         inner = before.reshape(groups, 1, 1)
-    else:  # the channels of a group are the last axis of the depth
+    else:  # the depth is the filter's rows, columns and, last, channels of a group
         per_group = before.reshape(groups, 1, -1)
         inner = np.tile(per_group, depth // per_group.shape[2])
     scaled = matrices * inner / after.reshape(groups, outputs, 1)

@@ -45,7 +45,8 @@ def recipe_text(
     ``tree``: the table Model.  ``data``: the bytes of the file, for constants after the flatbuffer.
     ``fmt``: the format of the file, ``circle`` or ``tflite``.
     ``folder``: gets large constants as files; None: they are in the text, in base64.
-    ``resample``: replace large constants by normal numbers with the same mean and standard deviation.
+    ``resample``: replace large constants by random numbers of a normal distribution with the same mean and
+    standard deviation.
 
     Raise UnsupportedError for a model that recipes cannot express.
     """
@@ -55,10 +56,12 @@ def recipe_text(
 class _RecipeWriter:
     """Converts one decoded file to the tree of the message ModelRecipe.
 
-    The argument ``tree`` of a method is the tree of a table; the method returns the tree of a message.
+    A tree is a dict {field: value}.  The argument ``tree`` of a method is the tree of a table of the file;
+    the method returns the tree of a message of the recipe.
 
     ``has_external_data``: whether the file stores constants after the flatbuffer.
-    ``fillers``: the fillers that were made, by (index of the buffer, dtype, number of elements or None).
+    ``fillers``: the messages Filler (data of a constant) that were made, by (index of the buffer, dtype,
+    number of elements or None).
     ``names``: for each graph, unique names of its tensors, which recipes call operands.
     """
 
@@ -174,7 +177,7 @@ class _RecipeWriter:
         for item in dimensions:
             for name in {"array_segments", "array_indices"} & item.keys():
                 vector = item[name]
-                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}  # "" has the table
+                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}  # "": the table's name
         return {**tree, "dim_metadata": dimensions}
 
     # -- operations ----------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of both languages share: a rule, the model that it checks, and the arguments of a rule."""
+"""A rule of a recipe or of ONE's ``test.rule``, the model that it checks, and the arguments of a rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from circlekit.recipes.model_file import ModelFile
 class Subject:
     """The model that rules check.
 
-    ``path``: the file of the result.  ``model``: the model that was read back from this file.
+    ``path``: the file that was written after the passes.  ``model``: the model read back from this file.
     ``changes``: the number of changes that the passes made.
     ``refusals``: a function that returns the sentences with which the passes refused operators.
     """
@@ -47,7 +47,7 @@ Check = Callable[[Subject], Iterable[str]]
 class Rule:
     """One rule of a ``.ck`` recipe or a ``test.rule``.
 
-    ``place``: file, line and column.  ``text``: the rule as it is written, or its name.
+    ``place``: file, line and column.  ``text``: the rule as the recipe has it; of a ``test.rule``, its name.
     ``violations``: checks the rule.
     """
 

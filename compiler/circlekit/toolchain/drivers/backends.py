@@ -56,11 +56,12 @@ def plan(
     """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
 
     If there is no configuration file, or if the command line names the backend, the arguments are
-    ``backend_words``.  In other cases, and if ``backend_words`` is empty, the arguments are the words in the
-    key ``command`` of the section or, if the section has the key ``backends``, in the key with the name of
-    the backend.  With a target, ``--target NAME`` comes before the arguments.
-    An exception: if the backend of the target has a schema file and there is no key ``command``, the schema
-    file says which program runs and how the keys of the section become its arguments.
+    ``backend_words``: the words of the command line that are for the backend.  In other cases, and if there
+    are no such words, the arguments are the words in the key ``command`` of the driver's section in the
+    configuration file or, if the section has the key ``backends``, in the key with the name of the backend.
+    With a target, ``--target NAME`` comes before the arguments.  An exception: if the backend of the target
+    has a schema file and there is no key ``command``, the schema file says which program runs and how the
+    keys of the section become its arguments.
     ``is_dry``: print no warning about keys that the schema file does not know.
     Raise UsageFault, in ONE's words, if something is missing or does not fit.
     """
@@ -133,8 +134,8 @@ def _by_schema(
 ) -> tuple[str, list[str]]:
     """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    ``session``: if there are keys that the schema file does not know, print a warning, and run the program
-    with ``-h``; None: do neither.
+    ``session``: where to print a warning and run the program with ``-h`` if the schema file does not know a
+    key; None: do neither.
     """
     parser = load_schema(schema, target)
     words, unknown = parser.words(section)
