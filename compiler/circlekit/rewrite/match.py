@@ -328,7 +328,7 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match, or nearly match, a node before the root but lack its user in the picture.
+    """Yield operators that match, or nearly match, a node before the root, but have no user as in the picture.
 
     If the root is a custom operator, also yield the operators with other custom codes.
     """

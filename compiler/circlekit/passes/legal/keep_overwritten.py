@@ -18,7 +18,8 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    The planner then sees that w is read again, and f gets a buffer of its own.  If v has several unknown
+    The runtime's memory planner does not know that v has the memory of w.  It sees now that w is read again,
+    and gives f a buffer of its own.  If v has several unknown
     dimensions, f reads a copy of w instead.
     """
 

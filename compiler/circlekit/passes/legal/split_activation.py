@@ -2,8 +2,8 @@
 """Replace fused activations that runtimes ignore or reject by operators of their own.
 
 Some dtypes of integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).
-MAXIMUM and MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new ADD of 0.
-A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
+MAXIMUM and MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new
+ADD of 0.  A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPERATORS: dict[Activation, type[Op]] = {
 
 
 class _Step(NamedTuple):
-    """An operator ``kind`` on a value and perhaps the constant ``number``, with the fused activation ``act``."""
+    """An operator ``kind`` on a value and perhaps a constant ``number``, with a fused activation ``act``."""
 
     kind: type[Op]
     number: Value | None = None

@@ -24,8 +24,9 @@ MAX_STEPS = 256
 class UnrollGru(Replacement):
     """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * from_state + from_input).
 
-    ``from_state`` and ``from_input`` are the last thirds of the fully connected layers of h and of x.
-    Source of one step: the kernel of ``Gru``.
+    A fully connected layer of h and one of x have results of three parts.  ``update`` is the logistic
+    function of the sum of their first parts, ``reset`` that of their second parts.  The third parts are
+    ``from_state`` (of h) and ``from_input`` (of x).  Source of one step: the kernel of ``Gru``.
     """
 
     changes_more = True
