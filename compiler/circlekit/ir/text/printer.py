@@ -150,7 +150,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.refer)}")
-    if graph.table:  # not listed if it has the order of the definitions in the text
+    if graph.table:  # all values in the file's order; not listed if the text defines them so
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find groups of values whose channels, the indices of the last axis, must have the same order.
 
-The order of a group can be changed if the constants of the operators around it can absorb it.
+The order can be changed if the constants of the operators around a group can be permuted in the same way.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
 class ChannelGroup:
     """``values`` whose channels have the same order.  ``obstacle``: why this order is fixed, or None.
 
-    ``producers``, ``users``: the layers that compute or read the values, and whose weights absorb the order.
+    ``producers``, ``users``: the layers that compute or read the values; their weights change with the order.
     ``constants``: the constants of operators within the group, as (operator, index of the operand, axis).
     """
 

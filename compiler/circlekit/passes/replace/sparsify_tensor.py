@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store only the parts of a constant that are not zero, in the sparse format of the schema.
 
-The constant counts as an array of blocks.  The levels are the dimensions of this array, followed by those
-dimensions of a block that the option sparsify_block_map names.  A dense level is stored as its size; a sparse
-level as the indices of the parts that are not zero.
+The constant counts as an array of blocks.  The levels are the dimensions of this array and those
+dimensions of a block that the option sparsify_block_map names, in the order of the option
+sparsify_traversal_order.  A dense level is stored as its size; a sparse level as the indices of the parts
+that are not zero.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ _MESSAGES: Final = {
 }
 
 VECTOR_MESSAGES: Final = ("Shape", "Signature")
-"""Messages whose only field is the list ``dim``; a tree (see protobuf_text.py) has just the list."""
+"""Messages whose only field is the list ``dim``; a tree, the dict of a parsed message, has just the list."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
