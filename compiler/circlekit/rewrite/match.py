@@ -330,7 +330,8 @@ PartialMatch = tuple[Op, str, int]
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
     """Yield operators that match, or nearly match, a node before the root, but lack a user.
 
-    The picture shows an operator that reads the node's result; no user of the operator's result fits it.  If the root is a custom operator, also yield the operators with other custom codes.
+    The picture shows a user of the node's result, but no user of the operator's result is of that kind.  If
+    the root is a custom operator, also yield the operators with other custom codes.
     """
     picture = matcher.picture
     for node in picture.nodes[:-1]:

@@ -91,7 +91,8 @@ class FloatLstm:
 class ObservedLstm(FloatLstm):
     """A float LSTM that keeps the numbers for which an integer kernel needs scales.
 
-    ``seen``: the numbers of the cell state and of each inner tensor in every step, by name.
+    ``seen``: the numbers of the cell state and of each inner tensor (``gate_sums``, ``HIDDEN``) in every
+    step, by name.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:

@@ -181,8 +181,8 @@ class FusePreActivationBatchNorm(Rules):
 class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
-    Then the rules of fuse_preactivation_batchnorm apply that move gamma across the RELU, for which it must be
-    positive.
+    This lets fuse_preactivation_batchnorm apply its rules that move gamma across the RELU: they need a
+    positive gamma.
     """
 
     name = "make_batchnorm_gamma_positive"

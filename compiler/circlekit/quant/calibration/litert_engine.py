@@ -131,7 +131,8 @@ class LitertEngine:
     def _operand(self, value: Value | None) -> Array | None:
         """Return the elements of ``value``, an operand of an operator with inner tensors; None if absent.
 
-        LiteRT does not show inner tensors, so they are computed from the operands.
+        LiteRT does not show inner tensors, such as the sums of an LSTM's gates, so they are computed from the
+        operands.
         """
         if value is None or value.is_const:
             return None if value is None else constant_elements(value)
