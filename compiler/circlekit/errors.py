@@ -142,7 +142,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 SIMILAR_NAMES = 9
-"""The most names whose edit distance to a word is computed: those that ``difflib`` finds most similar."""
+"""The largest number of names whose edit distance to a word is computed: the most similar by ``difflib``."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer: the search takes quadratic time."""

@@ -23,7 +23,7 @@ from circlekit.targets.findings import Finding
 from circlekit.targets.target import Target, find_target, target_names
 
 RANGE = (0.5, 1.0)
-"""The lowest and highest real number of all tensors when a scheme is tried; every operator accepts them."""
+"""The (lowest, highest) number assumed for each tensor when a scheme is tried; no operator refuses them."""
 
 
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
@@ -83,7 +83,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
-    """Yield texts that name the other runtimes that run ``op`` as it is, with the option ``--target``."""
+    """Yield texts that name the other runtimes that run ``op`` as it is, and ``--target`` for one of them."""
     others = [find_target(name) for name in target_names() if name != target.name]
     running = [other for other in others if not other.delegated and other.refusal(op) is None]
     for formats in dict.fromkeys(other.formats for other in running):

@@ -12,7 +12,10 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""For a default target, another runtime that may get the file; it is watched if the user named no target."""
+"""{default target of a format: another runtime that may get the file}.
+
+If the user named no target, ``TargetWatch`` examines the model for that runtime, too.
+"""
 
 
 class TargetWatch:

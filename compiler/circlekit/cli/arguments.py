@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
 
     ``load_flags``: a function that adds more flags.  It may be slow, so it is called only if the words ask
     for help or have a flag that is not yet known.  ``one_usage``: for a command of ONE, the exit code for
-    wrong usage, whose message then begins as ONE's messages do.  None for other commands.
+    wrong usage; the message then begins as ONE's messages do.  None for other commands.
     """
 
     def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
@@ -155,7 +155,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write, given by the arguments of ``Parser.add_output``; exit if none or two are."""
+    """Return the path to write, given by one argument of ``Parser.add_output``; exit if none or both are."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")

@@ -110,7 +110,7 @@ def with_ops(model: Model, keep: Sequence[int]) -> Model:
     """Return a copy with only the operators ``keep`` of the main graph.
 
     The inputs of the copy are the values, other than constants and variables, that these operators use but do
-    not produce.  Its outputs are those results of these operators that were outputs or are not used any more.
+    not produce.  Its outputs are those results of these operators that were outputs or have no use now.
     """
     copy = clone(model)
     graph = copy.main

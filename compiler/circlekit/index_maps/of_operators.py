@@ -194,8 +194,8 @@ def joined(values: Sequence[Value], axis: int) -> Movement | None:
 def joined_map(shape: Sequence[int], count: int, axis: int) -> IndexMap:
     """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``.
 
-    Its source is the vector of all their elements, one tensor after the other.  The digits of a position in
-    the result are: the indices before the axis, the number of the tensor, the other indices.
+    Its source is the vector of all their elements, one tensor after the other.  The coordinates of an element
+    of the result are: the indices before the axis, the number of the tensor, the other indices.
     """
     outer, size = math.prod(shape[:axis]), math.prod(shape)
     return IndexMap.of(count * size, [(outer, size // outer), (count, size), (size // outer, 1)])

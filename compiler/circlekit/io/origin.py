@@ -44,7 +44,7 @@ def place_of(data: Array) -> Place:
 
 @dataclass(eq=False, repr=False)
 class Origin:
-    """The parts of the input file that ``save`` needs and the IR does not have.  It is never changed.
+    """The parts of the input file that ``save`` needs and the IR does not have.  An Origin is never changed.
 
     ``codes``: the operator codes.  ``buffers``: the data of the buffers; None for a buffer without a vector.
     ``unused_buffers``, ``unused_codes``: the indices of buffers and codes to which nothing refers; ``save``

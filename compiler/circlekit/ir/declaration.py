@@ -11,7 +11,7 @@
         def infer(self): ...                                     # type of the result
         def kernel(self, output_shape, filter, input, bias): ... # numpy arrays in, numpy array out
 
-The class enters ``op.REGISTRY`` when it is defined.
+The class enters DECLARATIONS (``op.REGISTRY`` is another name of it) when it is defined.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Operand:
     """A declared operand.
 
     ``dtypes``: the dtypes that the operand may have; () stands for any.  ``optional``: the operand may be
-    absent.  ``variadic``: the declaration stands for all remaining operands, however many.  ``index``: its
-    position among the operands of the class, from 0.
+    absent.  ``variadic``: the declaration stands for all remaining operands, however many.  ``index``: the
+    position of the operand among the operands of the class, from 0.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -270,7 +270,7 @@ class Declaration:
         """Return why the integer kernels of runtimes do not compute this operator; None if they do.
 
         Operands and results already have the dtypes and scales of integers; constants still are floats.
-        For a float operator, return only a fault that no choice of scales avoids.
+        For an operator that is still float, return only a fault that no choice of scales avoids.
         """
         return None
 

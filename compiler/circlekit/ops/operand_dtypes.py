@@ -2,8 +2,11 @@
 """Groups of dtypes for the declarations of operands.
 
 An operand declares the dtypes that kernels of TFLite and circle take, and also the packed and half-precision
-dtypes of stored models.  A literal in the text form gets the first dtype whose kind can hold it.  Groups for
-any kind of number begin with i32, so that integer literals stay integers.
+dtypes of stored models.
+
+If no other operand determines the dtype of a literal in the text form, the literal gets the first dtype of
+the group whose kind (bool, integer, float) can hold it.  So groups for all numbers begin with i32, and
+integer literals stay integers.
 """
 
 from __future__ import annotations

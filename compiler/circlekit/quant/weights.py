@@ -97,7 +97,7 @@ def is_float(value: Value | None) -> TypeGuard[Value]:
 
 
 def is_float_constant(value: Value | None) -> TypeGuard[Value]:
-    """Return whether ``value`` is a float32 constant, which may be packed or sparse."""
+    """Return whether ``value`` is a float32 constant, which may be sparse or compressed."""
     return is_float(value) and value.is_const
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute a layered layout of one group of a folded graph.
 
+A folded graph has its operators in nested groups, so that a drawing shows few boxes at a time.
 Operators and groups are boxes in layers.  An edge goes from a layer to a later layer; in each layer between
 them it has a bend.  The boxes of a layer are ordered so that few edges cross (barycenter method); then every
 box moves towards the boxes to which it is connected.

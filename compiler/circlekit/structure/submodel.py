@@ -15,7 +15,10 @@ from circlekit.ir.value import Value
 from circlekit.ops.numerics.output_stage import Kernels
 
 HANDLES = (DType.RESOURCE, DType.VARIANT)
-"""The dtypes of handles: references to state inside of a running model.  They cannot be inputs or outputs."""
+"""The dtypes of handles: references to state inside of a running model.
+
+No input or output of a submodel has such a dtype.
+"""
 
 
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
@@ -65,10 +68,10 @@ def submodel(
     ``outputs``: by default ``results_for_outside(ops)``.
     ``inputs``: by default ``operands_from_outside(ops)``; if given, they must include those.
     ``names``: new names of some inputs and outputs.
-    ``kernels``: ``select_kernels(model)``, if the caller knows it.
+    ``kernels``: the result of ``select_kernels(model)``, if the caller has it.
 
     Raise UnsupportedError if an input or output would be a handle (HANDLES), or if an operator that is not in
-    ``ops`` uses a variable of ``ops``.
+    ``ops`` uses a variable that ``ops`` use, too.
     """
     inputs = operands_from_outside(ops) if inputs is None else inputs
     outputs = results_for_outside(ops) if outputs is None else outputs
@@ -89,7 +92,7 @@ def submodel(
 
 
 def _check_variables(ops: Sequence[Op]) -> None:
-    """Raise UnsupportedError if an operator that is not in ``ops`` uses a variable of ``ops``."""
+    """Raise UnsupportedError if an operator that is not in ``ops`` uses a variable that ``ops`` use."""
     own = set(ops)
     for value in (v for op in ops for v in op.inputs if v is not None and v.is_variable):
         other = value.other_user(own)

@@ -65,8 +65,8 @@ NO_TARGETS = TargetSet()
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the targets that ``choice`` names.
 
-    If ``choice`` is None, return the default target of ``format``, or no target if its table is not complete.
-    The name NO_TARGET stands for no target.  Raise UnsupportedError for any other unknown name.
+    If ``choice`` is None, return the default target of ``format``, or no target if that target's table is not
+    complete.  The name NO_TARGET stands for no target.  Raise UnsupportedError for any other unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)

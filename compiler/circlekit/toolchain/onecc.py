@@ -146,7 +146,7 @@ class Ready:
 class Choice:
     """The choices on onecc's command line, which take precedence over those of a configuration file.
 
-    ``group``: the name of an optimization group without its O.
+    ``group``: the name of an optimization group without its leading O.
     """
 
     group: str | None = None
@@ -233,7 +233,7 @@ INCLUDE = "include"
 
 
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
-    """Return the names of the optimization groups to use, without their O, separated by spaces.
+    """Return the names of the optimization groups to use, without their leading O, separated by spaces.
 
     If two groups have the same key, the later group counts.  Raise DriverError for an unknown name.
     """

@@ -27,7 +27,7 @@ MINUTES_FROM_SECONDS = 100
 """An estimate of so many seconds or more is shown in minutes."""
 
 ESTIMATE_FROM_FRACTION = 0.01
-"""The remaining time of a step is shown when this part is done and DELAY_SECONDS have passed."""
+"""The remaining time of a step is shown when this part of the step is done and DELAY_SECONDS have passed."""
 
 
 class ProgressLine(Progress):

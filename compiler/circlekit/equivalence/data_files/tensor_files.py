@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write inputs and outputs of runs as HDF5, or as a raw file per tensor, as ONE's interpreter does.
 
-``write_record`` writes the arrays that a verification compared into a folder.  For the first set of inputs,
-the folder has the files ``input.h5``, ``expected.h5`` (outputs before the passes) and ``opt.expected.h5``
-(outputs after the passes).  For each other set of inputs (``boundary``, ``zero``...), it has a folder with
-the same three files.
+``write_record`` writes the inputs and outputs of the runs of a verification into a folder.  For the first set
+of inputs, the folder has the files ``input.h5``, ``expected.h5`` (outputs before the passes) and
+``opt.expected.h5`` (outputs after the passes).  For each other set of inputs (``boundary``, ``zero``...), the
+folder has a folder of this name with the same three files.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
-    """Write the inputs and outputs that ``verifier`` compared into ``folder``; return the paths of the files.
+    """Write inputs and outputs of the runs of ``verifier`` into ``folder``; return the paths of the files.
 
     ``model``: its inputs and outputs give the names in the files.  ``verifier`` must have compared a model
     before; the outputs of the last comparison go to ``opt.expected.h5``.

@@ -126,9 +126,10 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 class Judge:
     """Runs ``after``, the quantized form of ``before``, right after each run of ``before``; compares both.
 
-    ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded, and
-    only the run on the inputs with the label ``normal`` is judged.  ``with_layers``: also compare the layers
-    of the first run, as ``compare_layers`` does.  ``names``, ``outputs``, ``add``: see ``PairedRuns``.
+    ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded random
+    numbers, and only the run on the inputs with the label ``normal`` is judged.  ``with_layers``: also
+    compare the layers of the first run, as ``compare_layers`` does.  ``names``: the results of ``before``
+    that ``add`` needs.  ``outputs``: the outputs of ``after``, by the label of the inputs.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class OpLoader:
     """Creates the operators of one file.
 
     ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
-    ``codes``: the operator codes of the file.  ``keys``: the CodeKey of each operator code.
+    ``codes``: the operator codes of the file.  ``keys``: (name, custom code, version) of each operator code.
     ``used``: the indices of the operator codes of all operators created so far.
     ``graphs``: all graphs of the model.
     """
@@ -74,7 +74,7 @@ class OpLoader:
             tree["absent"] = missing
         if isinstance(op, OpaqueOp):
             tree["stored_version"] = op.version
-        op.extra = tree.copy()  # without the memory of the fields that were removed
+        op.extra = tree.copy()  # a dict keeps memory for removed fields, a copy does not
         return op
 
     def pick(

@@ -11,7 +11,7 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     """Return ``grew by N bytes: ...`` with the growth of each part of the file; "" if it did not grow.
 
     ``origin``, ``old_size``: the file that was read, and its size in bytes.  In that file, padding cannot be
-    told from tables.  ``file``: the new file.
+    told from tables, and counts as tables.  ``file``: the new file.
     """
     size = file.size + len(file.tail)
     if size <= old_size:

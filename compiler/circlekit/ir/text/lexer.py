@@ -165,6 +165,7 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` as a string literal in double quotes, with Python's escapes."""
-    # repr uses single quotes, as needed here, if the text has a double quote: add one, and cut it off again
+    # The quotes that repr chooses depend on the text.  With a double quote at the beginning, which is cut off
+    # again, it always chooses single quotes: then " needs an escape here, and the escape of ' is undone.
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

@@ -134,7 +134,10 @@ def _format_array(array: Array) -> str:
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of ``extra`` that say how a file stored the model, besides those that begin with ``stored_``."""
+"""The keys of ``extra`` that say how a file stored the model, besides those that begin with ``stored_``.
+
+``extra`` of a model, graph, operator or value is a dict of what the IR does not represent.
+"""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:

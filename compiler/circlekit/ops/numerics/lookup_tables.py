@@ -48,9 +48,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
     """Return the table int16[513] of ``transform`` at equal steps of ``domain``.
 
-    The entries are scaled so that the range of int16 stands for ``image``.  Each entry is moved so that the
-    largest error of the interpolation is halved.  The computation uses the float type of ``domain``.  NaN
-    becomes 0.
+    The entries are scaled so that the range of int16 stands for ``image``.  Each entry but the last is moved
+    so that the largest error of the interpolation is halved.  The computation uses the float type of
+    ``domain``.  NaN becomes 0.
     """
     real = type(domain[0])
     lowest, highest = domain
@@ -76,15 +76,15 @@ def interpolated(x: Array, table: Array) -> Array:
 
 # -- LOGISTIC and TANH of int16 ----------------------------------------------------------------
 
-SIGMOID_ENTRIES_PER_UNIT = 24  # the entries of TFLite's table between x and x + 1
+SIGMOID_ENTRIES_PER_UNIT = 24  # the number of entries of TFLite's table from x to x + 1
 
 
 def _sigmoid_table() -> Ints:
     """Return TFLite's table of the sigmoid.
 
     The entries are sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded; the last entry is
-    65535.  The correction adds half of the largest error of the interpolation: |second derivative| / 8 * (1 /
-    24)^2.
+    65535.  The largest error of the interpolation is |second derivative| / 8 * (1 / 24)^2; the correction
+    adds half of it.
     """
     sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_ENTRIES_PER_UNIT))
     curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)  # |second derivative|

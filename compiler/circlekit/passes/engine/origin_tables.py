@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 
 MAX_ORIGINS = 32
-"""The search between the operands and results of one operator ends at this many original operators."""
+"""The search for the original operators of one operator ends when this many are found."""
 
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 

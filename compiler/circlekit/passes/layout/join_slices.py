@@ -119,7 +119,7 @@ def _obstacle(parts: Sequence[_Part]) -> str | None:
 
 
 def _kinds(parts: Sequence[_Part]) -> Sequence[type[Op]]:
-    """Return the operators that can take ``parts``, those with the fewest operands first."""
+    """Return the kinds of operators that can replace ``parts``, those with the fewest operands first."""
     sizes = [part.stop - part.start for part in parts]
     if len({*sizes}) > 1:
         return [SplitV]

@@ -81,8 +81,9 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
 def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
     """Replace chains that begin and end with values of the rank of ``perms`` by one MovementOp each.
 
-    Transposes by ``perms`` or their inverses, and reshapes that do the same, stay at both ends.  ``writer``:
-    writes the operators that replace a chain if its layout changes.
+    ``perms``: the permutations of axes by which layouts may change.  At both ends of a chain, transposes by
+    them or their inverses, and reshapes that do the same, stay: other layouts can remove them.
+    ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]
     if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):

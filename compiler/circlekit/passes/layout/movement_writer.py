@@ -42,14 +42,18 @@ class MovementWriter:
         return self._costs[op]
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
-        """Return why the target does not take the operators ``new``; see ``TargetRules.refusal``."""
+        """Return why the target does not take the operators ``new``, which replace ``old``.
+
+        Return None if the target takes ``new``, or if it did not take ``old`` either.
+        """
         return self.rules.refusal(old, new)
 
     def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
         """Return the operators of the best of ``forms``, which all compute the same.
 
         Forms that the target runs come first, then forms with fewer operators after legalization; of equally
-        good forms, the first is taken.  The operators of the other forms lose their operands.
+        good forms, the first is taken.  The operators of the other forms lose their operands, so that they
+        are no users.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:
@@ -68,7 +72,7 @@ class MovementWriter:
         return self.cheapest([op] for op in ops)[0]
 
     def built(self, plan: Plan, source: Value, result: Value) -> list[Op]:
-        """Return new operators that apply ``plan`` to ``source``; see ``steps.built``."""
+        """Return new operators that apply the steps of ``plan`` to ``source`` and replace ``result``."""
         return built(plan, source, result, self.graph, self._choose)
 
     def best_plan(
@@ -76,6 +80,7 @@ class MovementWriter:
     ) -> tuple[Plan, MovementCost] | None:
         """Return the cheapest plan for ``index_map`` and its cost after legalization; None if there is none.
 
+        A plan is a sequence of steps, each for one operator that moves data.
         ``source``: a value with the dtype and the quantization of the data.  ``shapes``: the shapes of the
         operand and the result.  ``must_run``: whether to consider only plans that the target runs.
         """

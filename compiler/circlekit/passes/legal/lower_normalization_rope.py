@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and other normalizations of the last axis."""
+"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# both rotations compute t: x with the two elements of each pair exchanged, and then the first one negated
+# both rotations compute t: x with the two elements of each pair exchanged; the one that is then the first is
+# negated.  A pair is one element of each half of the last axis (GPT_NEOX), or two neighbors (GPT_J).
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)

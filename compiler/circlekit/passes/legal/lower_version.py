@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the version that a file states for an operator to the version that its form needs."""
+"""Lower the version that a file states for an operator to the version that the operator needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.rewrite.base import Context
 class LowerVersion(Legalization):
     """Lower stated versions that a runtime refuses, if it runs the version that the operator needs.
 
-    Some converters state a higher version than the form needs.
+    Some converters state a higher version than an operator needs.
     """
 
     kinds = (Op,)

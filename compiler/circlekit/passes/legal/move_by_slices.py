@@ -21,13 +21,13 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The most results of an operator, slices along an axis, and repetitions of elements that are not f32.
+"""The largest number of results of an operator, slices along an axis, or repetitions of elements not f32.
 
-Along the last axis, where slices are short in memory, at most 2 slices are made.
+Operators that need more stay.  Along the last axis, where slices are short in memory, the limit is 2 slices.
 """
 
 MAX_JOINED = 5
-"""The number of operands that XNNPACK takes in one CONCATENATION."""
+"""The largest number of operands that XNNPACK takes in one CONCATENATION."""
 
 
 class MoveBySlices(Replacement):

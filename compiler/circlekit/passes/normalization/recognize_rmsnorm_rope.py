@@ -92,7 +92,7 @@ HALVES = (
 
 
 class _Rope(Rewrite):
-    """Conditions on a rotation of $halves, the halves lo and hi of the last axis of x."""
+    """Conditions on a rotation of lo and hi, the halves of the last axis of x, which ``$halves`` takes."""
 
     after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
 
@@ -145,7 +145,7 @@ class _HalfNegated(_Rope):
 
 
 class _SinesNegated(_Rope):
-    """x * cos + concat(hi, lo) * sines, where the first half of the sines is negative."""
+    """x * cos + concat(hi, lo) * sines, where sines is sin with its first half negated."""
 
     before = """
         $halves
@@ -190,7 +190,7 @@ class _HalvesApart(_Rope):
 
 
 def _moved_elements(op: Op, result: Value, index: Array) -> Array:
-    """Run ``op``, a slice or split, on ``index`` instead of its data, and return what becomes ``result``."""
+    """Run ``op``, a slice or split, on ``index`` in place of its data; return the array for ``result``."""
     data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
     moved = op.kernel(*data)
     return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
@@ -199,9 +199,9 @@ def _moved_elements(op: Op, result: Value, index: Array) -> Array:
 class FuseRope(Rules):
     """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only).
 
-    Other forms are recognized, too: half of the sines may be negated instead of half of x, or each half may
-    be rotated on its own by constants.  Rotations of pairs of neighbors stay, because ONE's interpreter and
-    runtime have no kernel for their mode, GPT_J.
+    This is recognized, too, if half of the sines is negated instead of half of x, or if each half of the
+    result is computed on its own from constant tables.  Rotations of pairs of neighboring elements stay,
+    because ONE's interpreter and runtime have no kernel for their mode, GPT_J.
     """
 
     name = "fuse_rope"

@@ -52,11 +52,11 @@ def collect(
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
-    ``samples``: see ``Samples``; each process holds one sample at a time.
+    ``samples``: the samples, or the path of a file or folder with samples; each process holds one at a time.
     ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
     (see ``observer``).  Every tensor gets a range.
     ``runner``: how the samples are run; None: ``Runner()``.
-    ``source``: a description of the samples for readers of the result; by default the path, if there is one.
+    ``source``: a description of the samples for readers of the result; by default the path of the samples.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
     If an interrupted run left such a file, this run continues with the samples that are missing in it.
 

@@ -50,7 +50,7 @@ class InterpreterEngine:
             self._observer.see(value, array)
 
     def _operands(self, op: Op, operands: Sequence[Array | None]) -> None:
-        """Observe the inner tensors of ``op``; the interpreter calls this before each operator."""
+        """Observe the tensors inside ``op``, such as gate sums of an LSTM; called before each operator."""
         absent = [None] * (len(op.operands) - len(operands))
         self._observer.see_inside(op, [*operands, *absent])
 

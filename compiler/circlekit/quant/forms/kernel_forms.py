@@ -2,7 +2,8 @@
 """Choose forms with which integer kernels give right results.
 
 Some kernels fail on certain integers or zero points; some round to coarser steps than the form of the result
-has.  The limits stand in the quantization rule of each operator.
+has.  The quantization rule of each operator says what its kernels need.  A given form is a form that a tensor
+had before planning, such as that of its training.
 """
 
 from __future__ import annotations

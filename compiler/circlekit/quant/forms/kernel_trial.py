@@ -36,8 +36,9 @@ def kernel_errors(
 
     Both kernels run on random numbers, and again on zeros, which show the error of a bias.  Random numbers
     are rounded to the operand's given form or, without one, to its planned form.
-    ``operands``, ``results``, ``attributes``: as for ``planned_op``.  ``given``, ``ranges``: given forms and
-    ranges of tensors, by name.
+    ``operands``, ``results``: the planned forms, by index.  ``attributes``: those that the plan sets.
+    ``given``: the forms that tensors had before planning, such as those of their training, by name.
+    ``ranges``: the ranges of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
     The list is empty if the kernels cannot be run alone, for example because shapes are unknown, or because
     an operand is neither float nor bool nor constant.

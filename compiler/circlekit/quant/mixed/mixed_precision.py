@@ -25,7 +25,7 @@ from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import SCHEMES, find_scheme
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
-"""Returns a plan of the model.  The argument has other schemes for some operators: {key_of(op): scheme}."""
+"""Returns a plan of the model.  The argument is {key_of(op): scheme} of operators with other schemes."""
 
 MEASURED_WORK = 4 * 10**10
 """About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
@@ -132,6 +132,7 @@ def raise_patterns(
 ) -> Raised:
     """Return the operators of patterns to raise if the quantized model has less than MIN_SQNR, else none.
 
+    A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried; it is raised if the worst output gains at least MIN_PATTERN_GAIN.
     ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``.
     """
@@ -183,7 +184,7 @@ def measured_sensitivity(
 ) -> Sensitivity:
     """Measure, on at most MEASURED_SAMPLES of ``samples``, the noise of all that ``plan`` rounds.
 
-    ``target_sqnr``: outputs that have this SQNR, in dB, do not count.
+    ``target_sqnr``: outputs that reach this SQNR, in dB, do not count.
     """
     count = sum(is_quantized(op, plan) for op in model.main)
     work = 2 * count * sum(work_of(op) for op in model.main)

@@ -15,7 +15,7 @@ from circlekit.quant.mixed.sensitivity import Sensitivity, is_raised
 from circlekit.targets.cost import operator_cost
 
 MAX_CLUSTER = 8
-"""The largest number of neighbors that are tried together.
+"""The largest number of neighboring operators that are tried together.
 
 Raising one of them alone often gains nothing, because the tensors around it stay rounded.
 """
@@ -65,7 +65,7 @@ def choose_raised(
     ``operators``: the quantized operators.
     The choice ends when the predicted noise is as low as ``target_sqnr`` (in dB) demands, when the budget is
     spent, or when no operator reduces the noise.  Without a budget, each operator costs 1.
-    ``keeps_constants``: see ``Sensitivity.remaining``.
+    ``keeps_constants``: raising an operator does not change its constants, only activations.
     ``clusters``: groups of operators that are tried together, besides groups of neighbors.
     """
     pool = list(operators)
@@ -106,7 +106,7 @@ def _ratio(candidate: tuple[float, list[Op]]) -> float:
 class _Gains:
     """Computes how much noise vanishes if more operators are raised.
 
-    ``operators``: those that may be raised.  ``keeps_constants``: see ``Sensitivity.remaining``.
+    ``operators``: those that may be raised.  ``keeps_constants``: see ``choose_raised``.
     """
 
     def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:

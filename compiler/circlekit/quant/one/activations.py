@@ -294,7 +294,7 @@ def propagate_forward(task: Task) -> None:
 def _refresh_conversion(op: Op) -> None:
     """If ``op`` is a QUANTIZE between integer dtypes, apply a fixed scale or an integer scale to its result.
 
-    The rule is that of the operator that determines the scale of the operand (``origin_rule``).
+    Such a scale comes from the rule of the operator that determines the operand's scale (``origin_rule``).
     """
     if not isinstance(op, Quantize):
         return

@@ -84,8 +84,8 @@ def quantize_weights(model: Model, dtype: DType) -> None:
 Form = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
 """A function of (operator, weights, axis of the channels).
 
-It returns the arguments ``key`` and ``make`` of ``GraphEditor.replace_constant``, or None if the weights
-shall stay as they are.
+It returns None if the weights shall stay as they are.  Otherwise it returns the arguments ``key`` and
+``make`` of ``GraphEditor.replace_constant``: ``make`` makes the new constant; it is called once for each key.
 """
 
 

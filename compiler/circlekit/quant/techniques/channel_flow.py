@@ -62,7 +62,7 @@ class Flow:
 def channel_flows(op: Op) -> list[Flow] | None:
     """Return how ``op`` passes channels on; None if it does not, or if it cannot be measured.
 
-    A fused RELU6 is measured as a RELU.
+    A fused RELU6 is measured as a RELU, because its upper bound does not scale; the caller must allow for it.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
     if not all(shapes) or not op.pure or op.called_graphs():

@@ -126,7 +126,7 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Copy in place each bias that several layers share, so that each layer's bias can be corrected alone."""
+    """Give layers that share a bias a copy each, so that each layer's bias can be corrected alone."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe."""
+"""Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe.
+
+A tree is a dict {field: value} of a table, or of a message of the recipe.
+"""
 
 from __future__ import annotations
 
