@@ -98,7 +98,8 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
     """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty.
 
-    A dimension of 0 or less counts as 1: a kernel may make indices along the other axes of an empty result.
+    A dimension of 0 or less counts as 1: for an empty result, too, a kernel may make arrays of indices along
+    the other axes.
     """
     total = 0
     for result in types:

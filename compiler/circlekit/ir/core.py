@@ -198,7 +198,7 @@ class Op(Declaration):
         return old
 
     def drop_inputs(self) -> None:
-        """Remove all operands, so that the operator is no longer among the users of their values."""
+        """Remove all operands, so that the operator is no longer among the users of these values."""
         for index, value in enumerate(self.inputs):
             if value is not None:
                 value._uses.pop((self, index), None)

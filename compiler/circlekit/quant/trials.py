@@ -116,7 +116,7 @@ class Trials:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
         Return [] if ``activations`` is None.
-        ``quarter``: 0 to QUARTERS - 1 is a part of the samples; QUARTERS leaves out no sample.
+        ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.
         """
         if self.activations is None:
             return []

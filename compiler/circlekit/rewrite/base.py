@@ -139,7 +139,7 @@ class TargetRules:
 class Context:
     """What all passes of one optimization share.
 
-    ``format``: the format as which the model will be written; passes create only operators that it has.
+    ``format``: the format in which the model will be written; passes create only operators that it has.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
     ``refusals``: the list of recorded near misses; None records none.
     ``partial_matches``: whether operators that match only a part of a picture are recorded too.

@@ -245,7 +245,7 @@ def proposal(
 
 
 def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
-    """Return random integers from -100 to 100, or normally distributed floats of deviation ``spread``."""
+    """Return random integers from -100 to 100, or Gaussian floats with the standard deviation ``spread``."""
     return m.random.normal(0, spread, shape) if dtype.is_float else m.random.integers(-100, 101, shape)
 
 

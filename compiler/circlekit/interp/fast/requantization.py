@@ -2,8 +2,7 @@
 """Output stages of quantized layers in float64, used where they give the bits of LiteRT's fixed point.
 
 Let t be a sum plus its bias.  A stage multiplies t by mantissa * 2^(left - right - 31).  The mantissa has 31
-bits; left and right are shifts, of which at least one is 0.  A stage rounds as its
-``Arithmetic`` says.
+bits; left and right are shifts, of which at least one is 0.  An ``Arithmetic`` is a way to round.
 
 FIXED_POINT rounds twice: first to q = floor(t * mantissa * 2^(left - 31) + 1/2), then q / 2^right to an
 integer, with a half rounded away from zero or up.  float64 computes q exactly for |t| < 2^21.  A larger t is

@@ -22,8 +22,8 @@ MAX_TENSOR_BYTES = 1 << 63
 def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> Iterator[Finding]:
     """Yield the findings about a tensor.
 
-    ``value``: the loaded tensor.  ``tree``: the same tensor in the file.  ``path``: its path.  ``external``:
-    the ids of all external buffers (data in other files) that the model lists.
+    ``value``: the loaded tensor.  ``tree``: its table in the file.  ``path``: the path of this table.
+    ``external``: the ids of all external buffers (data in other files) that the model lists.
     """
     shape, signature = (_numbers(tree.get(name)) for name in ("shape", "shape_signature"))
     if signature and len(signature) != len(shape):

@@ -25,7 +25,10 @@ costs about 0.7 ms of processor time per MiB more than an array in memory.
 """
 
 HUGE_BYTES = 8 << 20
-"""Arrays of this size or more may use descriptors up to MAX_DESCRIPTOR, smaller arrays up to half of it."""
+"""Arrays of this size or more may use descriptors up to MAX_DESCRIPTOR, smaller arrays up to half of it.
+
+This leaves descriptors for huge arrays, however many smaller ones there are.
+"""
 
 MAX_DESCRIPTOR = 512
 """The largest file descriptor to use.  Each array keeps a file open, and a process may open about 1000."""

@@ -149,7 +149,7 @@ class Lowering(Legalization, Rewrite):
 
 
 class Replacement(Legalization):
-    """A legalization that replaces single operators of the classes ``kinds`` with a function."""
+    """A legalization of single operators, of the classes ``kinds``; ``results`` makes the new operators."""
 
     kinds: ClassVar[tuple[type[Op], ...]] = ()
 

@@ -30,7 +30,7 @@ class CommonSubexpressionElimination(GraphPass):
     equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.
 
     Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
-    shape, if its shape is known; otherwise its operator stays.
+    shape.  If that is not possible, for example because the shape is unknown, both operators stay.
     """
 
     name = "common_subexpression_elimination"

@@ -84,7 +84,7 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The problem of choosing labels.  ``current``: the labels now.  ``demands``: the demands of all tensors.
+    """The problem of choosing labels.  ``current``: the labels now.  ``demands``: one for each tensor.
 
     ``charges``: for each variable, its own cost with each label that it can have.  ``labels``: all labels
     that occur.

@@ -60,10 +60,11 @@ class OrderChannels(GraphPass):
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield lists of sinks; the sinks of a list exchange channels, directly or through other groups.
+    """Yield lists of sinks: the sinks of a list are connected, because channels move between their groups.
 
     A sink is a value whose channels are copies of channels of other values, and that is an output or is read
     by an operator that does more than move channels.  A group has values with the same order of channels.
+    Groups may also be connected through other groups.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}
 

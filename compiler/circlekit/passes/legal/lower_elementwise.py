@@ -78,7 +78,7 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0, so v + e is never -0, for which they differ."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0: then v + e is never -0, where the two differ."""
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])

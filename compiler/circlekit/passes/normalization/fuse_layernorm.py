@@ -51,7 +51,7 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """Refuse if the factor f, or the offset h, is smaller than x: then the present form is cheaper."""
+        """Refuse if f (see FACTORS) or h (see SUMS) is smaller than x: then the present form is cheaper."""
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move Reshapes and Transposes past the elementwise operators that use their result."""
+"""Move Reshapes and Transposes past operators that use their result, mostly elementwise ones."""
 
 from __future__ import annotations
 

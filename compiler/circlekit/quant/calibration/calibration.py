@@ -95,7 +95,7 @@ def inner_name(op: Op, name: str) -> str:
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
     """Yield (index of the graph, operator, ``inner_name``) for the tensors of ``Op.inner_values``.
 
-    ``Op.inner_values`` computes the numbers of states and inner tensors of recurrent operators.
+    ``Op.inner_values`` computes what states and inner tensors of recurrent operators hold during a run.
     """
     for index, graph in enumerate(model.graphs):
         for op in graph:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run samples with an engine in this process, in several processes, or on a Dask cluster."""
+"""Run samples with an engine (circlekit or LiteRT): in this process, in several, or on a Dask cluster."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ BCQ_OPTIONAL = "dequant_weight"
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
 """The name of the constant with ONE's metadata.
 
-It has five numbers: BCQ_START, BCQ_VERSION, the number of outputs, 1 plus the number of constants of each
-weight, BCQ_END.
+It has five numbers: BCQ_START; BCQ_VERSION; the number of outputs; the number of constants of each weight,
+plus 1; BCQ_END.
 """
 
 BCQ_START, BCQ_VERSION, BCQ_END = -1_999_999_973, 1, 1_999_999_973
