@@ -41,7 +41,7 @@ from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 TRIAL_PART = 0.06
-"""The part of the budget for one trial; the number of samples of a trial follows from it."""
+"""The part of the budget (``Auto.seconds``) for one trial, from which its number of samples follows."""
 
 LAST_PART = 0.07
 """The part of the budget from which the number of samples of the last step follows."""

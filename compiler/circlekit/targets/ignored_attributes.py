@@ -67,7 +67,7 @@ class _Shapes:
         changed = [v for v in op.inputs if v is not None and v in self.shapes]
         origins = set[Op]().union(*(self.origins[v] for v in changed))
         if op not in self.ops and (not changed or self.target.ignored(op)):
-            return set()  # it takes any shape of its operands, and its result has the declared shape
+            return set()  # its operands are as declared or may have any shape: its result is as declared
         shape = self._shape(op)
         if shape is None:
             return origins or {op}

@@ -28,7 +28,7 @@ LOAD_FAILED, FAILED = 1, 255
 class Session:
     """The state that all steps of a run share.
 
-    ``installation``: the files around the commands.
+    ``installation``: finds the programs, backends and targets that are installed beside the commands.
     ``environment``: the environment variables for other programs.
     ``verbose``: whether programs and drivers print more.
     ``log``: the log file of the current step, None if there is none.

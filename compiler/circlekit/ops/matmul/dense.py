@@ -72,7 +72,7 @@ class FullyConnected(
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {} if the last axis stays and the only result has the axes of the input, else None.
 
-        {}: no attribute or constant has to change.
+        {}: if ``perm`` permutes the axes of the data, no attribute or constant has to change.
         """
         return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 

@@ -155,7 +155,8 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on an operator that needs the old elements of a multiplied value, or None.
 
-        Results of layers, and values that data movement makes of them, are left to ``channels``.
+        Results of layers, and values that data movement makes of them, are left to ``channels``, because
+        perhaps only some of their channels are multiplied.
         """
         moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:

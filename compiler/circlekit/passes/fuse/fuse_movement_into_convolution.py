@@ -34,7 +34,7 @@ def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), if padding omits the same rows."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), if a padding omits the same rows."""
 
     name = "fuse_slice_with_tconv"
 

@@ -40,7 +40,10 @@ class FuseMeanWithMean(Rewrite):
         return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
-        """Return the axes of ``x`` that each mean reduces; the second one may read data of a smaller rank."""
+        """Return the axes of ``x`` that each mean reduces.
+
+        The axes in ``second`` are those of the first mean's result, which may have a smaller rank than ``x``.
+        """
         rank = match.value("x").known_rank
         first = _axes(match.value("first").array(), rank)
         left = [axis for axis in range(rank) if axis not in first or match.attributes["keep1"]]

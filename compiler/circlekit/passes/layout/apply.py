@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrite a graph so that the operators of a region work on the sides (layouts) that were chosen for them.
 
-A side is the number of an order of axes.  A tensor is the values that moves (Transposes, and Reshapes that do
-the same) produce from each other, each on a side.  A variable is an operator that can work on several sides.
-A region is a connected set of tensors and variables (``region.py``).
+A side is the number of an order of axes.  A tensor is the values that moves (Transposes, and Reshapes with
+the effect of a Transpose) produce from each other, each on a side.  A variable is an operator that can work
+on several sides.  A region is a connected set of tensors and variables (``region.py``).
 """
 
 from __future__ import annotations

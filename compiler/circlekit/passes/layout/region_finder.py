@@ -232,7 +232,10 @@ class RegionFinder:
         return _axes_moved(tensor.root.known_shape, self.perm(tensor.side, side))
 
     def compare_sides(self, tensor: Tensor, sides: Sequence[int]) -> None:
-        """Set ``tensor.shapes`` and ``tensor.orders`` for ``sides``."""
+        """Set ``tensor.shapes`` and ``tensor.orders`` for ``sides``.
+
+        Sides on which the tensor is the same array, or has the same order in memory, get the same number.
+        """
         shapes, orders = list[list[int | None]](), list[list[int | None]]()
         is_static = tensor.root.known_shape.count(None) <= 1  # a Reshape takes one unknown dimension
         for side in sides:
@@ -292,7 +295,7 @@ class RegionFinder:
         return obstacles[0]
 
     def add_changes(self, variable: Variable, sides: Sequence[int]) -> None:
-        """Set ``changes`` and ``charges`` of ``variable`` for those of ``sides`` on which it can work."""
+        """Set ``changes`` and ``charges`` (costs) of ``variable`` for the ``sides`` on which it can work."""
         op, now = variable.op, variable.side
         inputs = (op.inputs[i] for i in sorted(variable.operands))
         operands = [value for value in inputs if value is not None]

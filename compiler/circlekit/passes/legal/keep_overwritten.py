@@ -19,8 +19,8 @@ class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
     The runtime's memory planner does not know that v has the memory of w.  It sees now that w is read again,
-    and gives f a buffer of its own.  If v has several unknown
-    dimensions, f reads a copy of w instead.
+    and gives f a buffer of its own.  If v has several unknown dimensions, f reads a copy of w
+    instead.
     """
 
     targets = LITERT

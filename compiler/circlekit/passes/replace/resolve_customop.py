@@ -73,7 +73,8 @@ class ResolveFormerCustomOp(Rewrite):
 class _MatMul(Rewrite):
     """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
 
-    ``transposed``: transpose_a and transpose_b.  FULLY_CONNECTED multiplies by its transposed weights.
+    ``transposed``: the options transpose_a and transpose_b.  FULLY_CONNECTED multiplies by its transposed
+    weights.
     """
 
     transposed: ClassVar[tuple[bool, bool]]

@@ -72,8 +72,8 @@ def frozen(attribute: Any) -> Hashable:
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    Both are of the same kind and have an operand in common.  The sentence says how they differ; ``progress``
-    is 2 if all operands are equal, else 1.
+    Both are of the same kind and have an operand in common.  The sentence says how they differ; ``progress``,
+    how much of them is equal, is 2 if only attributes or types of results differ, else 1.
     """
     earlier: dict[tuple[str, int], Op] = {}
     for op in graph:
@@ -113,7 +113,8 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
     """Yield (constant, how it differs, progress) for each constant with the shape of an earlier one.
 
-    Equal constants are assumed to be merged already, so two with equal elements differ in their bits.
+    Equal constants are assumed to be merged already, so two with equal elements differ in their bits; then
+    progress is 2, else 1.
     """
     by_shape: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):

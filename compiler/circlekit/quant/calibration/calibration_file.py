@@ -2,7 +2,8 @@
 """Save and load a Calibration: as .json, which a person can read and edit, or as .npz, which is smaller.
 
 Both hold the same JSON document.  But in an .npz file each list of numbers is a separate array, and the
-document has the name of the array in place of the list.  The statistics of a tensor look like this::
+document has the name of the array in place of the list.  The statistics of a tensor look like this (the
+fields are those of ``TensorStatistics``)::
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
