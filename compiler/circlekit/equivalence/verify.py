@@ -126,9 +126,9 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
     To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
     unit in the last place.  ``limit``: the largest difference to return, divided by the largest magnitude of
-    the output.  If the terms of an output cancel, its magnitude says nothing; then ``model`` is run again
-    with the float32 results of its operators moved too, and ``cancellation_limit`` is the limit for that
-    output.
+    the output.  If the terms of an output cancel, its magnitude is no measure for errors; then ``model`` is
+    run again with the float32 results of its operators moved too, and ``cancellation_limit`` is the limit for
+    that output.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

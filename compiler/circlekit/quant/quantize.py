@@ -41,7 +41,7 @@ FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
     """Return the names of the passes to run on a float model before ``scheme`` is applied.
 
-    ``is_calibrated``: the ranges come from an earlier calibration, so that no pass may make new tensors.
+    ``is_calibrated``: the ranges come from an earlier calibration, so no pass may make new tensors.
     """
     if scheme.activations is None:
         return PREPARATION

@@ -136,7 +136,7 @@ class Rewrite(GraphPass):
 
     @property
     def _full_progress(self) -> int:
-        """The progress of a match that only a condition refuses."""
+        """The progress of a match that only a condition refuses: 2 for each operator that matched, and 1."""
         return 2 * len(self.old.nodes) + 1
 
     @property

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
 
-A record is one array for each input.  In an npz or HDF5 file, the name of an array tells for which input it
-is.  It is the name of the input, the name that a signature gives to the input, or a number (``in0``,
-``input0``, ``arr_0``, ``0``).  If the arrays of an npz or npy file have one axis more than the inputs, each
-index of the first axis is a record.  A raw file holds the elements of all inputs in the order of the graph,
-little-endian, without a header.  A folder is one record if each file holds one of several inputs (``x.npy``
-and ``y.npy``, or ``in0`` and ``in1``); otherwise each file or folder in it holds one or more records.  If
-there is a file ``input.h5``, other files beside it hold outputs and are not read.
+A record is one array for each input.  In an npz or HDF5 file, each array has the name of its input, the
+name that a signature gives to that input, or the number of the input (``in0``, ``input0``, ``arr_0``, ``0``).
+If the arrays of an npz or npy file have one axis more than the inputs, each index of the first axis is a
+record.  A raw file holds the elements of all inputs in the order of the graph, little-endian, without a
+header.  A folder is one record if each file holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
+and ``in1``); otherwise each file or folder in it holds one or more records.  If there is a file ``input.h5``,
+other files beside it hold outputs and are not read.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
 
 
 def _head(tree: Tree, model: Model) -> Iterator[Finding]:
-    """Check the fields of the table Model."""
+    """Check the version, the operator codes and buffer 0 of the table Model."""
     version = tree.get("version", 0)
     if model.format == "tflite" and version != TFLITE_VERSION:
         message = f"expected {TFLITE_VERSION}, as LiteRT requires, got {version}"

@@ -169,7 +169,7 @@ class Encoder:
     ``vtables``: the positions of vtables by their bytes.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
     Data that are no vector are external data, and the field gets their position in the file.
-    ``shared``: the position of the latest vector of numbers by its alignment and its bytes.
+    ``shared``: (alignment, bytes) of vectors of numbers: the position of the latest vector that has them.
     ``repeated``: the bytes of vectors longer than SHORT_BYTES that were shared instead of written again.
     """
 

@@ -56,7 +56,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # along each axis, a single window begins at element 0 or has all elements: the slice is right
+        # along each axis, a single window begins at element 0 or has all elements: it is this slice
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))

@@ -330,7 +330,7 @@ def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
 def weighted_sums_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
     """Return the sums of ``weighted_sums``, added in the order of LiteRT.
 
-    The last bit of a sum may decide how an uint8 result is rounded.
+    The last bit of a sum may decide how a uint8 result is rounded.
     """
     terms = (
         x[:, row[:, None], column] * row_weight[:, None, None] * column_weight[:, None]

@@ -106,7 +106,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
     best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
-    # the best position is in the padding only if all elements have the lowest value; then 0 is taken
+    # the best position is in the padding only if all elements are the lowest; then row or column 0 is taken
     row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (row * width + column) * channels + np.arange(channels)

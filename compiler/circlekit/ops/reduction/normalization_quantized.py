@@ -36,7 +36,7 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """The pairs of input and output dtypes with kernels in LiteRT: for SOFTMAX, and for the other operators."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of the scaled differences from the maximum; outside of their range, e^x is taken as 0."""
+"""The integer bits of the scaled differences from the maximum; larger differences have the exponential 0."""
 
 SUM_INTEGER_BITS = 12
 """The integer bits of the sum of exponentials."""

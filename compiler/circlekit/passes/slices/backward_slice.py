@@ -131,7 +131,7 @@ class _Cone:
         self.needed: dict[Op, dict[int, Part | None]] = {}
         self.obstacle = "slices of the operands would move more bytes, or be more operators"
         self.parts: dict[Value, dict[Part, None]] = {}
-        self.waiting: list[tuple[int, int, Op]] = []  # heap of producers of parts; the last one comes first
+        self.waiting: list[tuple[int, int, Op]] = []  # heap of producers of parts, the last operator first
         source = last.inputs[0]
         assert source is not None  # the operand of a slice
         self.need(part_of(source, dict(enumerate(ranges)), dropped))

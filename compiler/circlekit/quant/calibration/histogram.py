@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms that can be merged: the result does not depend on the number or the order of the parts."""
+"""Histograms that can be merged; the result does not depend on how the numbers were divided among them."""
 
 from __future__ import annotations
 

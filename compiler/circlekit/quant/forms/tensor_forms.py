@@ -61,7 +61,7 @@ class TensorForms:
     Such a tensor is rounded to its form even between two float operators.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
     ``floats``: the operators that stay float, with the reasons.
-    ``reasons``: the operators that got the fallback of their scheme, with the reasons.
+    ``reasons``: the operators that got the ``fallback`` of their scheme instead, with the reasons.
     ``tensors``: the form in which each tensor is stored.
     ``operand_forms``: for each operator, by index of the operand, the forms of its constants and of the
     tensors that it reads in another form than the stored one.
@@ -188,7 +188,7 @@ class TensorForms:
     def refuse_masks(self, op: Op) -> None:
         """Raise ModelError if ``op`` adds a mask that is no constant.
 
-        The integers of such a mask have steps that are too coarse for the other operand.
+        The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """
         mask = self._mask_of(op.results[0]) if op.results else None
         if mask is None:

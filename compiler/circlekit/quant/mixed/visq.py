@@ -173,7 +173,7 @@ def tensor_errors(
 def _finished(
     metric: str, errors: Mapping[str, Sequence[float]], scales: Mapping[str, float]
 ) -> TensorErrors:
-    """Return the means of ``errors`` over the samples.
+    """Return the errors of tensors (see ``METRICS``) and the ends of the color scale.
 
     ``errors``: by tensor, the error for each sample.  ``scales``: the scale of each tensor, for SRMSE.
     Raise ModelError if there are no errors, or if one is not finite.

@@ -3,7 +3,7 @@
 
 These differ from LiteRT's formulas (``quant.parameters``) in the smallest scale, in the range of symmetric
 integers, and in where they round to float32.  Scales, zero points and ends of ranges are scalars, or arrays
-with one element for each channel that broadcast with the data.  Source: the behavior of luci's
+that have one element for each channel and broadcast with the data.  Source: the behavior of luci's
 QuantizationUtils.
 """
 
@@ -136,7 +136,7 @@ def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Arra
 
 
 def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
-    """Return integers and parameters of a constant, where the scale of each element is its magnitude.
+    """Return integers and parameters of a constant with a scale for each element: the element's magnitude.
 
     ``x``: float32[1, ..., N].  In uint8, an element of at least 0 becomes 1 with the zero point 0, a negative
     element becomes 0 with the zero point 1.  In int16, these elements become 1 and -1 with the zero point 0.

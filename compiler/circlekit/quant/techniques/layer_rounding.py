@@ -300,7 +300,7 @@ def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
         integers = refine(integers, wanted, fine, layer.split(scale), layer.limits)
         return _fit(layer, layer.joined(integers), scale)
     factors = ENLARGEMENTS if target.shape[2] <= MOST_ENLARGED_DEPTH else ENLARGEMENTS[:1]
-    wanted = np.tile(target, (1, factors.size, 1))  # as if each factor had outputs of its own
+    wanted = np.tile(target, (1, factors.size, 1))  # the outputs once for each factor
     scales = np.concatenate([scale * factor for factor in factors], axis=1)
     integers = gptq(wanted, layer.factored, scales, layer.limits)
     scales = scales * best_scales(integers, wanted, damped(hessian, 0.01), scales)[..., None]

@@ -183,7 +183,7 @@ def _order(call: Call) -> Check:
 
 
 def _find(model: Model, name: str) -> Value | None:
-    """Return the first value named ``name``, from the main graph on; None if there is none."""
+    """Return the value named ``name`` in the first graph that has one; None if there is none."""
     return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
 
 
