@@ -18,8 +18,8 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    The runtime's memory planner does not know that v has the memory of w.  It sees now that w is read again,
-    and gives f a buffer of its own.  If v has several unknown dimensions, f reads a copy of w
+    v and w share a buffer, but the runtime's memory planner may not count the reads of v.  Now it sees that w
+    is read again, and gives f a buffer of its own.  If v has several unknown dimensions, f reads a copy of w
     instead.
     """
 
