@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make copies of a model with fewer operators, smaller sizes or simpler constants: the steps of a reduction.
+"""Copy a model with fewer operators, smaller sizes or simpler constants: the steps of ``circlekit reduce``.
 
 A function that reduces a model returns a new one and does not change its argument.  The new model may be
 invalid; the caller verifies it.  Such functions take graphs, operators and outputs by their indices.

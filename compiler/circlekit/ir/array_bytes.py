@@ -19,7 +19,7 @@ SAMPLE_BYTES = 4096
 
 
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:
-    """Yield the bytes of ``array``, converted to ``dtype``: one view if no copy is needed, else in pieces."""
+    """Yield the bytes of ``array``, converted to ``dtype``: one view or, if that needs a copy, pieces."""
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:
         yield bytes_of(array)
@@ -31,7 +31,7 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all if there are few.
 
-    Equal arrays, if the sizes of their elements are equal, have equal samples.
+    Equal arrays have equal samples if their elements have the same size.
     """
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()

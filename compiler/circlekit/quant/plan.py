@@ -96,7 +96,7 @@ class OperatorPlan:
     ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
     ``operands``: by index of the operand, the forms of its constants and of the tensors that it reads in
     another form than the stored one.
-    ``inner``: the forms of inner tensors by name, in the order of ``Declaration.inner_tensors``.
+    ``inner``: the forms of tensors inside the operator by name, in the order of ``inner_tensors``.
     """
 
     code: str

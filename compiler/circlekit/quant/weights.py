@@ -79,7 +79,7 @@ def biases_of(op: Op) -> set[int]:
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
     """Return the first of ``products`` whose factors ``op`` has, as operands or inner tensors; else None.
 
-    ``products``: the possible products of one bias, see ``QuantizationRule.biases``.
+    ``products``: products of scales, of which one gives the scale of a bias (``QuantizationRule.biases``).
     """
     present = {inner.name for inner in op.inner_tensors()}
     present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}

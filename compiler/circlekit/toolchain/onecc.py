@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onecc: run the drivers that a configuration file or a workflow file names, in one process."""
+"""onecc: run the drivers (one-optimize, ...) that a configuration or workflow file names, in one process."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ INCLUDE = "include"
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
     """Return the names of the optimization groups to use, without their leading O, separated by spaces.
 
-    If two groups have the same key, the later group counts.  Raise DriverError for an unknown name.
+    If two groups set the same option, the later group counts.  Raise DriverError for an unknown name.
     """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
     with naming(configuration.path, f"{configuration.path}: [{ONECC}] {INCLUDE}"):

@@ -107,12 +107,13 @@ def checked_log2(scale: np.float32) -> int | None:
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
-    The result is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
+    That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  The
+    result is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
         return x.astype(np.int64) * (3 << (exponent + 12))
-    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # below: scaled up to 15 bits, as in LiteRT
+    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # scaled up below to 15 bits, as in LiteRT
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
     return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)

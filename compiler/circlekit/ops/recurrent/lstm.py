@@ -41,7 +41,7 @@ LSTM_WEIGHTS = tuple(
     for source in ("input", "recurrent")
     for gate in ("input", "forget", "cell", "output")
 )
-"""The names of the weights for the input, [cells, inputs], and for the last output, [cells, outputs]."""
+"""The names of the weights for the input, [cells, inputs], and for the previous output, [cells, outputs]."""
 
 
 PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output"))
@@ -202,9 +202,9 @@ class UnidirectionalSequenceLstm(
 class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, ranks=(2,)):
     """One step of an LSTM on an input [batch, inputs].
 
-    The form BASIC has five operands, at the first five positions: input, last output, weights [4 * cells,
-    inputs + cells], bias [4 * cells], cell state.  It has four results: output, cell state, the input joined
-    with the last output, and the sums of the gates.
+    The form BASIC has five operands, at the first five positions: input, previous output, weights
+    [4 * cells, inputs + cells], bias [4 * cells], cell state.  It has four results: output, cell state, the
+    input joined with the previous output, and the sums of the gates.
     """
 
     kernel_type: LSTMKernelType = attribute(LSTMKernelType.FULL)

@@ -2,7 +2,7 @@
 """Replace chains of data movement by single operators while layouts are chosen.
 
 A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
-permuted axes, but the three together can: between permuted axes, they have another index map.
+permuted axes, but a single operator with the index map of all three can: it only gets another map.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _is_link(op: Op) -> bool:
 
 
 def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -> None:
-    """Replace ``chain`` by a MovementOp if it begins and ends with values of ``rank`` and has one map."""
+    """Replace ``chain`` by a MovementOp if both its ends have ``rank`` and one index map describes it."""
     movements = [movement_of(op) for op in chain]
     assert movements[0] is not None  # every operator is a link
     source, result = movements[0].sources[0], chain[-1].output

@@ -88,7 +88,7 @@ class MovementWriter:
         best: tuple[Plan, MovementCost] | None = None
         for plan in plans_for(index_map, *shapes, bits):
             if best is not None and best[1] <= cost_of(plan, bits):
-                break  # what is written for a plan never costs less than the plan
+                break  # legalization never makes a plan cheaper
             dims = tuple(None if is_unknown(dim) else dim for dim in shapes[0])
             data = Value(source.name, source.dtype, dims, None, source.quantization)
             ops = self.built(plan, data, data)

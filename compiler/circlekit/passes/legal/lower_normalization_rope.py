@@ -63,7 +63,7 @@ class LowerL2Normalization(Lowering):
 
 
 class LowerInstanceNorm(LowerNormalization):
-    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, channels last (NHWC)."""
+    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, means over H and W of NHWC."""
 
     before = """
         y = InstanceNorm(x: [_, _, _, _], gamma, beta)      {epsilon: any = epsilon, act: any = act}
@@ -136,8 +136,8 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# both rotations compute t: x with the two elements of each pair exchanged; the one that is then the first is
-# negated.  A pair is one element of each half of the last axis (GPT_NEOX), or two neighbors (GPT_J).
+# both rotations compute t = rotated(x): x with the two elements of each pair exchanged; the one then
+# first is negated.  A pair is one element of each half of the last axis (GPT_NEOX), or two neighbors (GPT_J).
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)

@@ -21,7 +21,7 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The largest number of results of an operator, slices along an axis, or repetitions of elements not f32.
+"""The largest number of results of an operator, slices along an axis, or repetitions of non-f32 elements.
 
 Operators that need more stay.  Along the last axis, where slices are short in memory, the limit is 2 slices.
 """
@@ -92,7 +92,7 @@ class JoinInParts(Replacement):
 
 
 def _have_one_scale(value: Value, *others: Value) -> bool:
-    """Return whether all values have no quantization, or the same one per tensor."""
+    """Return whether all values have no quantization, or all have the same, with one scale."""
     quantization = value.quantization
     is_whole = quantization is None or quantization.scale.size <= 1
     return is_whole and all(other.quantization == quantization for other in others)
@@ -105,7 +105,7 @@ def _like(source: Value, value: Value) -> Value:
 
 
 def _finished(value: Value, result: Value, insert: Inserter) -> Value:
-    """Return ``value`` if an inserted operator produces it in the shape of ``result``, else reshaped."""
+    """Return ``value`` if an inserted operator produces it in the shape of ``result``, else reshape it."""
     if value.producer in insert.ops and value.shape == result.shape:
         return value
     return _like(value, insert.reshaped(value, result.static_shape))

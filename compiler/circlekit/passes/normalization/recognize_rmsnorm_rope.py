@@ -92,7 +92,7 @@ HALVES = (
 
 
 class _Rope(Rewrite):
-    """Conditions on a rotation of lo and hi, the halves of the last axis of x, which ``$halves`` takes."""
+    """Conditions on a rotation of lo and hi, the halves of the last axis of x that ``$halves`` computes."""
 
     after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
 

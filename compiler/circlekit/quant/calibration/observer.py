@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select tensors and the statistics to collect of them; observe them while a model runs on one sample."""
+"""Select tensors and the statistics to collect about them; observe them while a model runs on one sample."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
 class Observer:
     """Observes the float tensors of one run.
 
-    Call ``see`` for each computed tensor, ``see_inside`` for each operator in ``inside``, and ``take`` when
+    Call ``see`` for each input and result, ``see_inside`` for each operator in ``inside``, and ``take`` when
     the run has ended.
     ``keys``: the keys of the tensors that are observed.  ``inside``: the operators whose states and inner
-    tensors are observed, with the indices of their graphs.
+    tensors (such as the gate sums of an LSTM) are observed, with the indices of their graphs.
     """
 
     def __init__(self, model: Model, selection: Selection) -> None:

@@ -105,7 +105,10 @@ class KernelForms(InnerForms):
                     )
 
     def widen(self, op: Op, rule: QuantizationRule) -> None:
-        """Give ``op`` the scheme WIDE if its 8-bit kernel rounds inside, and the target runs it in int16."""
+        """Give ``op`` the scheme WIDE if its 8-bit kernel rounds intermediate results.
+
+        Do nothing if the target does not run ``op`` in int16.
+        """
         scheme = self.scheme_of(op)
         if rule.rounds_inside and scheme.activations in (i8, u8) and self._runs_wide(op, rule, scheme):
             reason = f"the 8-bit kernel of {op.code} rounds its intermediate results"

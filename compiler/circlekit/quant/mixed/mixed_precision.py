@@ -25,7 +25,7 @@ from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import SCHEMES, find_scheme
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
-"""Returns a plan of the model.  The argument is {key_of(op): scheme} of operators with other schemes."""
+"""Returns a plan of the model.  The argument: {key_of(op): scheme} where that is not the default scheme."""
 
 MEASURED_WORK = 4 * 10**10
 """About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""

@@ -62,6 +62,7 @@ def choose_raised(
 ) -> list[Op]:
     """Return the operators to raise, beginning with those that reduce the noise most for their cost.
 
+    ``sensitivity``: the noise that each rounded tensor and constant adds.
     ``operators``: the quantized operators.
     The choice ends when the predicted noise is as low as ``target_sqnr`` (in dB) demands, when the budget is
     spent, or when no operator reduces the noise.  Without a budget, each operator costs 1.

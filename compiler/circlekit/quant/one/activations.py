@@ -138,7 +138,7 @@ def quantize_ranges(task: Task) -> None:
 
 
 def is_activation(task: Task, value: Value) -> bool:
-    """Return whether ``value`` is a quantized activation: computed, not among the floats, with one scale."""
+    """Return whether ``value`` is a quantized activation: no constant, not in ``task.floats``, one scale."""
     return not value.is_const and value not in task.floats and single_scale(value) is not None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe.
 
-A tree is a dict {field: value} of a table, or of a message of the recipe.
+A tree is a dict {field: value} of a table, or of a message of the recipe.  A recipe calls tensors operands.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
     """Return (tree of the schema's table Model, whether its constants are to be external data).
 
     ``label``: the name of ``text``, for errors.  ``fmt``: ``circle`` or ``tflite``.
-    ``files``: returns the content of a file that a filler names.  Raise ParseError for an invalid recipe.
+    ``files``: returns the content of a file that a filler (data of a constant) names.
+    Raise ParseError for an invalid recipe.
     """
     recipe = RecipeText(text, label, fmt)
     return _RecipeReader(recipe, files).model(), recipe.tree["ext_offset"]
@@ -329,7 +330,7 @@ class _RecipeReader:
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
-        """Return {field of the union: options} of a built-in operator; {} if its code has no options.
+        """Return {"builtin_options" or "builtin_options_2": options} of an operator; {} if its code has none.
 
         If the recipe states no options, they are the defaults.
         """

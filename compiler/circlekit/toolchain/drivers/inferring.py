@@ -46,9 +46,9 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
-    """Return a function that does the work of ``program`` if that is RUNTIME-infer, else None.
+    """Return a function that does the work of ``program`` if it is NAME-infer for a NAME in RUNTIMES.
 
-    Return None, too, if a program with this name is installed beside the commands.
+    Return None otherwise, and if a program with this name is installed beside the commands.
     """
     runtime = {f"{name}-infer": name for name in RUNTIMES}.get(program)
     if runtime is None or session.installation.programs(program):
