@@ -190,7 +190,7 @@ def data_of(file: ModelFile, tensor: Tree) -> Array | None:
     shape = [int(d) for d in tensor.get("shape", ())]
     if dtype is None or dtype.numpy is None or any(d < 0 for d in shape):
         return data
-    if prod(shape) * dtype.numpy.itemsize != data.size:  # the data is sparse
+    if prod(shape) * dtype.numpy.itemsize != data.size:  # such as sparse data
         return data
     return data.view(dtype.numpy).reshape(shape)
 

@@ -34,7 +34,8 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     """Write ``model`` to a file; return the size of the file in bytes.
 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
-    model.  The file appears whole or not at all.  ``path`` may be the file that the model was loaded from.
+    model.  The file appears whole or not at all, unless ``path`` is a device or a pipe.  ``path`` may be the
+    file that the model was loaded from.
     A file that replaces another one is on the disk when this function returns, except in one case: the model
     was loaded from a third file, which still exists.  The system writes all other files to the disk later.
     Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
@@ -75,7 +76,10 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 
 
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``model``, without copying the constants.  ``limit``: see ``encode``."""
+    """Return the file of ``model``, without copying the constants.
+
+    ``limit``: if the file has this many bytes or more, its constants are external data.
+    """
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin

@@ -3,8 +3,8 @@
 
 No list of passes is kept: every module below ``circlekit.passes`` is imported when passes are first needed,
 and defining a class with a ``name`` registers it.  Another package declares its modules of passes as entry
-points in the group ``circlekit.passes``; they are imported when a name is not a pass of circlekit, or when
-all passes are asked for.
+points in the group ``circlekit.passes``; they are imported when a name is not a pass of circlekit, or by
+``every_pass``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENTRY_POINTS = "circlekit.passes"
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Return every pass that is registered, by name, in alphabetical order."""
+    """Return every pass that is registered so far, by name, in alphabetical order; see ``every_pass``."""
     _import_own()
     return dict(sorted(PASSES.items()))
 
