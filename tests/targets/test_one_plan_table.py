@@ -86,3 +86,20 @@ def test_onert_micro_has_inputs_and_outputs_first() -> None:
         "x": 0, "MAXIMUM": 1, "CONV_2D": 2, "SPLIT": 3, "a": 4, "b": 5, "y": 6,
         "split_dim": None, "w": None, "-": None,
     }  # fmt: skip
+
+
+def test_a_variable_is_no_graph_input() -> None:
+    """ONE's order has ``luci::input_nodes`` first; its node of a variable is not one of them."""
+    graph = circlekit.parse("""
+    graph main(%x: f32[2]) -> %y {
+      %s: f32[2] variable
+      %y = Add(%s, %x) : f32[2]
+    }
+    """).main
+    nodes = nodes_of(graph)
+    names = {
+        n.value.name: place
+        for n, place in zip(nodes, micro_positions(graph, nodes), strict=True)
+        if n.op is None
+    }
+    assert names == {"x": 0, "s": 2, "y": 3}

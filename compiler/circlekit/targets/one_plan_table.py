@@ -52,7 +52,7 @@ class Node:
 
     @property
     def is_input(self) -> bool:
-        """Whether this is the node of a graph input."""
+        """Whether this is the node of a graph input, or of a variable tensor."""
         return self.op is None and not (
             self.is_const or self.is_output or self.operands or self.value is None
         )
@@ -104,17 +104,18 @@ def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | No
 def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
-    Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes.  Constants
-    and absent operands have no row.  Source: ``make_execution_plan_onert_micro_common_buffer``.
+    Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes, such as
+    variable tensors.  Constants and absent operands have no row.  Source: ``make_execution_plan_onert_micro_common_buffer``.
     """
     inputs = list(graph.inputs)
     outputs = [node.operands[0] for node in nodes if node.is_output]
+    # reversed, so that the first position counts for a node that gives two outputs
     by_output = {id(node): place for place, node in reversed(list(enumerate(outputs, len(inputs))))}
     others = count(len(inputs) + len(outputs))
     positions: list[int | None] = []
     for node in nodes:
         is_absent = node.value is None and node.op is None
-        if node.is_input and node.value is not None:
+        if node.is_input and node.value in inputs:
             positions.append(inputs.index(node.value))
         elif id(node) in by_output:
             positions.append(by_output[id(node)])
