@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.ir.clone import copy_op, copy_submodel
+from circlekit.ir.clone import copy_op, copy_submodel, inline
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.verifier import verify
@@ -59,3 +59,20 @@ def test_a_submodel_has_the_graphs_that_its_operators_call() -> None:
     assert "FullyConnected(%x, %w, none) {act: RELU, version: 3}" in print_model(whole)
     assert verify(whole) == []
     assert verify(original) == []
+
+
+def test_copied_operators_keep_uninterpreted_fields_of_their_values() -> None:
+    """Without its sparsity, the data of a sparse constant would not fit the shape."""
+    original = parse_model(
+        graph_text("%y = Relu(%x)")
+        + "graph sparse(%x: f32[1,2]) -> %y {\n"
+        + '%w = const f32[1,2] extra(sparsity: {traversal_order: array(i32, [0, 1])}) raw("AACAPw==")\n'
+        + "%y = Add(%x, %w) : f32[1,2] extra(shape_signature: array(i32, [-1, 2]))\n}\n"
+    )
+    main, sparse = original.graphs
+    assert [v.name for v in inline(sparse, main.ops[0], main.inputs)] == ["y_1"]
+    assert verify(original) == []
+    for copied in (main.ops[0], copy_op(sparse.ops[0])):
+        operand = copied.inputs[1]
+        assert operand is not None
+        assert (list(operand.extra), list(copied.output.extra)) == (["sparsity"], ["shape_signature"])

@@ -22,10 +22,11 @@ def clone(model: Model) -> Model:
 
 
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
-    """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
+    """Insert copies of the operators of ``source`` before ``anchor``, an operator of another graph.
 
-    ``arguments``: for each input of ``source`` the value that takes its place, also where the input is an
-    output.  The copied values get names that are unique in the graph of ``anchor``.
+    ``arguments``: for each input of ``source``, the value that takes its place.  Return for each output of
+    ``source`` its copy, or the argument if the output is an input.  The copied values get names that are
+    unique in the graph of ``anchor``.
     """
     graph = anchor.graph
     assert graph is not None
@@ -111,6 +112,8 @@ class _Cloner:
             new.is_variable = value.is_variable
             new.result_index = value.result_index
             self.values[id(value)] = new
+            if value.extra:
+                new.extra = self._tree(value.extra)
             if value.quantization is not None and value.scale_values:  # scales of blocks are values
                 details = self._tree(value.quantization.details)
                 new.quantization = replace(value.quantization, details=details)
@@ -140,6 +143,7 @@ class _Cloner:
                 value.name = old.name  # ``Graph.append`` gives names to results without one
 
     def op(self, op: Op) -> Op:
+        """Return a copy of ``op`` in no graph; ``edges`` sets the producers and uses of its values later."""
         new: Op = object.__new__(type(op))
         new.graph = new.previous = new.next = None
         new.version, new.extra = op.version, self._tree(op.extra)
@@ -154,11 +158,9 @@ class _Cloner:
         return new
 
     def edges(self, values: Iterable[Value]) -> None:
-        """Set ``extra``, producer and uses of the copies of ``values``; skip operators that have no copy."""
+        """Set the producer and the uses of the copies of ``values``; skip operators that have no copy."""
         for value in values:
             new = self.values[id(value)]
-            if value.extra:
-                new.extra = self._tree(value.extra)
             if value.producer is not None:
                 new.producer = self.ops.get(id(value.producer))
             ops = self.ops
