@@ -125,5 +125,7 @@ def test_similarity() -> None:
     assert of_zeros.psnr == pytest.approx(-10 * math.log10(12.5))
     assert similarity(a, np.zeros(3, np.float32)) is None
     assert similarity(a, np.full(2, 1e200)) == Similarity(None, -math.inf, 4.0)
+    widest = np.array([-1.7e308, 1.7e308])
+    assert similarity(widest, -widest / 2) == Similarity(None, -math.inf, 1.7e308)
     with_nan = np.array([3.0, np.nan, 4.0])
     assert similarity(with_nan, with_nan + 0.5) == similarity(np.array([3.0, 4.0]), np.array([3.5, 4.5]))

@@ -84,6 +84,10 @@ def test_metrics_of_special_arrays() -> None:
     enormous = ErrorMetrics()
     enormous.add(np.ones(1), np.array([1e200]))
     assert enormous.sqnr == -math.inf
+    for share, sqnr, deviation in ((1.0, math.inf, 0.0), (1.5, -math.inf, math.inf)):
+        enormous = ErrorMetrics()
+        enormous.add(np.array([1e200, 2e200]), share * np.array([1e200, 2e200]))
+        assert (enormous.cosine, enormous.sqnr, enormous.deviation) == (None, sqnr, deviation)
     with pytest.raises(ShapeError, match=r"expected a result of shape \[2\], got \[3\]"):
         metrics.add(np.zeros(2), np.zeros(3))
 

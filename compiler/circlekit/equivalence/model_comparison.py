@@ -27,9 +27,9 @@ be equal.
 class Difference:
     """The element that differs most between two arrays.
 
-    ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: the absolute difference.
-    ``relative``: ``absolute`` divided by the magnitude of ``left``; inf if only ``left`` is 0.
-    ``tolerance``: the largest absolute difference that counts as equal.
+    ``index``: its position.  ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: the
+    absolute difference.  ``relative``: ``absolute`` divided by the magnitude of ``left``; inf if only
+    ``left`` is 0.  ``tolerance``: the largest absolute difference that counts as equal.
     """
 
     index: tuple[int, ...]
@@ -59,8 +59,8 @@ class Similarity:
 
     ``cosine``: the cosine of the angle between the arrays as vectors; None if the product of their lengths is
     0 or not finite.  ``psnr``: the range of the reference (largest minus smallest element) divided by the
-    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if the squared
-    difference is too large for float64, None if all elements of the reference are equal.  ``magnitude``: the
+    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if a square is too
+    large for float64, None if all elements of the reference are equal.  ``magnitude``: the
     largest absolute value of the reference.
     """
 
@@ -81,13 +81,30 @@ def similarity(left: Array, right: Array) -> Similarity | None:
     a, b = a[finite], b[finite]
     if a.size == 0:
         return None
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         length = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
-        cosine = min(1.0, max(-1.0, float(a @ b) / length)) if 0 < length < math.inf else None
-        extent, error = float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2)))
-    ratio = extent / error if error else math.inf
-    psnr = (20 * math.log10(ratio) if ratio else -math.inf) if extent else None
+        cosine = cosine_of(float(a @ b), length)
+        psnr = decibels(float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2))), 20)
     return Similarity(cosine, psnr, float(np.abs(a).max()))
+
+
+def cosine_of(product: float, length: float) -> float | None:
+    """Return the cosine of the angle between two vectors; None if ``length`` is 0 or not finite.
+
+    ``product``: the sum of the products of their elements.  ``length``: the product of their lengths.
+    """
+    return min(1.0, max(-1.0, product / length)) if 0 < length < math.inf else None
+
+
+def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
+    """Return ``factor`` log10(``signal`` / ``noise``), a ratio of numbers from 0 on.
+
+    It is None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of them is too large for float64.
+    """
+    if not signal or not noise:
+        return math.inf if signal else None
+    ratio = 0.0 if math.isinf(signal) else signal / noise
+    return factor * math.log10(ratio) if ratio else -math.inf
 
 
 @dataclass
@@ -157,7 +174,7 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     absolute = float(errors[index])
     value = left[index]
     magnitude = float(np.abs(np.asarray(value, _wide_dtype(left)))) if isinstance(value, np.generic) else 0.0
-    relative = absolute  # 0 and infinity are their own quotients, whatever the reference element is
+    relative = absolute  # 0 stays 0 and infinity stays infinity, whatever the reference element is
     if 0 < absolute < math.inf:
         relative = absolute / magnitude if magnitude else math.inf
     allowed = allowed_difference(left) if tolerance is None else tolerance

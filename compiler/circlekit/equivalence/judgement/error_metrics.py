@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from circlekit.equivalence.model_comparison import cosine_of, decibels
 from circlekit.errors import ShapeError
 from circlekit.ir.value import Array, format_shape
 
@@ -60,7 +61,7 @@ class ErrorMetrics:
             self.skipped += int(a.size - np.count_nonzero(finite))
             a, b = a[finite], b[finite]
         if a.size:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 self._add_sums(a, b)
 
     def _add_sums(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
@@ -91,19 +92,18 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if the error is too large for float64, None if no element of the
-        reference differs from 0.
+        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if no element
+        of the reference differs from 0.
         """
-        if not self.signal:
-            return None
-        ratio = self.signal / self.noise if self.noise else math.inf
-        return 10 * math.log10(ratio) if ratio else -math.inf
+        return decibels(self.signal, self.noise)
 
     @property
     def cosine(self) -> float | None:
-        """The cosine of the angle between reference and result; None if one of them is all zeros."""
-        length = math.sqrt(self.signal) * math.sqrt(self.power)
-        return min(1.0, max(-1.0, self.product / length)) if length else None
+        """The cosine of the angle between reference and result.
+
+        It is None if one of them is all zeros, or if a sum of squares is too large for float64.
+        """
+        return cosine_of(self.product, math.sqrt(self.signal) * math.sqrt(self.power))
 
     @property
     def mse(self) -> float:
@@ -121,7 +121,9 @@ class ErrorMetrics:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the error."""
+        """The standard deviation of the error; inf if a square is too large for float64."""
+        if math.isinf(self.mse):
+            return math.inf
         return math.sqrt(max(self.mse - self.mean_error**2, 0.0))
 
     @property
