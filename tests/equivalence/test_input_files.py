@@ -154,6 +154,16 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
         ShapeError,
         "names.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got a, b",
     ),
+    "twice.npz": (
+        lambda path: np.savez(path, **{"x": X, "x:0": 2 * X}),
+        ShapeError,
+        "twice.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got x, x:0",
+    ),
+    "twice.h5": (
+        lambda path: hdf5(path, {"0": X, "1": X}, {"0": "in0", "1": "input0"}),
+        ShapeError,
+        "expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got in0, input0",
+    ),
     "none.npy": (
         lambda path: np.save(path, SEVERAL[:0]),
         ShapeError,

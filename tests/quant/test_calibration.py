@@ -217,6 +217,9 @@ def test_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:
     assert ck.calibrate(model, named)["a"].minima == ck.calibrate(model, samples)["a"].minima
     with pytest.raises(ShapeError, match="missing %i"):
         ck.calibrate(model, [{"image": samples[0]["x"]}])
+    model.signatures.append(Signature("other", model.main, {"picture": x, "index": i}, {}))
+    with pytest.raises(ShapeError, match="unknown %picture"):  # two arrays for %x
+        ck.calibrate(model, [{**named[0], "picture": named[0]["image"]}])
 
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -3,6 +3,8 @@
 
 A record is one array for each input.  In an npz or HDF5 file, each array has the name of its input, the
 name that a signature gives to that input, or the number of the input (``in0``, ``input0``, ``arr_0``, ``0``).
+A single array for a single input may have any name.  So may the arrays of an HDF5 file, which are then taken
+in order.
 If the arrays of an npz or npy file have one axis more than the inputs, each index of the first axis is a
 record.  A raw file holds the elements of all inputs in the order of the graph, little-endian, without a
 header.  A folder is one record if each file holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
@@ -64,10 +66,11 @@ class GraphInputs:
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         for position in (names.get, self.aliases.get, self._number):
-            by_index = {position(name.removesuffix(":0")): array for name, array in arrays}
-            if by_index.keys() - {None} > set(range(len(self.inputs))):
-                return None  # a name has a number that no input has
+            found = [(position(name.removesuffix(":0")), array) for name, array in arrays]
+            by_index = {index: array for index, array in found if index is not None}
             if by_index.keys() >= set(range(len(self.inputs))):
+                if sum(index is not None for index, _ in found) > len(self.inputs):
+                    return None  # two arrays for an input, or a number that no input has
                 return [by_index[index] for index in range(len(self.inputs))]
         takes_any_name = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
         return [array for _, array in arrays] if takes_any_name else None
@@ -103,7 +106,7 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
     Only one record is in memory at a time, unless an npz file is compressed.  Progress: the caller has
-    announced one step for every file; if a file has several records, this function announces the others.
+    announced one step for every file; this function announces a step for each further record of a file.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -149,6 +152,7 @@ def _folder_records(
                 yield label if inner == GIVEN else f"{label}.{inner}", record
             continue
         records = _file_records(entry, interface, lazily)
+        # two records are read in advance, because the label of a single record has no number
         first, second = next(records, None), next(records, None)
         following = [record for record in (first, second) if record is not None]
         for number, record in enumerate(chain(following, records)):
@@ -232,6 +236,7 @@ def _holds_records(value: Value, array: Array) -> bool:
 
 
 def _fits(value: Value, shape: tuple[int, ...]) -> bool:
+    """Return whether an array of this shape fits ``value``; unknown dimensions and ranks fit any."""
     declared = value.shape
     return declared is None or (
         len(declared) == len(shape) and all(a in (None, b) for a, b in zip(declared, shape, strict=True))
@@ -239,6 +244,7 @@ def _fits(value: Value, shape: tuple[int, ...]) -> bool:
 
 
 def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[list[Array]]:
+    """Yield the records of an HDF5 file.  ``lazily``: as for ``_file_records``."""
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     if lazily:
@@ -297,7 +303,7 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
     """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
     if value.dtype is DType.STRING and array.dtype.kind in "SU":
         texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
-        array = np.array([*texts, None], object)[:-1].reshape(array.shape)
+        array = np.array(texts, object).reshape(array.shape)
     fits = _fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if fits and array.dtype == dtype:

@@ -61,6 +61,9 @@ def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Arra
         )
     if isinstance(sample, Mapping) and not sample.keys() & {value.name for value in model.main.inputs}:
         aliases = GraphInputs.of(model, model.main).aliases
-        if sample.keys() <= aliases.keys():
-            return {model.main.inputs[aliases[name]].name: array for name, array in sample.items()}
+        named = {
+            model.main.inputs[aliases[name]].name: sample[name] for name in sample.keys() & aliases.keys()
+        }
+        if len(named) == len(sample):  # no other name, and no two arrays for the same input
+            return named
     return sample
