@@ -16,7 +16,7 @@ REFUSED, ERROR, WARNING = "refused", "error", "warning"
 
 RULES: Final[dict[str, tuple[str, str]]] = {
     "flatbuffer": (REFUSED, "the bytes are a flatbuffer of the schema; a violation ends the check"),
-    "format": (REFUSED, "the file has the identifier of the expected format"),
+    "format": (REFUSED, "the file has the identifier of a format, TFL3 or CIR0"),
     "subgraphs": (REFUSED, "the model has a graph"),
     "dtype": (REFUSED, "the schema has the type of every tensor"),
     "shape": (REFUSED, "dimensions are -1 (unknown) or from 0 on, at most 32 of them"),

@@ -26,7 +26,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
     """Return all findings of a model file; [] for a valid file.  ``name``: the file's name, for messages."""
     fmt = identify(data)
     if fmt is None:
-        return [Finding("flatbuffer", "the file", unidentified(data))]
+        return [Finding("format", "the file", unidentified(data))]
     findings: list[Finding] = []
     decoder = Decoder(data, fmt, name, lambda path, what: findings.append(Finding("lost", path, what)))
     try:
