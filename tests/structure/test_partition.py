@@ -167,6 +167,25 @@ def test_state_in_several_parts_is_refused() -> None:
         circlekit.partition(model, table)
 
 
+@pytest.mark.parametrize("called", ["inner", "outer"])
+def test_state_of_called_graphs_is_refused(called: str) -> None:
+    """The part with CALL assigns the variable that the other part reads, also if a graph in between calls."""
+    model = circlekit.parse(f"""
+        graph main(%x: f32[2]) -> %y, %r {{
+          %y = Call(%x) {{subgraph: @{called}}}
+          %v = VarHandle() {{shared_name: "v"}} : resource[]
+          %r = ReadVariable(%v) : f32[2]
+        }}
+        graph outer(%x: f32[2]) -> %y {{ %y = Call(%x) {{subgraph: @inner}} }}
+        graph inner(%x: f32[2]) -> %y {{
+          %w = VarHandle() {{shared_name: "v"}} : resource[]
+          AssignVariable(%w, %x)
+          %y = Relu(%x)
+        }}""")
+    with pytest.raises(UnsupportedError, match="%w and %v refer to state"):
+        circlekit.partition(model, table_of({"CALL": "npu"}))
+
+
 def test_parts_without_an_input_are_named() -> None:
     model = circlekit.parse(SHARED_CONSTANT)
     parts = [part.model for part in circlekit.partition(model, table_of({"MUL": "npu"})).parts]

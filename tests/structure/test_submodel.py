@@ -137,6 +137,23 @@ def test_a_variable_is_an_input_only_if_it_is_one_of_the_graph(is_input: bool) -
         circlekit.select(circlekit.parse(text.replace("Neg(%b)", "Neg(%state)")), [1])
 
 
+def test_a_variable_of_a_graph_that_other_operators_call_is_refused() -> None:
+    """Both calls change the same state; in a submodel with one of them, it would miss the other's change."""
+    model = circlekit.parse("""
+        graph main(%x: f32[1,2]) -> %a, %b, %c {
+          %a = Call(%x) {subgraph: @step}
+          %b = Call(%x) {subgraph: @step}
+          %c = Neg(%x)
+        }
+        graph step(%x: f32[1,2]) -> %y {
+          %state: f32[1,4] variable
+          %y = Svdf(%x, [[1.0, 2.0]], [[0.1, 0.2, 0.3, 0.4]], none, %state) {rank: 1} : f32[1,1]
+        }""")
+    expect_values(circlekit.select(model, [0, 1]), values_of(model))
+    with pytest.raises(UnsupportedError, match="variable %state is used by <Call %b"):
+        circlekit.select(model, [0, 2])
+
+
 def test_parts_are_merged_again() -> None:
     model = circlekit.parse(NET)
     table = PartTable(["cpu", "npu"], "cpu", {"RELU": "npu", "SUB": "npu"})

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from circlekit.ir.graph import Graph, Model, Signature, postorder
+from circlekit.ir.graph import Graph, Model, Signature, called_graphs
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 
@@ -71,8 +71,7 @@ def copy_submodel(
     """
     cloner = _Cloner()
     main = Graph(model.main.name)
-    called = [g for op in ops for g in op.called_graphs()]
-    callees = postorder(called, lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]
+    callees = called_graphs(ops)
     cloner.graphs = {id(graph): Graph(graph.name) for graph in callees}
     cloner.fill(callees)
     main.inputs = cloner.all(inputs)

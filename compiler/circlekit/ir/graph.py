@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models, with their graphs, signatures and metadata; ``postorder``, which puts callees before callers."""
+"""Models, with their graphs, signatures and metadata; the order of graphs that call each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from circlekit.ir.core import Graph, Op, Value, to_text
 
-__all__ = ["Graph", "Model", "Signature", "postorder"]
+__all__ = ["Graph", "Model", "Signature", "called_graphs", "postorder"]
 
 T = TypeVar("T")
 
@@ -93,3 +93,9 @@ def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[
             opened.add(id(node))
             stack += [callee for callee in callees(node) if id(callee) not in opened]
     return ordered
+
+
+def called_graphs(ops: Iterable[Op]) -> list[Graph]:
+    """Return the graphs that ``ops`` call, directly or not, each once; callers stand before callees."""
+    direct = [g for op in ops for g in op.called_graphs()]
+    return postorder(direct, lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]

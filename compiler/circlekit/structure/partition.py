@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from circlekit.errors import UnsupportedError
 from circlekit.interp.interpreter import select_kernels
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph, Model, called_graphs
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.structure.part_table import PartTable
@@ -58,7 +58,7 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     table.check()
     groups = _fewest_groups(model.main, table) if fewest else _connected_groups(model.main, table)
     groups = _with_constant_outputs(model.main, table, groups)
-    _check_state(model, groups)
+    _check_state(groups)
     names = _unique_names(model.main, groups)
     kernels = select_kernels(model)
     parts = []
@@ -179,12 +179,14 @@ def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group])
     return groups
 
 
-def _check_state(model: Model, groups: Sequence[_Group]) -> None:
-    """Raise UnsupportedError if operators of several groups produce references to state (HANDLES)."""
+def _check_state(groups: Sequence[_Group]) -> None:
+    """Raise UnsupportedError if several groups produce references to state (HANDLES).
+
+    The operators of the graphs that a group calls, directly or not, are part of it.
+    """
     found: dict[int, Value] = {}
     for index, group in enumerate(groups):
-        called = [g for op in group.ops for g in op.called_graphs()]
-        ops = [*group.ops, *(op for graph in called for op in graph)]
+        ops = [*group.ops, *(op for graph in called_graphs(group.ops) for op in graph)]
         handle = next((v for op in ops for v in op.results if v.dtype in HANDLES), None)
         if handle is not None:
             found[index] = handle

@@ -9,7 +9,7 @@ from circlekit.errors import ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
 from circlekit.ir.clone import copy_submodel
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph, Model, called_graphs
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.numerics.output_stage import Kernels
@@ -70,8 +70,9 @@ def submodel(
     ``names``: new names of some inputs and outputs.
     ``kernels``: the result of ``select_kernels(model)``, if the caller has it.
 
-    Raise UnsupportedError if an input or output would be a handle (HANDLES), or if an operator that is not in
-    ``ops`` uses a variable that ``ops`` use, too.
+    Raise UnsupportedError if an input or output would be a handle (HANDLES), or if another operator of the
+    main graph uses a variable that ``ops`` use, too.  An operator also uses the variables of graphs that it
+    calls.
     """
     inputs = operands_from_outside(ops) if inputs is None else inputs
     outputs = results_for_outside(ops) if outputs is None else outputs
@@ -81,7 +82,7 @@ def submodel(
                 f"%{value.name} is a {value.dtype.short}, which cannot be an input or output of a model;"
                 " keep its producer and its users together"
             )
-    _check_variables(ops)
+    _check_variables(model.main, ops)
     copied = copy_submodel(model, ops, inputs, outputs)
     kernels = kernels or select_kernels(model)
     if select_kernels(copied) is not kernels:  # the submodel shall round as the whole model does
@@ -91,15 +92,22 @@ def submodel(
     return copied
 
 
-def _check_variables(ops: Sequence[Op]) -> None:
-    """Raise UnsupportedError if an operator that is not in ``ops`` uses a variable that ``ops`` use."""
-    own = set(ops)
-    for value in (v for op in ops for v in op.inputs if v is not None and v.is_variable):
-        other = value.other_user(own)
-        if other is not None:
+def _check_variables(graph: Graph, ops: Sequence[Op]) -> None:
+    """Raise UnsupportedError if another operator of ``graph`` uses a variable that ``ops`` use, too."""
+    own, variables = set(ops), _variables(ops)
+    for other in graph if variables else ():
+        shared = variables & _variables([other]) if other not in own else None
+        if shared:
             raise UnsupportedError(
-                f"variable %{value.name} is used by {other!r}, too; keep all operators that use it together"
+                f"variable %{min(v.name for v in shared)} is used by {other!r}, too; "
+                "keep all operators that use it together"
             )
+
+
+def _variables(ops: Sequence[Op]) -> set[Value]:
+    """Return the variables that ``ops`` and the operators of the graphs that they call use."""
+    every = (*ops, *(op for graph in called_graphs(ops) for op in graph))
+    return {v for op in every for v in op.inputs if v is not None and v.is_variable}
 
 
 def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
