@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +89,15 @@ def test_the_report_says_what_the_user_may_not_expect() -> None:
     integers = circlekit.parse("graph main(%x: i32[4]) -> %y {\n  %y = Add(%x, [1, 2, 3, 4])\n}")
     (note,) = circlekit.quantize(integers, "weight_int8").notes
     assert note == "no operator of the model computes on floats: there was nothing to quantize"
+
+
+def test_the_sizes_are_those_of_the_files(tmp_path: Path) -> None:
+    """A zip archive after the model belongs to the file."""
+    circlekit.save(circlekit.parse(NET), tmp_path / "net.tflite")
+    with zipfile.ZipFile(tmp_path / "net.tflite", "a") as archive:
+        archive.writestr("labels.txt", "a label\n" * 500)
+    model = circlekit.load(tmp_path / "net.tflite")
+    report = circlekit.quantize(model, "weight_int8")
+    circlekit.save(model, tmp_path / "quantized.tflite")
+    for summary, name in ((report.before, "net.tflite"), (report.after, "quantized.tflite")):
+        assert summary.file_size == (tmp_path / name).stat().st_size

@@ -108,7 +108,8 @@ def convert(
     ``options``: if None, no pass runs, and only the format changes.
     ``format``: the format to write.  None means the format of the extension of a path; for a stream, the
     format of the input.
-    ``is_strict``: raise FileError if the extension of ``target`` is that of another format than ``format``.
+    ``is_strict``: whether to raise FileError if the extension of ``target`` is that of another format than
+    ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
     before any work.  On an error ``target`` is not written.
@@ -134,7 +135,7 @@ def convert(
     is_same = model.format == format and origin.is_complete and not options.profile
     if content is not None and is_same and not report.changes and _epochs(legal) == epochs:
         report.unchanged = True
-        file = Encoded(content, [], len(content), origin.source)
+        file = Encoded(content, [], origin.source)
     else:
         file = encoded(legal, format)
     if content is not None:

@@ -103,7 +103,7 @@ def collect(
         trace = trace_passes(model, passes)
         result = legalize(model, model.format)
         file = encoded(result, model.format)
-        after = Source(f"{before.path} after {', '.join(passes)}", result, file.size + len(file.tail))
+        after = Source(f"{before.path} after {', '.join(passes)}", result, file.size)
     if after is None:
         return Content([Side.of("", before)], findings=_findings(before.model, target))
     progress().begin("comparing the models")

@@ -13,14 +13,13 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     ``origin``, ``old_size``: the file that was read, and its size in bytes.  In that file, padding cannot be
     told from tables, and counts as tables.  ``file``: the new file.
     """
-    size = file.size + len(file.tail)
-    if size <= old_size:
+    if file.size <= old_size:
         return ""
     places = {place_of(data) for data in origin.buffers if data is not None}
     old_constants = sum(length for _, length in places)
     old_tables = old_size - old_constants - len(origin.archive)
     constants = sum(len(payload.data) for payload in file.payloads)
-    padding = file.size - len(file.skeleton) - constants
+    padding = file.size - len(file.skeleton) - constants - len(file.tail)
     tables = len(file.skeleton) - old_tables
     if tables < 0:  # then the old file had at least ``-tables`` bytes of padding
         tables, padding = 0, padding + tables
@@ -30,4 +29,4 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
         "alignment of constants to 16 bytes": padding,
     }
     listed = ", ".join(f"{name} {change:+,}" for name, change in parts.items() if change)
-    return f"grew by {size - old_size:,} bytes: {listed}"
+    return f"grew by {file.size - old_size:,} bytes: {listed}"

@@ -73,16 +73,20 @@ class Payload(NamedTuple):
 class Encoded:
     """A file to be written.
 
-    ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers.
-    ``size``: the bytes without ``tail``.  ``tail``: bytes to append.
+    ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers, by position.
     ``source``: the map of the file that the model was loaded from, if some of the bytes are views of it.
+    ``tail``: bytes to append.
     """
 
     skeleton: bytearray | memoryview
     payloads: list[Payload]
-    size: int
     source: FileMap | None = None
     tail: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of the file."""
+        return (self.payloads[-1].end if self.payloads else len(self.skeleton)) + len(self.tail)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the bytes of the file, in order.
@@ -120,7 +124,7 @@ class Layout(NamedTuple):
     is_wide: bool
 
 
-def plan(spec: Table, mask: int) -> Layout:
+def layout_of(spec: Table, mask: int) -> Layout:
     """Return the layout of a table that has the fields of ``spec`` whose slots are bits of ``mask``."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
     slots = [0] * (fields[-1].slot + 1 if fields else 0)
@@ -167,6 +171,7 @@ class Encoder:
     ``out``: the skeleton that is written so far.
     ``pending``: values that are still to be written, as (position of the offset to the value, field, value).
     ``vtables``: the positions of vtables by their bytes.
+    ``layouts``: the layouts by name of the table and the ``mask`` of ``layout_of``.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
     Data that are no vector are external data, and the field gets their position in the file.
     ``shared``: (alignment, bytes) of vectors of numbers: the position of the latest vector that has them.
@@ -206,7 +211,7 @@ class Encoder:
                 _U32.pack_into(self.out, at, (payload.position - LENGTH_BYTES - at) & 0xFFFFFFFF)
             else:
                 _U64.pack_into(self.out, at, payload.position)
-        return Encoded(self.out, list(payloads.values()), end)
+        return Encoded(self.out, list(payloads.values()))
 
     def align(self, size: int, ahead: int = 0) -> int:
         """Add zeros to the output until its end plus ``ahead`` is a multiple of ``size``; return the end."""
@@ -235,6 +240,7 @@ class Encoder:
             if kind is Kind.SCALAR:
                 if item.code == "f" and abs(value) <= LARGEST_ZERO:
                     value = math.copysign(0.0, value)
+                # -0.0 equals a default of 0, but is another number
                 if value == item.default and str(value) != "-0.0" and not isinstance(value, StatedDefault):
                     continue
                 if item.enum is not None:
@@ -248,7 +254,7 @@ class Encoder:
             values[slot] = value
         layout = self.layouts.get((spec.name, mask))
         if layout is None:
-            layout = self.layouts[spec.name, mask] = plan(spec, mask)
+            layout = self.layouts[spec.name, mask] = layout_of(spec, mask)
         try:
             self.put(at, layout, values)
         except (struct.error, OverflowError) as error:  # ``struct`` raises OverflowError for floats

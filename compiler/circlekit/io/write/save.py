@@ -51,12 +51,12 @@ def write(file: Encoded, target: Target, source: str | None) -> int:
     if not isinstance(target, str | os.PathLike):
         for piece in file.pieces():
             target.write(piece)
-        return file.size + len(file.tail)
+        return file.size
     try:
         durable = source is None or Path(source).samefile(target)
     except OSError:  # one of the files does not exist
         durable = True
-    return write_file(target, file.pieces(), durable, file.size + len(file.tail))
+    return write_file(target, file.pieces(), durable, file.size)
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
@@ -78,7 +78,8 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``model``, without copying the constants.
 
-    ``limit``: if the file has this many bytes or more, its constants are external data.
+    ``limit``: if the file has this many bytes or more, its constants are external data.  Raise
+    UnsupportedError if the format cannot express the model, FileError if the input file was changed since.
     """
     check_format(fmt)
     saver = Saver(model, fmt)
@@ -157,6 +158,7 @@ class Saver:
         return self.buffers.add(ConstantBytes(data))
 
     def signatures(self) -> list[Tree]:
+        """Return the tables SignatureDef.  The trees of all graphs must be made before."""
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
         out = []
         for signature in self.model.signatures:
