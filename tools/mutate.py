@@ -100,6 +100,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
     skipped = set(_not_executed(tree))
 
     def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutation]:
+        """Yield the mutation of the operator ``old`` between two expressions, unless a comment is there."""
         assert left.end_lineno is not None
         assert left.end_col_offset is not None
         first = starts[left.end_lineno - 1] + left.end_col_offset
@@ -126,14 +127,17 @@ def mutations(path: Path) -> Iterator[Mutation]:
             for left, right in zip(node.values, node.values[1:], strict=False):
                 yield from between(left, right, *BOOLEAN[type(node.op)])
         elif isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= SMALL_INTEGER:
-            old = ast.get_source_segment(source.decode(), node) or ""
+            at = starts[node.lineno - 1] + node.col_offset
+            old = source[at : at + (node.end_col_offset or 0) - node.col_offset].decode()
             if old.isdigit():
-                at = starts[node.lineno - 1] + node.col_offset
                 yield made(at, node.lineno, old, str(node.value + 1))
 
 
 def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield nodes in which a mutation changes nothing: annotations, imports for type checkers, strings."""
+    """Yield nodes that are not mutated, because most mutations there change nothing.
+
+    These are annotations, type aliases, imports for type checkers, f-strings and signed numbers.
+    """
     for node in ast.walk(tree):
         unused: list[ast.AST | None] = []
         if isinstance(node, ast.AnnAssign | ast.arg):
@@ -222,8 +226,17 @@ def equivalents() -> set[tuple[str, str]]:
     return {(f"{e['path']}: {e['change']}", e["line"]) for e in entries}
 
 
+def is_equivalent(mutation: Mutation, known: set[tuple[str, str]]) -> bool:
+    """Return whether ``mutation`` is among ``known``, the result of ``equivalents``."""
+    changes = (f"{mutation.old} -> {mutation.new}", "*")
+    return any((f"{mutation.path}: {change}", mutation.text) in known for change in changes)
+
+
 def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool, float]]:
-    """Yield each mutation, whether the tests find it, and the seconds that took; try ``jobs`` at a time."""
+    """Yield each mutation, whether the tests find it, and the seconds that took; try ``jobs`` at a time.
+
+    If the tests fail without any mutation, end the program with a message.
+    """
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
 
     def tried(mutation: Mutation) -> tuple[Mutation, bool, float]:
@@ -261,13 +274,12 @@ def main() -> int:
     asked = parser.parse_args()
     files = sorted((ROOT / PACKAGE).rglob("*.py"))
     every = [m for f in files if f.name != "tables.py" for m in mutations(f.relative_to(ROOT))]
-    folders = tuple(f"{PACKAGE / part}".removesuffix(".py") for part in asked.part or [""])
-    possible = [m for m in every if f"{m.path.with_suffix('')}/".startswith(tuple(f"{f}/" for f in folders))]
+    # a part is a folder or a module; a module counts as a folder with its name
+    folders = tuple(f"{PACKAGE / part}".removesuffix(".py") + "/" for part in asked.part or [""])
+    possible = [m for m in every if f"{m.path.with_suffix('')}/".startswith(folders)]
     drawn = random.Random(asked.seed).sample(possible, min(asked.count, len(possible)))
     known = equivalents()
-    chosen = [
-        m for m in drawn if not {(f"{m.path}: {c}", m.text) for c in (f"{m.old} -> {m.new}", "*")} & known
-    ]
+    chosen = [m for m in drawn if not is_equivalent(m, known)]
     killed = number = 0
     with sweep(len(chosen), "mutations") as line:
         for number, (mutation, found, seconds) in enumerate(line.each(try_all(chosen, asked.jobs)), 1):
