@@ -166,7 +166,19 @@ def test_errors_of_a_quantized_model(tmp_path: Path, capsys: Output) -> None:
     assert f"{sqnr:.1f}" in capsys.readouterr().out
     assert compare_command([*words, "--min-sqnr", f"{sqnr + 0.1}"]) == 1
     assert Path(table).read_text().splitlines()[1].startswith("NEG,0,64,")
-    assert compare_command([words[0], words[0], "--min-sqnr", "20"]) == 2
+
+
+@pytest.mark.parametrize("flag", ["--min-sqnr", "--csv"])
+@pytest.mark.parametrize("name", ["net.ck", "x.npy"])
+def test_flags_for_quantized_models_are_refused_before_any_work(
+    name: str, flag: str, nets: list[str], tmp_path: Path, capsys: Output
+) -> None:
+    """The second file does not exist, or there are no such inputs."""
+    words = [str(tmp_path / name), str(tmp_path / "missing.npy")]
+    if name == "net.ck":
+        words = [nets[0], nets[1], "--inputs", str(tmp_path / "missing.npy")]
+    assert compare_command([*words, flag, "20"]) == 2
+    assert "--csv and --min-sqnr are for a float model and its quantized form" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [0, 1, 2])

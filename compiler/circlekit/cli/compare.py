@@ -78,6 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.refuse("expected two models or two files of arrays, got one of each")
         if arguments.inputs is not None or arguments.per_layer or arguments.by_position:
             arguments.refuse("--inputs, --per-layer and --by-position are for models")
+        _require_quantized(arguments, False)
         result = Result(Comparison(outputs=compare_files(arguments.before, arguments.after)))
     else:
         result = _compare_models(arguments)
@@ -128,22 +129,27 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     before, after = (load(source_of(path)) for path in (arguments.before, arguments.after))
     if arguments.by_position:
         after = _with_names_of(before, after)
+    is_quantized = is_quantized_form(before, after)
+    _require_quantized(arguments, is_quantized)
     records = records_of(before, arguments.inputs)
-    judge = Judge(before, after, records) if is_quantized_form(before, after) else None
+    judge = Judge(before, after, records) if is_quantized else None
     progress().begin("running the models")
     verifier = Verifier(before, records, pair=judge)
     result = Result(compare_models(verifier, after))
     if judge is not None:
         result.judgement = judge.judgement
         return result
-    comparison = result.comparison
-    if arguments.csv is not None or arguments.min_sqnr is not None:
-        arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
-    if arguments.per_layer and comparison.outputs:
+    if arguments.per_layer and result.comparison.outputs:
         progress().begin("comparing layers")
         result.ops = {value.name: print_op(op) for op in after.main for value in op.results}
         result.layers = compare_layers(before, after, verifier.runs[0])
     return result
+
+
+def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> None:
+    """End with a usage error if a flag is given that needs the quantized form of a float model."""
+    if not is_quantized and (arguments.csv is not None or arguments.min_sqnr is not None):
+        arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
