@@ -95,3 +95,25 @@ def test_reshapes_that_legalization_writes_are_merged_with_others() -> None:
     report = circlekit.optimize(model, "O1", target=low, verify=True)
     assert not report.changes
     assert not report.legalizations
+
+
+def test_both_legalizations_count() -> None:
+    """The pipelines fuse the RELU again after the first legalization has split it off."""
+    model = circlekit.parse(
+        """graph main(%x: f32[2,1,3,4,5], %w: f32[2,1,3,5,4], %a: f32[1,4,4,1], %f: f32[1,3,3,1]) -> %y, %z {
+          %m = BatchMatMul(%x, %w)
+          %y = Reshape(%m, [6,16])
+          %t = TransposeConv([1,4,4,1], %f, %a) {padding: SAME, stride_h: 1, stride_w: 1} : f32[1,4,4,1]
+          %z = Relu(%t)
+        }"""
+    )
+    low = toy(
+        "RESHAPE",
+        "RELU",
+        BATCH_MATMUL={"f32,f32:f32": {"rank": 3}},
+        TRANSPOSE_CONV={"i32,f32,f32:f32": {"values": {"act": ["NONE"]}}},
+    )
+    report = circlekit.optimize(model, "O1", target=low, verify=True)
+    assert report.changes["fuse_activation_function"] == 2
+    assert report.legalizations == {"merge_batches": 1, "split_transpose_conv_activation": 2}
+    assert [op.code for op in model.main].count("RELU") == 1

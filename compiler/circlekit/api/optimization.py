@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
@@ -52,7 +53,7 @@ class Optimization:
         self.original = clone(model) if options.bisect is not None or options.profile else model
 
     def _new_verifier(self) -> Verifier | None:
-        """Run the original and return a verifier; None if the options do not ask for verification."""
+        """Run the original model and return a verifier; None if the options do not ask for verification."""
         options = self.options
         wanted = options.verify or options.record is not None or options.bisect is not None
         if not wanted and self._records is None:
@@ -73,16 +74,17 @@ class Optimization:
             settle_ranks(model)
         elif passes:
             check_order(model)
-        removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
-        records = run_passes(model, passes, context, self._check_values, _announce)
-        report = Report(before, before, records)
+        is_asked = options.explain_op is not None
+        original_names = set[str]().union(*map(names_of_op, model.ops())) if is_asked else ()
+        pass_records = run_passes(model, passes, context, self._check_values, _announce)
+        report = Report(before, before, pass_records)
         if self.verifier is not None:
             report.verified, report.notes = True, self.verifier.notes
-        changes = {record.name: record.changes for record in records}
+        changes = {record.name: record.changes for record in pass_records}
         for name, item in all_passes().items():
             report.notes += item.notes(model, context, changes.get(name))
             report.notes += filter(None, [target_obstacle(name, context)])
-        self._explain(report, removed)
+        self._explain(report, original_names)
         return report
 
     def _selected_passes(self) -> list[Phase | str]:
@@ -101,11 +103,11 @@ class Optimization:
             progress().begin(f"verifying {name}")
             watch(self.verifier, self.model, name)
 
-    def _explain(self, report: Report, removed: Collection[str]) -> None:
+    def _explain(self, report: Report, original_names: Collection[str]) -> None:
         """Add to ``report`` the explanations for which the options ask.
 
-        ``removed``: codes, class names and result names of all operators before the passes ran, also of
-        operators that were not removed; empty if no operator is to be explained.
+        ``original_names``: codes, class names and result names of all operators before the passes ran; empty
+        if no operator is to be explained.
         """
         options, targets = self.options, self.watch.targets
         if options.explain is not None:
@@ -114,14 +116,15 @@ class Optimization:
             )
         if options.explain_op is not None:
             report.op_explanations = explain_op(
-                self.model, options.explain_op, self.format, options.settings, removed, targets
+                self.model, options.explain_op, self.format, options.settings, original_names, targets
             )
             if not report.op_explanations:
                 report.notes.append(f"no operator {options.explain_op} is left to explain")
 
     def legalize(self, model: Model, report: Report, name: str) -> None:
-        """Replace in ``model`` the operators that the format or a named target lacks; verify the result.
+        """Replace in ``model`` the operators that the format or a named target lacks; check the result.
 
+        A named target is one that the user named.
         ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
@@ -141,14 +144,15 @@ class Optimization:
         Legalization replaces one operator at a time; the RESHAPEs that it inserts may be merged with their
         neighbors.  After the pipelines, the model is legalized again.
         """
-        start, count = Snapshot(model), sum(map(len, model.graphs))
-        records = run_passes(model, self._selected_passes(), self._new_context())
-        legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
+        before, count = Snapshot(model), sum(map(len, model.graphs))
+        pass_records = run_passes(model, self._selected_passes(), self._new_context())
+        legalizations = legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
         if sum(map(len, model.graphs)) >= count:
-            start.restore()
+            before.restore()
             return
-        for record, more in zip(report.passes, records, strict=True):
+        for record, more in zip(report.passes, pass_records, strict=True):
             record.changes += more.changes
+        report.legalizations = dict(Counter(report.legalizations) + Counter(legalizations))
 
     def conclude(self, report: Report, started: float) -> None:
         """Add to ``report`` how far the outputs differ, and the seconds since the time ``started``."""
