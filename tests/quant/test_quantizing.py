@@ -215,3 +215,22 @@ def test_samples_are_run_only_if_a_scheme_reads_ranges(
     monkeypatch.setattr("circlekit.api.quantization_choice.collect", collect)
     circlekit.quantize(circlekit.parse(NET), scheme, samples=samples(), operators=operators)
     assert bool(runs) == is_calibrated
+
+
+@pytest.mark.parametrize("join", ["Concatenation(%a, %b, %c, %e)", "Pack(%a, %b, %c) {values_count: 3}"])
+@pytest.mark.parametrize("observed", ["a b", "b z", "a z"])
+def test_a_joined_tensor_without_a_range_covers_all_operands(join: str, observed: str) -> None:
+    """An operand without a range gets that of the joined tensor.  %e is empty."""
+    text = f"""graph main(%a: f32[2], %b: f32[2]) -> %z {{
+      %c = const f32[2] [-20.0, 0.0]
+      %e = const f32[0] []
+      %z = {join}
+    }}"""
+    model = circlekit.parse(text)
+    given = [np.array(x, np.float32) for x in ([0, 1], [0, 100])]
+    full = circlekit.calibrate(model, [given])
+    known = calibration.Calibration([{name: full[name] for name in observed.split()}])
+    (expected,) = circlekit.run(model, given)
+    circlekit.quantize(model, calibration=known)
+    assert {op.code for op in model.main} >= {"QUANTIZE", "DEQUANTIZE"}
+    np.testing.assert_allclose(circlekit.run(model, given)[0], expected, atol=120 / 255 / 2 + 1e-3)

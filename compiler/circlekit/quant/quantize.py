@@ -13,6 +13,7 @@ from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
+from circlekit.quant.forms.given_forms import range_of_operands
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.selection import schemes_of
@@ -26,9 +27,9 @@ They make no tensors that calibration would have to observe, only constants.
 """
 
 FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
-"""Passes for integer activations.  The last one avoids a kernel with coarse steps.
+"""Passes for integer activations.  The last pass avoids a kernel with coarse steps.
 
-They, too, make no tensors that calibration would have to observe.
+These passes, too, make no tensors that calibration would have to observe.
 """
 
 FOR_KERNELS = ("replace_sum_with_mean",)
@@ -68,7 +69,7 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
     """Return for each graph the range (min, max) of each tensor by name.
 
     ``estimator``, ``options``: the name of the range estimator and its options, see ``estimate_range``.
-    A tensor that a pass made after calibration gets the range of the tensor whose elements it holds.  A
+    A tensor that a pass made after calibration gets the range of the tensors whose elements it holds.  A
     tensor without a finite number has no range.  Raise the errors of ``estimate_range``.
     """
     found = []
@@ -95,20 +96,19 @@ def require_fit(model: Model, calibration: Calibration) -> None:
 
 
 def _add_moved_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Copy ranges along data movement: from operands to results, and from results to operands."""
-    moves = [
-        (value, op.results[0])
-        for op in graph
-        if op.data_movement and len(op.results) == 1
-        for value in op.inputs[:1]
-        if is_computed_float(value)
-    ]
-    for source, result in moves:
-        if source.name in ranges:
-            ranges.setdefault(result.name, ranges[source.name])
-    for source, result in reversed(moves):
-        if result.name in ranges:
-            ranges.setdefault(source.name, ranges[result.name])
+    """Add ranges along data movement to tensors that have none.
+
+    For each operator with one result, the result gets the union of the operands' ranges if all are known.
+    Then operands without a range get that of the result.
+    """
+    moves = [op for op in graph if op.data_movement and len(op.results) == 1]
+    for op in moves:
+        if (ends := range_of_operands(op, ranges)) is not None:
+            ranges.setdefault(op.results[0].name, ends)
+    for op in reversed(moves):
+        for value in op.inputs:
+            if is_computed_float(value) and op.results[0].name in ranges:
+                ranges.setdefault(value.name, ranges[op.results[0].name])
 
 
 def plan_model(

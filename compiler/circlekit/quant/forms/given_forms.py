@@ -15,6 +15,7 @@ import numpy as np
 
 from circlekit.ir.dtypes import DType, f32, i8, u8
 from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
@@ -38,8 +39,10 @@ def given_form(form: TensorForm | None, dtype: DType | None) -> TensorForm | Non
     int8 and uint8 can be converted to each other; a form that already has ``dtype`` is returned unchanged.
     Return None for all other pairs of dtypes, and if one of the arguments is None.
     """
-    if form is None or dtype is None or form.dtype is dtype:
-        return form if dtype is not None else None
+    if form is None or dtype is None:
+        return None
+    if form.dtype is dtype:
+        return form
     shift = BETWEEN_INT8_AND_UINT8.get((form.dtype, dtype))
     if shift is None:
         return None
@@ -191,10 +194,10 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
     for op in graph:
         if not op.results or op.results[0].name in ranges:
             continue
-        known = [_range(value, ranges) for value in op.inputs if is_float(value)]
-        if not known or None in known:
+        ends = range_of_operands(op, ranges)
+        if ends is None:
             continue
-        low, high = (f(r[i] for r in known if r is not None) for i, f in ((0, min), (1, max)))
+        low, high = ends
         if isinstance(op, Unary):
             with np.errstate(all="ignore"):
                 results = op.kernel(np.linspace(low, high, 256, dtype=np.float32))
@@ -209,8 +212,21 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
             ranges.setdefault(source.name, ranges[op.output.name])
 
 
+def range_of_operands(op: Op, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the union of the ranges of the float operands; None if there is none, or one is unknown."""
+    found = [_range(v, ranges) for v in op.inputs if is_float(v) and not (v.is_const and v.numel == 0)]
+    known = [ends for ends in found if ends is not None]
+    if not known or len(known) < len(found):
+        return None
+    return min(ends[0] for ends in known), max(ends[1] for ends in known)
+
+
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the range (min, max) of a constant, or that of ``value`` in ``ranges``; None if unknown."""
-    if value.is_plain and value.numel:
-        return float(value.array().min()), float(value.array().max())
+    """Return the range (min, max) of ``value`` in ``ranges``, or that of a constant; None if it is unknown.
+
+    Numbers of a constant that are not finite are left out, as in calibration.
+    """
+    if value.is_plain:
+        numbers = value.array()[np.isfinite(value.array())]
+        return (float(numbers.min()), float(numbers.max())) if numbers.size else None
     return ranges.get(value.name)
