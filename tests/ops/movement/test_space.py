@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.interp.evaluate import evaluate
-from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.dtypes import DType, f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.space import (
     BatchToSpaceND,
@@ -148,10 +149,31 @@ def test_versions() -> None:
     assert SpaceToBatchND(var(data("f4", 1, 2, 1)), ints([2]), ints([[0, 0]])).required_version() == 3
 
 
-@pytest.mark.parametrize("kind", [ResizeBilinear, ResizeNearestNeighbor])
-@pytest.mark.parametrize("size", [[2**31 - 1, -1], [-1, 2]])
-def test_a_negative_size_is_refused_before_anything_is_computed(kind: type[Resize], size: list[int]) -> None:
-    x = np.zeros((1, 2, 2, 1), np.float32)
-    op = kind(var(x), Value("size", i32, (2,)))
-    with pytest.raises(ShapeError, match=f"size: expected no negative number, got \\{size}"):
+@pytest.mark.parametrize(
+    ("kind", "shape", "size", "message"),
+    [
+        (ResizeNearestNeighbor, (1, 2, 2, 1), [2**31 - 1, -1], "at least 0 for height and width, got [2147"),
+        (ResizeNearestNeighbor, (1, 0, 2, 1), [3, 0], "images with pixels to resize to [3, 0], got [0,2]"),
+        (ResizeBilinear, (1, 2, 2, 1), [-1, 2], "at least 1 for height and width, got [-1, 2]"),
+        (ResizeBilinear, (1, 2, 2, 1), [2, 0], "at least 1 for height and width, got [2, 0]"),
+        (ResizeBilinear, (1, 2, 0, 1), [2, 2], "images with pixels to resize to [2, 2], got [2,0]"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
+def test_sizes_without_a_result_are_refused_before_anything_is_computed(
+    kind: type[Resize], shape: tuple[int, ...], size: list[int], message: str, dtype: str
+) -> None:
+    """LiteRT refuses such a size too, or crashes if there is no pixel to copy."""
+    x = np.zeros(shape, dtype)
+    with pytest.raises(ShapeError, match=re.escape(f"expected {message}")):
+        kind(var(x), ints(size))
+    op = kind(Value("x", DType.of(x.dtype), (None,) * 4), Value("size", i32, (2,)))
+    with pytest.raises(ShapeError, match=re.escape(f"expected {message}")):
         evaluate(op, [x, np.array(size, np.int32)])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
+def test_the_nearest_neighbors_of_no_pixels(dtype: str) -> None:
+    x = data(dtype, 1, 3, 4, 2)
+    check(ResizeNearestNeighbor(var(x), ints([0, 3])), x)
+    check(ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])), x[:, :0])

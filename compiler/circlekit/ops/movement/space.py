@@ -8,9 +8,9 @@ resize_nearest_neighbor.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class BlockMove(Op, versions={i8: 2}):
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
     """[N,H,W,b*b*C] to [N,b*H,b*W,C], where each depth vector becomes a block of b x b pixels.
 
-    The depth vector is in the order (row in the block, column in the block, channel).
+    b is ``block_size``.  A depth vector is in the order (row in the block, column in the block, channel).
     """
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
@@ -194,11 +194,16 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     align_corners: bool = attribute(False)
     half_pixel_centers: bool = attribute(False)
 
+    smallest_size: ClassVar[int] = 0
+    """The smallest height and width of the result that LiteRT takes."""
+
     def infer(self) -> TensorType:
         shape, size = require_rank(self.input, "input", 4), static_int_vector(self.size)
         require_length(self.size.shape, 2, "size")
-        n, _, _, c = shape or (None,) * 4
+        n, *image, c = shape or (None,) * 4
         height, width = size or (None, None)
+        if size is not None:
+            self.check_size(image, size)
         return rearranged_type(self.input, (n, height, width, c))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
@@ -217,12 +222,19 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def required_version(self) -> int:
         return max(super().required_version(), 3 if self.half_pixel_centers else 1)
 
-    @staticmethod
-    def height_and_width(size: Array) -> list[int]:
-        """Return the two elements of ``size``; raise ShapeError if one is negative."""
+    def check_size(self, image: Sequence[Dim], size: Sequence[int]) -> None:
+        """Raise ShapeError if images of height and width ``image`` cannot be resized to ``size``."""
+        if min(size) < self.smallest_size:
+            raise ShapeError(f"size: expected at least {self.smallest_size} for height and width, got {size}")
+        if any(before == 0 < after for before, after in zip(image, size, strict=True)):
+            raise ShapeError(
+                f"input: expected images with pixels to resize to {size}, got {format_shape(tuple(image))}"
+            )
+
+    def height_and_width(self, input: Array, size: Array) -> list[int]:
+        """Return the two elements of ``size``; raise ShapeError if ``input`` cannot be resized to them."""
         numbers = int_list(size)
-        if min(numbers) < 0:
-            raise ShapeError(f"size: expected no negative number, got {numbers}")
+        self.check_size(input.shape[1:3], numbers)
         return numbers
 
     def scale(self, in_size: int, out_size: int) -> np.float32:
@@ -241,7 +253,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
     """
 
     def kernel(self, input: Array, size: Array) -> Array:
-        rows, columns = map(self.nearest, input.shape[1:3], self.height_and_width(size))
+        rows, columns = map(self.nearest, input.shape[1:3], self.height_and_width(input, size))
         return np.asarray(input[:, rows[:, None], columns])
 
     def nearest(self, in_size: int, out_size: int) -> Array:
@@ -281,9 +293,10 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     """
 
     quantization_rule = QuantizationRule(results_follow="input", averages=True)
+    smallest_size = 1
 
     def kernel(self, input: Array, size: Array) -> Array:
-        axes = list(zip(input.shape[1:3], self.height_and_width(size), strict=True))
+        axes = list(zip(input.shape[1:3], self.height_and_width(input, size), strict=True))
         if input.dtype.kind == "f" or input.dtype == np.uint8:
             rows, columns = (self.neighbors(*sizes) for sizes in axes)
             if input.dtype.kind == "f":
