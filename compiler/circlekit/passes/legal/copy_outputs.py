@@ -19,7 +19,7 @@ class CopyReadOutputs(Legalization):
     If several dimensions are unknown, the copy is a transpose that keeps the order of the axes.
     """
 
-    targets = frozenset({"onert"})  # releases the buffer after the last operator that reads it
+    targets = frozenset({"onert"})  # onert releases the buffer after the last operator that reads it
     kinds = (Reshape, Transpose)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
@@ -29,11 +29,14 @@ class CopyReadOutputs(Legalization):
         return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
-        """Let operators read a new value, and copy it to the output ``value``; return whether it did."""
+        """Let operators read a new value, and copy it to the output ``value``; return False if impossible."""
         producer = value.producer
         assert producer is not None  # by run_graph
         copy = _copy_of(graph, value)
-        if copy is None or (isinstance(copy, Transpose) and self.obstacle(copy) is not None):
+        if copy is None:
+            return False
+        if isinstance(copy, Transpose) and self.obstacle(copy) is not None:
+            copy.drop_inputs()  # else it would stay a user of ``value``
             return False
         inner = Value(
             graph.unique_name(f"{value.name}/read"), value.dtype, value.shape, None, value.quantization
@@ -52,7 +55,8 @@ def _copy_of(graph: Graph, value: Value) -> Op | None:
     if value.shape is None:
         return None
     dims = [-1 if dim is None else dim for dim in value.shape]
-    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)  # RESHAPE infers one dimension
+    # RESHAPE infers one dimension from the number of elements, which must not be 0
+    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)
     name = graph.unique_name(f"{value.name}/{'shape' if is_stated else 'perm'}")
     operand = Value.constant(name, np.array(dims if is_stated else range(len(dims)), np.int32))
     return (Reshape if is_stated else Transpose)(value, operand, results=[Value.of_type(value)])
