@@ -92,6 +92,12 @@ def test_lacking_operator_is_replaced(lacks: str, body: str, ops: str) -> None:
     check(body, runtime(), type(kept).__name__)
 
 
+def test_a_pool_of_no_elements_stays() -> None:
+    check(
+        "%y = MaxPool2D(%x) {stride_h: 2, stride_w: 2}", runtime("MAX_POOL_2D"), "MaxPool2D", shape="0,4,4,3"
+    )
+
+
 @pytest.mark.parametrize(
     ("attributes", "ops"), [("act: TANH", "Conv2D Tanh"), ("act: RELU6", "Conv2D Relu6")]
 )

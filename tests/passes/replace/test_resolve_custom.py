@@ -247,6 +247,7 @@ def test_max_pool_with_unused_positions() -> None:
     ("text", "sentence"),
     [
         (pool("[?,6,7,3]", "[?,2,3,3]"), "%y: expected a static [N,H,W,C], got [?,6,7,3]"),
+        (pool("[2,6,7,0]", "[2,2,3,0]"), "%y: expected data with elements, got [2,6,7,0]"),
         (
             pool("[1,4096,4097,1]", "[1,2047,2048,1]"),
             "expected at most 16777216 elements, whose positions are exact in f32, got 16781312",

@@ -48,7 +48,8 @@ def reduce_all(op: Op, x: Array, axes: Array) -> Array:
 def matrix_product(op: Op, x: Array, y: Array) -> Array:
     """Return the products of the matrices in the last two axes.
 
-    The options may ask to transpose a matrix (``transpose_a``), or also to conjugate it (``adj_x``).
+    Options may ask to transpose a matrix (``transpose_a``, ``transpose_b``), or to transpose and conjugate it
+    (``adj_x``, ``adj_y``).
     """
     if isinstance(op, OpaqueOp) and op.custom_code == "MatMul" and (x.ndim, y.ndim) != (2, 2):
         raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
@@ -105,7 +106,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     data = np.pad(x, ((0, 0), rows[1:], columns[1:], (0, 0)), constant_values=lowest)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
-    best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
+    best = windows.reshape(*windows.shape[:4], taps[1] * taps[2]).argmax(axis=-1)
     # the best position is in the padding only if all elements are the lowest; then row or column 0 is taken
     row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)

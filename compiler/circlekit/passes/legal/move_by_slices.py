@@ -63,6 +63,8 @@ class PickByPool(Replacement):
         is_single = op.filter_height == op.filter_width == 1 and op.act is Activation.NONE
         if not is_single or not op.input.is_static or not _have_one_scale(op.input, op.output):
             return None
+        if not op.input.numel:
+            return None
         strides = (1, op.stride_h, op.stride_w, 1)
         indices = [np.arange(0, d, step) for d, step in zip(op.input.static_shape, strides, strict=True)]
         value = _taken(op.input, indices, insert)
@@ -123,11 +125,15 @@ class _Split(NamedTuple):
 
 
 def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | None:
-    """Return the elements of ``data`` at ``indices`` along each axis; None if that takes too many pieces."""
+    """Return the elements of ``data`` at ``indices`` along each axis; None if that takes too many pieces.
+
+    The indices of an axis are a range with a step above 1 (``steps``), or a range of which each index or the
+    whole is repeated (``repeats``), or several ranges one after the other (``pieces``).
+    """
     shape = (1,) * (len(indices) - len(data.static_shape)) + data.static_shape
     ranges: list[range] = []
-    steps: dict[int, tuple[_Split, int]] = {}  # with the index that is taken
-    repeats: dict[int, tuple[_Split, int]] = {}  # with the number of repetitions
+    steps: dict[int, tuple[_Split, int]] = {}  # by axis: how it is split, the index taken of ``inner``
+    repeats: dict[int, tuple[_Split, int]] = {}  # by axis: how it is split, the number of repetitions
     pieces: dict[int, list[Array]] = {}
     for axis, row in enumerate(indices):
         low, count = int(row.min()), len(row)

@@ -107,7 +107,7 @@ class _PositionBuilder(Inserter):
         _, _, image_width, channels = self.shape
         inside = self.make(Add(self.make(Mul(ky, self.number(image_width))), kx))
         top, left = (
-            np.arange(w.number) * n - w.before for w, n in zip(self.windows, self.strides, strict=True)
+            np.arange(w.number) * step - w.before for w, step in zip(self.windows, self.strides, strict=True)
         )
         corner = (top[:, None] * image_width + left).astype(np.float32) * channels
         scaled = self.make(Mul(inside, self.number(channels)))
@@ -150,6 +150,8 @@ def _obstacle(op: OpaqueOp) -> str | None:
         return f"{name}: expected a static [N,H,W,C], got {format_shape(x.shape) if x else 'no input'}"
     if x.dtype is not f32 or len(op.results) != 2 or op.results[1].dtype not in (i32, i64):
         return f"{name}: expected f32 data and positions of i32 or i64"
+    if not x.numel:
+        return f"{name}: expected data with elements, got {format_shape(x.shape)}"
     if x.numel > MAX_EXACT_INTEGER:
         limit = f"{MAX_EXACT_INTEGER} elements, whose positions are exact in f32"
         return f"%{x.name}: expected at most {limit}, got {x.numel}"
