@@ -357,6 +357,39 @@ def test_kernels_of_one_scale_with_several_scales_of_one_are_reported(operator: 
     assert bool(np.abs(result - expected).max() < 0.06) is not is_noted
 
 
+@pytest.mark.parametrize("auto", [False, True])
+def test_nothing_is_compared_with_an_empty_constant(auto: bool) -> None:
+    model = circlekit.parse("graph main(%x: f32[1]) -> %y {\n%c = const f32[0] []\n%y = Greater(%x, %c)\n}")
+    data = [[np.array([number], np.float32)] for number in (-1.0, 2.0)]
+    report = circlekit.quantize(model, "int8", data, auto=auto, seconds=1)
+    assert report.schemes == {"int8": 1}
+    assert circlekit.run(model, data[0])[0].shape == (0,)
+
+
+CONV = "{stride_h: 1, stride_w: 1, padding: SAME} : f32[?,2,2,3]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"%w = const f32[3,3,3,8] gaussian(0, 0.3)\n%y = Conv2D(%x, %w, [0.1, 0.2, 0.3]) {CONV}",
+        f"%w = const f32[3,0,3,8] []\n%y = Conv2D(%x, %w, [0.1, 0.2, 0.3]) {CONV}",
+        "%w = const f32[3,8] gaussian(0, 0.3)\n%y = FullyConnected(%x, %w, [0.1, 0.2, 0.3]) : f32[?,3]",
+        "%e = const f32[1,2,0,8] []\n%y = BatchMatMul(%x, %e) {adj_y: true} : f32[?,2,2,0]",
+        "%c = const f32[1,8] gaussian(0, 1)\n%w = const f32[8,8] gaussian(0, 0.3)\n"
+        "%f = FullyConnected(%c, %w)\n%y = Mul(%x, %f) : f32[?,2,2,8]",
+    ],
+)
+def test_techniques_leave_layers_without_rows_or_weights_alone(body: str) -> None:
+    """One sample has no images, and some layers have empty or only constant operands."""
+    model = circlekit.parse(f"graph main(%x: f32[?,2,2,8]) -> %y {{\n{body}\n}}")
+    random = np.random.default_rng(1)
+    data = [[random.normal(size=(count, 2, 2, 8)).astype(np.float32)] for count in (2, 0, 3, 1)]
+    (expected,) = circlekit.run(model, data[0])
+    circlekit.quantize(model, samples=data, seconds=1, passes=())
+    np.testing.assert_allclose(circlekit.run(model, data[0])[0], expected, atol=0.15)
+
+
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "one_uint8", "one_int16"])
 def test_scalars_quantize_and_run(scheme: str) -> None:
     model = circlekit.parse("graph main(%x: f32[]) -> %y { %y = Mul(%x, 2.0) }")

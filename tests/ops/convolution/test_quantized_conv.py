@@ -240,6 +240,13 @@ def test_hybrid_of_zeros() -> None:
         check(one.op(var(x), weights(one, i8, per_channel), const(np.ones(one.channels), np.float32)), x)
 
 
+def test_hybrid_without_images() -> None:
+    one = layer("conv", "no images")
+    x = np.zeros((0, *one.input[1:]), np.float32)
+    (result,) = check(one.op(var(x), weights(one, i8, True), const(np.ones(one.channels), np.float32)), x)
+    assert result.shape[0] == 0
+
+
 # -- forms of circle alone ---------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ for int16 weights and for uint8 weights with a scale per channel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -45,8 +46,9 @@ class ConvolutionLayer(Op):
     """A convolution of channels-last data with 2 or 3 spatial axes.
 
     ``filter_layout``: one letter per axis of the filter.  O and I are output and input channels; D, H and W
-    are spatial axes.  ``is_transposed``: the layer is the gradient of a convolution with respect to its
-    input, and has an operand ``output_shape``.  In all methods, ``depth`` is the number of input channels.
+    are spatial axes; 1 is an axis of dimension 1.  ``is_transposed``: the layer is the gradient of a
+    convolution with respect to its input, and has an operand ``output_shape``.  In all methods, ``depth`` is
+    the number of input channels.
     """
 
     input: Any
@@ -120,8 +122,8 @@ class ConvolutionLayer(Op):
         return Geometry.of(data[1:-1], *numbers)
 
     def macs(self) -> int:
-        # for each output element one product per tap and input channel; if transposed, for each input element
-        # one product per tap and output channel
+        # for each output element one product per tap and input channel of the filter; if transposed, for each
+        # input element one product per tap and output channel
         counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
         if filter is None or len(filter) != len(self.filter_layout):
@@ -206,7 +208,7 @@ class ConvolutionLayer(Op):
         makes.
         """
         asymmetric = self.quantizes_asymmetrically(data.shape[-1], filter)
-        images = quantize_rows(data.reshape(len(data), -1), asymmetric)
+        images = quantize_rows(data.reshape(len(data), math.prod(data.shape[1:])), asymmetric)
         channels = filter.shape[self.channel_axis]
         dtype = exact_float_dtype(filter.size / max(channels, 1) * LARGEST_HYBRID_PRODUCT)
         numbers = (images.data - images.offset).reshape(data.shape).astype(dtype)
@@ -250,7 +252,7 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
 
 
 def merged_shape(shape: Shape, inferred: Shape) -> Shape:
-    """Return ``shape``, its unknown dimensions taken from ``inferred``; raise ShapeError if they disagree."""
+    """Return ``shape`` with its unknown dimensions from ``inferred``; raise ShapeError if they disagree."""
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:

@@ -96,9 +96,8 @@ class TensorForms:
             return self.operand_forms[op][index]
         value, scheme = present_operand(op, index), self.scheme_at(op, index)
         if value.is_const:
-            form = self.operand_forms[op][index] = self._mask_form(op, value, scheme) or self.constant_form(
-                value, scheme
-            )
+            form = self._mask_form(op, value, scheme) or self.constant_form(value, scheme)
+            self.operand_forms[op][index] = form
             return form
         stored = self.tensors.get(value)
         if stored is not None and stored.dtype is scheme.activations:
@@ -157,9 +156,9 @@ class TensorForms:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
         ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of the user's
-        rule says how far), and if the producer adds or selects such numbers.  The operand of the producer
-        with the narrowest range holds the logits.  The range of every other operand must begin below
-        -INFINITE_FACTOR times the larger of ``mask_distance`` and the width of the narrowest range.  Elements
+        rule says how far), and if the producer adds or selects such numbers.  Of the producer's operands that
+        have a range, the one with the narrowest range holds the logits.  The ranges of the others must begin
+        below -INFINITE_FACTOR times the larger of ``mask_distance`` and the width of the narrowest.  Elements
         of constants are masks if they are below the narrowest range by more than its width plus
         ``mask_distance``.  Numbers below the returned end may be stored as the lowest integer.
         """
@@ -223,9 +222,14 @@ class TensorForms:
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
 
     def shared_form(self, op: Op, values: Sequence[Value]) -> TensorForm:
-        """Return one form that covers all ``values``: operands of ``op``, which compares their integers."""
+        """Return one form that covers all ``values``: operands of ``op``, which compares their integers.
+
+        ``values``: constants, and tensors that have a range.
+        """
         ranges = [
-            (float(v.array().min()), float(v.array().max())) if v.is_const else self.ranges[v.name]
+            (float(v.array().min(initial=0)), float(v.array().max(initial=0)))
+            if v.is_const
+            else self.ranges[v.name]
             for v in values
         ]
         low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)

@@ -65,9 +65,10 @@ def channel_flows(op: Op) -> list[Flow] | None:
     A fused RELU6 is measured as a RELU, because its upper bound does not scale; the caller must allow for it.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
-    if not all(shapes) or not op.pure or op.called_graphs():
+    if any(not shape or 0 in shape for shape in shapes) or not op.pure or op.called_graphs():
         return None
     out = op.output.shape
+    # a constant of one of these shapes, such as an addend, can be scaled by channel like a computed operand
     moving = [
         i
         for i, v in enumerate(op.inputs)
@@ -79,7 +80,7 @@ def channel_flows(op: Op) -> list[Flow] | None:
         probe = _Probe(op, moving)
         sizes = [rows.shape[1] if rows.size else 0 for rows in probe.plain]
         if [v.known_shape[-1] for v in op.results] != sizes or 0 in sizes:
-            return None  # channels that are unknown, or none
+            return None  # the number of channels is unknown or 0
         if len(moving) == 1:
             return probe.distinct()
         return probe.distinct() or probe.alike() or probe.alone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the integers and biases of a plan layer by layer, in the order of execution.
+"""Choose the integers and scales of weights and biases layer by layer, in the order of execution.
 
 Each operator runs on all samples twice: as in the float model, and as planned.  The planned run is simulated
 with floats that are rounded to the planned forms.  Each technique gets the inputs of a layer from both runs,
@@ -54,7 +54,7 @@ class LayerChoice:
 
 @dataclass
 class Sweep:
-    """One sweep over the main graph of the float ``model``; it changes integers and biases in ``plan``.
+    """One sweep over the main graph of the float ``model``; it changes weights and biases in ``plan``.
 
     ``samples``: arrays in the order of the graph's inputs.
     ``held``: the number of samples at the end that are held back; 0: techniques are fitted to all samples and
@@ -63,7 +63,7 @@ class Sweep:
     comparison; its LayerData has means but no rows.  Without techniques, the plan does not change.
     ``reference``: the outputs of the float model for ``samples``, or empty if they are not known.  With them,
     and without techniques, the float model is not run.
-    ``choices``: filled by ``run`` with the technique of each layer.
+    ``choices``: filled by ``run`` with the technique of each layer, if several techniques were compared.
     """
 
     model: Model
@@ -75,9 +75,10 @@ class Sweep:
     choices: list[LayerChoice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # arrays of each value for all samples: in the float model, and in the simulated quantized model
         self._float: dict[Value, list[Array]] = {}
         self._rounded: dict[Value, list[Array]] = {}
-        self._forms: dict[Value, TensorForm | None] = {}
+        self._forms: dict[Value, TensorForm | None] = {}  # the form to which ``_rounded`` is rounded
         self._random = np.random.default_rng(0)
         self._runs = OperatorRuns(self.model, self.samples)
         self._runs_float = bool(self.techniques) or not self.reference
@@ -180,15 +181,15 @@ class Sweep:
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
         """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
 
+        The layer must read a computed tensor and have a result with elements for each sample.
         ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)
-        if layer is None:
+        if layer is None or layer.input.is_const:
             return
-        form = plan.operands.get(layer.weights_index)
-        if form is None or not self._is_fittable(layer, form):
+        form, shapes = plan.operands.get(layer.weights_index), [results[0].shape for results in floats]
+        if form is None or not self._is_fittable(layer, form) or any(0 in shape for shape in shapes):
             return
-        shapes = [results[0].shape for results in floats]
         means = self._means(layer, plan, shapes)
         if len(self.techniques) == 1:
             ((name, technique),) = self.techniques.items()

@@ -137,7 +137,8 @@ def separate_biases(graph: Graph) -> None:
 def linear_layer(op: Op) -> LinearLayer | None:
     """Return ``op`` as a layer; None if it is no layer, or if its weights or its bias are no plain constants.
 
-    Weights and input must be float, and the number of input channels known.
+    Weights and input must be float, the weights must have elements, and the number of input channels must be
+    known.
     """
     if isinstance(op, TransposeConv):
         layer = LinearLayer(op, 2, 1, 3)
@@ -146,7 +147,7 @@ def linear_layer(op: Op) -> LinearLayer | None:
     else:
         return None
     is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float
-    is_usable = is_usable and (layer.bias is None or layer.bias.is_plain)
+    is_usable = is_usable and (layer.bias is None or layer.bias.is_plain) and layer.weights.numel > 0
     return layer if is_usable and last_dimension(layer.input) else None
 
 
