@@ -181,6 +181,17 @@ def test_moving_averages_of_ranges(init: tuple[float, float] | None) -> None:
     assert fake_quant_ranges(model)["z"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("decay", [None, 0.5])
+@pytest.mark.parametrize("minima", [[], [-1.0, -3.0]])
+def test_edited_ranges_are_taken_as_they_are(decay: float | None, minima: list[float]) -> None:
+    """A calibration needs only ``min`` and ``max``."""
+    model = network(conv("%z"))
+    edited = TensorStatistics(min=-2.0, max=100.0, minima=minima, maxima=[-x for x in minima])
+    calibration = circlekit.Calibration([{"z": edited}])
+    circlekit.fake_quantize(model, calibration=calibration, ema_decay=decay, optimize=False)
+    assert fake_quant_ranges(model)["z"] == (-2.0, 100.0)
+
+
 def test_weights_per_channel_are_pairs_of_quantize_and_dequantize() -> None:
     model = network(conv("%z"))
     weights = constant(model, "w").array()

@@ -137,6 +137,7 @@ def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dic
 _CHANNEL_ARRAYS = {
     "minima": np.float32, "maxima": np.float32, "sums": np.float64, "square_sums": np.float64
 }  # fmt: skip
+"""The dtypes of the arrays of ``ChannelStatistics``, by name of the field."""
 
 
 def _shortest(number: float | None) -> float | None:

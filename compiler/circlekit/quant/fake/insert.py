@@ -20,7 +20,7 @@ from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantization import followed_operand
 from circlekit.quant.calibration.calibration import Calibration
-from circlekit.quant.calibration.ranges import ema, estimate_range
+from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.calibration.statistics import TensorStatistics
 from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule
 from circlekit.quant.weights import finite_numbers
@@ -191,8 +191,8 @@ class _Inserter:
         largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
         steps = 2 ** (self.options.weight_bits - 1) - 1
         scale = np.where(largest > 0, largest / steps, 1).astype(np.float32)
-        form = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
-        quantize = Quantize(value, results=[Value("", i8, value.shape, None, form)])
+        quantization = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
+        quantize = Quantize(value, results=[Value("", i8, value.shape, None, quantization)])
         self._insert(rule, value, [quantize, Dequantize(quantize.output)], layer)
         limit = float(largest.max(initial=0))
         return Inserted(rule, value.name, -limit, limit, scale.size)
@@ -243,11 +243,14 @@ def has_rounding(value: Value) -> bool:
 
 
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
-    """Return the range that contrib.quantize would find for the samples of ``statistics``; 0 is in it."""
+    """Return the range that contrib.quantize would find for the samples of ``statistics``; 0 is in it.
+
+    A range that a person has edited in a file is taken as it is.
+    """
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
     else:
-        low, high = ema(statistics, decay=options.ema_decay, start=options.init_range)
+        low, high = estimate_range(statistics, "ema", decay=options.ema_decay, start=options.init_range)
     return min(low, 0.0), max(high, 0.0)
 
 
