@@ -182,6 +182,14 @@ def test_the_divergence_is_least(shape: str) -> None:
         ("value_percentile", {"percent": 100.1}, False),
         ("value_percentile", {"percent": 50.1}, True),
         ("value_percentile", {"percent": 50.0}, False),
+        ("mse", {"bits": 1, "steps": 1}, True),
+        ("mse", {"bits": 0}, False),
+        ("mse", {"steps": 0}, False),
+        ("octav", {"bits": 1, "steps": 1}, True),
+        ("octav", {"bits": 0}, False),
+        ("octav", {"steps": 0}, False),
+        ("entropy", {"levels": 1}, True),
+        ("entropy", {"levels": 0}, False),
     ],
 )
 def test_limits_of_options(

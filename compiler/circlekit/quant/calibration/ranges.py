@@ -155,6 +155,7 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     candidates are compared.  A number inside of the range has the squared error s*s/12, where s is the scale
     for integers of ``bits`` bits.  A number outside has its squared distance from the range.
     """
+    _require_positive(bits=bits, steps=steps)
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
     fractions = np.arange(steps, 0, -1) / steps  # falling, so that the widest of equally good ranges is taken
@@ -191,6 +192,7 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
     Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
     Training" (2022), which leaves out zeros; here a histogram does not tell them from small numbers.
     """
+    _require_positive(bits=bits, steps=steps)
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)
     clip = float((magnitudes * counts).sum() / counts.sum())
@@ -213,6 +215,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
     counts the numbers beyond s; Q is merged to ``levels`` bins.
     Source: Migacz, "8-bit Inference with TensorRT".
     """
+    _require_positive(levels=levels)
     histogram, (low, high) = _histogram(statistics).including_zero(), _with_zero(min_max(statistics))
     bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
     counts = np.bincount(bins, histogram.counts).astype(np.float64)
@@ -251,6 +254,13 @@ def margin(statistics: TensorStatistics) -> Range:
     low, high = min_max(statistics)
     more = (high - low) / max(statistics.count - 1, 1)
     return low - more if low else low, high + more if high else high
+
+
+def _require_positive(**options: int) -> None:
+    """Raise UnsupportedError if one of ``options`` is below 1."""
+    for name, number in options.items():
+        if number < 1:
+            raise UnsupportedError(f"expected a number of {name} of at least 1, got {number}")
 
 
 def _with_zero(ends: Range) -> Range:
