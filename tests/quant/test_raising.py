@@ -147,4 +147,5 @@ def test_budgets_are_parsed() -> None:
     assert Budget.parse("20%") == Budget(0.2, "operators")
     assert Budget.parse("0%") == Budget(0.0, "operators")
     assert Budget.parse("100% bytes") == Budget(1.0, "bytes")
-    assert Budget.parse("5%:macs") == Budget(0.05, "macs")
+    for text in ("5%:macs", "5%: macs", " 5 % : macs "):
+        assert Budget.parse(text) == Budget(0.05, "macs")

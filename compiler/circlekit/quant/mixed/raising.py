@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the operators to raise, the best for their cost first, up to a demanded SQNR or within a budget."""
+"""Choose the operators to raise, the best for their cost first, up to a demanded SQNR or within a budget.
+
+SQNR is the signal-to-quantization-noise ratio of an output in dB.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,12 @@ class Budget:
     def parse(text: str) -> Budget:
         """Return the budget that a text such as ``20%``, ``5% macs`` or ``5%:macs`` describes.
 
-        The number is 0 to 100, and the unit a key of COSTS.  Raise UnsupportedError for other texts.
+        The number is 0 to 100.  The unit is a key of COSTS, by default ``operators``.  Raise UnsupportedError
+        for other texts.
         """
         number, percent, unit = text.partition("%")
         try:
-            budget = Budget(float(number) / 100, unit.strip().strip(":") or "operators")
+            budget = Budget(float(number) / 100, unit.strip(" :") or "operators")
         except ValueError:
             budget = Budget(math.nan)
         if not percent or not 0 <= budget.share <= 1 or budget.unit not in COSTS:
@@ -143,7 +147,9 @@ def _whole_cluster(
     """
     new = [op for op in ops if op in gains.known and op not in raised]
     price = sum(map(cost, new))
-    return (gains.of(new, raised) / max(price, 1e-9), new) if new and price <= limit else (0.0, [])
+    if not new or price > limit:
+        return 0.0, []
+    return gains.of(new, raised) / max(price, 1e-9), new
 
 
 def _best_cluster(
