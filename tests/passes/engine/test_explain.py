@@ -9,6 +9,7 @@ import circlekit
 from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
+from circlekit.passes.engine.explanation import Explanation
 from circlekit.rewrite.base import Refusal
 
 PASS = "transform_min_relu_to_relu6"
@@ -138,6 +139,8 @@ def test_nearest_miss_comes_first() -> None:
     code, partial = Refusal("p", "main", op, ""), Refusal("p", "main", op, "", progress=9, is_partial=True)
     nearest = sorted([partial, code, far, near, whole], key=lambda refusal: refusal.distance)
     assert [id(refusal) for refusal in nearest] == [id(x) for x in (whole, near, code, far, partial)]
+    missing = Refusal("p", "main", op, "", progress=4, missing=13, is_partial=True)
+    assert Explanation("p", refusals=[missing]).distance < Explanation("p").distance
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,9 +38,9 @@ class Explanation:
         return any(not refusal.is_partial for refusal in self.refusals)
 
     @property
-    def distance(self) -> tuple[bool, int, int]:
+    def distance(self) -> tuple[bool, float, int]:
         """A key that orders explanations: the nearest miss first, explanations without refusals last."""
-        return min((refusal.distance for refusal in self.refusals), default=(True, 0, 0))
+        return min((refusal.distance for refusal in self.refusals), default=(True, math.inf, 0))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
