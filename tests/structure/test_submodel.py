@@ -246,10 +246,10 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert circle_operator(["--name", source]) == 0
     codes = ["ADD", "RELU", "MUL", "EXP", "SUB"]
     assert capsys.readouterr().out.split() == [*codes, *"abcdy"]
-    assert circle_operator(["--name", "--code", source]) == 0
-    assert capsys.readouterr().out.split() == [
-        f"{code},{name}" for code, name in zip(codes, "abcdy", strict=True)
-    ]
+    for flags in (["--name", "--code"], []):
+        assert circle_operator([*flags, source]) == 0
+        pairs = [f"{code},{name}" for code, name in zip(codes, "abcdy", strict=True)]
+        assert capsys.readouterr().out.split() == pairs
     assert circle_input_names([]) == 0
     names = json.loads(capsys.readouterr().out)
     assert (names["CONV_2D"], names["SOFTMAX"]) == (["input", "filter", "bias"], ["logits"])

@@ -15,7 +15,7 @@ from circlekit.recipes.model_file import ModelFile, name_of
 
 OPERATOR = """List the operators of the main graph of a model, one a line.
 
-With --name and --code a line is KIND,RESULT. Of several results the first is listed."""
+With --name and --code, or with neither, a line is KIND,RESULT. Of several results the first is listed."""
 
 
 def _declare_operator(parser: Parser) -> None:
@@ -29,12 +29,14 @@ def _declare_operator(parser: Parser) -> None:
 
 def _operator(arguments: argparse.Namespace) -> int:
     file = ModelFile(arguments.circle)
+    with_code = arguments.code or not arguments.name
+    with_name = arguments.name or not arguments.code
     lines: list[str] = []
     for graph in file.graphs[:1]:
         tensors = graph.get("tensors", ())
         for op in graph.get("operators", ()):
             first = [name_of(tensors[index]) for index in op.get("outputs", ())[:1]]
-            words = [file.code_of(op)] * arguments.code + first * arguments.name
+            words = [file.code_of(op)] * with_code + first * with_name
             lines.append(",".join(words))
     text = "".join(f"{line}\n" for line in lines)
     if arguments.output_path is None:
@@ -83,7 +85,7 @@ WHOLE_NAMES = {
     "SVDF": "input weight_feature weight_time bias State",
     "TRANSPOSE_CONV": "inputSizes filter outBackProp bias",
 }
-"""ONE's names of all operands of an operator that follows neither of the other two tables."""
+"""ONE's names of all operands, for the operators to which the other two tables do not apply."""
 
 INPUT_NAMES = "Print the names that ONE gives to the operands of every operator, as JSON."
 
