@@ -4,8 +4,8 @@
     python schema/make_tables.py           write it
     python schema/make_tables.py --check   exit 1 when it is out of date
 
-Reads the part of the flatbuffers schema language that circle.fbs uses (its head explains the attributes);
-anything else is an error.
+It reads the part of the flatbuffers schema language that circle.fbs uses; anything else is an error.  The
+head of circle.fbs explains the attributes.
 """
 
 from __future__ import annotations
@@ -52,13 +52,20 @@ class Entry(NamedTuple):
     attributes: dict[str, str]
 
     def number_in(self, fmt: str, number: int) -> int | None:
-        """Return ``number``, or the other one that ``fmt`` has instead; None if ``fmt`` lacks the entry."""
+        """Return the entry's number in the format ``fmt``; None if ``fmt`` lacks the entry.
+
+        It is ``number``, unless an attribute gives another one for ``fmt``.
+        """
         own = self.attributes.get(fmt)
+        if own:
+            return int(own)
         other = self.attributes.get("circle" if fmt == "tflite" else "tflite")
-        return int(own) if own else None if other == "" else number
+        return None if other == "" else number
 
 
 class Declaration(NamedTuple):
+    """A declaration.  ``kind``: enum, union or table.  ``underlying``: the integer type of an enum, or ""."""
+
     kind: str
     name: str
     underlying: str
@@ -68,7 +75,10 @@ class Declaration(NamedTuple):
 def items(
     pattern: re.Pattern[str], text: str, skipped: re.Pattern[str] | None = None
 ) -> Iterator[re.Match[str]]:
-    """Yield the matches of ``pattern``, which must cover ``text`` but for ``skipped`` parts."""
+    """Yield the matches of ``pattern``.
+
+    They and the matches of ``skipped`` must cover ``text``; if they do not, end the program with a message.
+    """
     text = text.strip()
     at = 0
     while at < len(text):
@@ -82,6 +92,7 @@ def items(
 
 
 def attributes(text: str | None) -> dict[str, str]:
+    """Return {name: value} for the attributes of an entry; the value is "" if the attribute has none."""
     pairs = (item.partition(":") for item in (text or "").split(",") if item.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
@@ -98,7 +109,7 @@ def parse(text: str) -> list[Declaration]:
 
 
 def rows(declaration: Declaration, enums: dict[str, str]) -> Iterator[str]:
-    """Yield the row of each entry; ``enums``: by name, the value that is 0."""
+    """Yield the row of each entry; ``enums``: {name of an enum: name of its value 0}."""
     last = dict.fromkeys(FORMATS, 0)
     for entry in declaration.entries:
         if declaration.kind == "table":
@@ -115,7 +126,7 @@ def rows(declaration: Declaration, enums: dict[str, str]) -> Iterator[str]:
 
 
 def default_of(entry: Entry, enums: dict[str, str]) -> str:
-    """Return the default of a field, as Python text."""
+    """Return the default of a field, as Python text; ``enums``: see ``rows``."""
     if entry.type in enums:
         return repr(entry.value or enums[entry.type])
     if entry.type == "bool":
@@ -137,10 +148,12 @@ def generate(declarations: list[Declaration]) -> str:
     ):
         out.append(head)
         for item in (d for d in declarations if d.kind == kind):
-            first, end = (f'("{item.underlying}", (', ")),") if kind == "enum" else ("(", "),")
+            begin, end = "(", "),"
+            if kind == "enum":
+                begin, end = f'("{item.underlying}", (', ")),"
             lines = [f"        {row}" for row in rows(item, enums)]
             empty = [f'    "{item.name}": (),']
-            out += [f'    "{item.name}": {first}', *lines, f"    {end}"] if lines else empty
+            out += [f'    "{item.name}": {begin}', *lines, f"    {end}"] if lines else empty
         out += ["}", ""]
     return "\n".join(out)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools for sweeps over many cases share: the parser, and progress with a summary after an interrupt."""
+"""Shared parts of the tools that sweep over many cases: the parser of arguments, and the progress."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def measure_starts(folder: Path, rounds: int) -> str:
 
 
 def measure_size(size: int, folder: Path, rounds: int) -> str:
-    """Return a table of commands on a model file of about ``size`` bytes, of which O1 changes one layer."""
+    """Return a table of commands on a model file of about ``size`` bytes; O1 changes one of its layers."""
     source, target = folder / "in.tflite", folder / "out.tflite"
     made = make_model(source, size)
     tool = [command_path("circle2circle"), str(source), str(target)]

@@ -28,7 +28,7 @@ from circlekit.ir.graph import Model
 from tools.bench.interpreter import models, parser_of
 
 ROUND_SECONDS = 1e-3
-"""About the time of the first file in a round, which invokes it repeatedly if one invocation is shorter."""
+"""A round invokes the first file for about this long, if need be several times, and the others as often."""
 
 INSTANCES = 10
 """How often the interpreters are made anew: the place of their memory can double the latency of a file."""
@@ -37,8 +37,9 @@ INSTANCES = 10
 class Delegation(NamedTuple):
     """What a delegate runs of the main graph.
 
-    ``partitions``: the number of partitions.  ``all``: the number of operators.
-    ``delegated``: how many of them are in partitions.  ``others``: the codes of the other operators.
+    ``partitions``: the number of DELEGATE nodes; each runs a group of operators.  ``all``: the number of
+    operators.
+    ``delegated``: how many operators are in partitions.  ``others``: the codes of the other operators.
     """
 
     partitions: int
@@ -118,6 +119,7 @@ def latencies(model: Model, files: Sequence[bytes], seconds: float) -> list[list
 
 
 def _seconds(interpreter: Any, count: int) -> float:
+    """Invoke the interpreter ``count`` times; return the mean processor time of an invocation, in seconds."""
     before = time.thread_time()
     for _ in range(count):
         interpreter.invoke()

@@ -49,7 +49,7 @@ def models(asked: argparse.Namespace) -> Iterator[tuple[str, Model]]:
 
 
 def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
-    """Return the best seconds of LiteRT and circlekit, and whether LiteRT ran its optimized kernels."""
+    """Return the shortest seconds of LiteRT and of circlekit, and whether LiteRT ran optimized kernels."""
     kernels = select_kernels(model)
     theirs = make_interpreter(tflite_of(model), kernels)
     theirs.allocate_tensors()

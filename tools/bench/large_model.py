@@ -47,7 +47,7 @@ def make_model(
     while 4 * width * width * MIN_LAYERS > max(size, 1 << 16):
         width //= 2
     model = skeleton(max(MIN_LAYERS, round(size / (4 * width * width))), width)
-    file = encoded(model, fmt, 0) if external else encoded(model, fmt)
+    file = encoded(model, fmt, limit=0) if external else encoded(model, fmt)
     write_file(path, _pieces(file, seed, width))
     return file.size
 
@@ -73,7 +73,9 @@ def skeleton(layers: int, width: int) -> Model:
 
 
 def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray | memoryview]:
-    """Yield the bytes of the file, with random constants, each seeded by its number.
+    """Yield the bytes of the file, with random constants in place of those of ``skeleton``.
+
+    Each constant is seeded by ``seed`` and by its number in ``skeleton``.
 
     The range of the constants keeps the magnitude of values the same from one ReLU layer to the next.
     """

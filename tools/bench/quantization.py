@@ -33,7 +33,10 @@ CELL_CHARACTERS = 28
 
 
 def outputs(data: bytes, steps: list[Sample]) -> list[Array]:
-    """Return LiteRT's outputs as real numbers, one array for each output with the samples stacked."""
+    """Return the outputs of the file ``data`` in LiteRT for the samples ``steps``, as real numbers.
+
+    There is one array for each output; its first axis is the number of the sample.
+    """
     graph = ck.load(data).main
     steps = [[stored_numbers(v, a) for a, v in zip(step, graph.inputs, strict=True)] for step in steps]
     results = run_steps(data, steps, Kernels.OPTIMIZED)
@@ -41,7 +44,7 @@ def outputs(data: bytes, steps: list[Sample]) -> list[Array]:
 
 
 def sqnr(reference: Array, actual: Array) -> float:
-    """Return the signal to quantization noise ratio in dB; at most 200, also if the reference is 0."""
+    """Return the signal to quantization noise ratio in dB; at most 200, and 200 if the reference is 0."""
     metrics = ErrorMetrics()
     metrics.add(reference, actual)
     return min(metrics.sqnr if metrics.sqnr is not None else 200.0, 200.0)
@@ -74,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("scheme")
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="with the word models: further ones"
+        "files", nargs="*", type=Path, metavar="FILE", help="with the word models: more float models"
     )
     parser.add_argument("--by", nargs="+", choices=sorted(QUANTIZERS), default=["circlekit"])
     parser.add_argument("--models", default="")

@@ -19,6 +19,8 @@ from tools.fuzz.seeds import SHARED
 
 CACHE = Path(os.environ.get("CIRCLEKIT_BENCH", Path.home() / ".cache" / "circlekit_bench"))
 COUNTS = {"calibration": 32, "test": 128}
+"""{part: number of samples of each model}."""
+
 NOT_FLOAT = "int8|int16|quant|kws|str_ww"
 """A pattern that matches a part of the name of each shared model without float weights."""
 
@@ -41,25 +43,29 @@ def crop(rng: np.random.Generator, photos: Sequence[Array], height: int, width: 
 
 
 def sample(name: str, graph: Graph, rng: np.random.Generator, photos: Sequence[Array]) -> Sample:
-    """Return one array for each input of the graph."""
+    """Return one array for each input of the graph: a photograph for images, noise for other float inputs.
+
+    Other inputs get integers from 0 to 47.  ``name``: the name of the model, for the range of image values.
+    """
     arrays: Sample = []
     low, high = next((span for start, span in TRAINED_ON.items() if name.startswith(start)), (-1, 1))
     for value in graph.inputs:
         shape = tuple(d or 1 for d in value.shape or ())
+        is_nhwc = len(shape) == 4 and shape[3] in (1, 3)
+        is_nchw = len(shape) == 4 and not is_nhwc and shape[1] == 3
         if value.dtype.numpy != np.float32:
             arrays.append(rng.integers(0, 48, shape).astype(value.dtype.numpy))
-        elif len(shape) == 4 and (shape[3] in (1, 3) or (shape[1] == 3 and shape[2] > 4)) and shape[2] > 4:
-            nchw = shape[3] not in (1, 3)
-            image = low + (high - low) * crop(rng, photos, *(shape[2:] if nchw else shape[1:3]))
+        elif (is_nhwc or is_nchw) and shape[2] > 4:
+            image = low + (high - low) * crop(rng, photos, *(shape[2:] if is_nchw else shape[1:3]))
             image = image.mean(axis=3, keepdims=True) if shape[3] == 1 else image
-            arrays.append(np.ascontiguousarray(image.transpose(0, 3, 1, 2) if nchw else image))
+            arrays.append(np.ascontiguousarray(image.transpose(0, 3, 1, 2) if is_nchw else image))
         else:
             arrays.append(rng.normal(0, 1, shape).astype(np.float32))
     return arrays
 
 
 def shared_models() -> Iterator[tuple[str, bytes]]:
-    """Yield (name, TFLite file) for each float model of the shared folder; circle models after O1."""
+    """Yield (name, TFLite file) for each float model of the shared folder; O1 has run on circle models."""
     for path in sorted((SHARED / "models").glob("*/*")):
         if path.suffix in (".tflite", ".circle") and not re.search(NOT_FLOAT, path.name):
             name = path.stem.removesuffix(".f32").removesuffix("_float")
@@ -84,7 +90,10 @@ def saved(model: Model, optimize: bool = False) -> bytes:
 
 
 def make_models(files: Sequence[Path], pattern: str) -> None:
-    """Write models whose names match ``pattern``, with samples: shared models, and ``files`` after O1."""
+    """Write the models whose names match ``pattern`` to the cache, with samples.
+
+    The models are the shared ones, and those of ``files`` after O1.
+    """
     from skimage import data as images
 
     (CACHE / "models").mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def by_ai_edge(algorithm: str) -> Quantizer:
 
 
 def ai_edge_recipe(scheme: str, algorithm: str) -> Any:
-    """Return ai-edge-quantizer's recipe of a scheme."""
+    """Return ai-edge-quantizer's recipe of a scheme, such as ``int8`` or ``weight_int4_block32``."""
     from ai_edge_quantizer import qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz circlekit: run mutated models and recipes through load, verify, O1 and save.  Every run must end in
-success or in an error that says what is wrong.
+"""Fuzz circlekit: run mutated models and recipes through load, verify, O1 and save.
+
+Every run must end in success or in an error that says what is wrong.
 
 python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
 python -m tools.fuzz --verifier 20000                  (the decoder against LiteRT's C++ verifier)
@@ -59,20 +60,21 @@ def main() -> int:
     if not tally.failed:
         return line.exit_code(False)
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))
-    for result in (result for results in tally.faults.values() for result in results[:KEPT_PER_FAULT]):
-        keep(folder, make_case(result.job, seeds), str(result.job).replace(":", "-"), result.outcome)
+    for results in tally.faults.values():
+        for result in results[:KEPT_PER_FAULT]:
+            keep(folder, make_case(result.job, seeds), str(result.job).replace(":", "-"), result.outcome)
     print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
     return line.exit_code(True)
 
 
 def interleaved(counts: Mapping[str, int], seed: int) -> list[Job]:
-    """Return ``counts`` jobs of each kind, evenly mixed, so that an interrupted run has a share of each."""
+    """Return ``counts[kind]`` jobs of each kind, evenly mixed: an interrupted run has a share of each."""
     jobs = [(n / count, Job(kind, seed, n)) for kind, count in counts.items() for n in range(count)]
     return [job for _, job in sorted(jobs, key=lambda item: item[0])]
 
 
 def replay(what: str) -> int:
-    """Run one case or file in this process and print its outcome."""
+    """Run one case or file in this process and print its outcome; return 1 if it is a fault, else 0."""
     limit_memory()
     path = Path(what)
     if path.exists():

@@ -10,11 +10,14 @@ from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, ta
 from circlekit.io.write.flatbuffer_encoder import encode
 
 SCALAR_PROBABILITY = 0.9
-"""Probability that a scalar field is present."""
+"""Probability that a scalar or a string is present; all other fields are."""
 
 
 def full_model(fmt: str, rng: random.Random) -> bytes:
-    """Return the file: one operator for each options table, two of everything else."""
+    """Return the file.
+
+    The first graph has one operator for each options table; every other vector of tables has two.
+    """
     tree = _table(table("Model", fmt), fmt, rng)
     operator = table("Operator", fmt)
     tree["subgraphs"][0]["operators"] = [
@@ -27,15 +30,17 @@ def full_model(fmt: str, rng: random.Random) -> bytes:
 
 
 def _table(spec: Table, fmt: str, rng: random.Random) -> Tree:
+    """Return a table with random values of its fields."""
     fields = (f for f in spec.fields if f.kind is not Kind.UNION_TYPE)
     return {
         f.name: _value(f, fmt, rng)
         for f in fields
-        if f.kind > Kind.STRING or rng.random() < SCALAR_PROBABILITY
+        if f.kind not in (Kind.SCALAR, Kind.STRING) or rng.random() < SCALAR_PROBABILITY
     }
 
 
 def _member(name: str, fmt: str, rng: random.Random) -> Tree:
+    """Return the table ``name`` as a member of a union; the key "" tells which member it is."""
     return {**_table(table(name, fmt), fmt, rng), "": name}
 
 

@@ -13,7 +13,10 @@ Mutation = Callable[[bytearray, bytes, random.Random], None]
 
 
 def mutate_bytes(data: bytes, other: bytes, rng: random.Random) -> tuple[bytes, list[str]]:
-    """Return ``data`` with a few changes, and their names; pieces of ``other`` may be copied into it."""
+    """Return ``data`` with a few changes, and the names of the changes.
+
+    ``other``: another file, of which pieces may be copied into ``data``.
+    """
     out = bytearray(data)
     count = 1
     while count < MAX_MUTATIONS and rng.random() < 0.4:
@@ -77,7 +80,7 @@ def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Replace a piece by one of the other file, or everything after a position by the rest of that file."""
+    """Replace a piece by one of ``other``, or everything after a position by what ``other`` has after it."""
     at, there = _position(out, rng) & ~3, rng.randrange(max(1, len(other))) & ~3
     size = rng.choice((4, 16, 64, 512))
     if rng.random() < 0.2:

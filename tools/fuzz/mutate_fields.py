@@ -20,6 +20,8 @@ RANGES = {
     "H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1),
     "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1),
 }  # fmt: skip
+"""{code of a boolean or integer type, as in ``struct``: (lowest number, highest number)}."""
+
 FLOATS = (
     0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, -1e-38, 1e-6, 3.4e38, -3.4e38, float("nan"), float("inf"),
     float("-inf"),
@@ -35,6 +37,7 @@ COUNTED = {"buffer": "buffers", "opcode_index": "operator_codes", "debug_metadat
 """{name of a field that holds an index: the vector of Model that it indexes}."""
 
 TENSOR_INDICES = ("inputs", "outputs", "intermediates", "tensor_index")
+"""Names of fields that hold indices of tensors."""
 
 
 @dataclass
@@ -51,7 +54,7 @@ class World:
         return found
 
     def graph(self) -> Tree | None:
-        """Return a subgraph, most often the first."""
+        """Return a subgraph, most often the first; None if there are none."""
         graphs = self.trees("subgraphs")
         if not graphs:
             return None
@@ -108,6 +111,7 @@ def any_field(world: World, pattern: str) -> None:
 
 @cache
 def matching(name: str, fmt: str, pattern: str) -> list[Field]:
+    """Return the fields of the table ``name`` whose names, such as ``Tensor.shape``, match ``pattern``."""
     return [item for item in table(name, fmt).fields if fnmatchcase(f"{name}.{item.name}", pattern)]
 
 
@@ -159,7 +163,9 @@ def within(code: str, value: int) -> int:
 def vector(world: World, item: Field, old: Any) -> list[Any]:
     """Return another vector: empty, shorter, longer, reordered, or with another element."""
     rng = world.rng
-    values = [] if old is None else old.tolist() if hasattr(old, "tolist") else list(old)
+    if hasattr(old, "tolist"):
+        old = old.tolist()
+    values = [] if old is None else list(old)
     del values[65536:]
     kind = rng.randrange(9)
     if kind == 0:

@@ -30,7 +30,7 @@ MUTATIONS: dict[Callable[[World], None] | str, float] = {
 
 
 def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list[str]]:
-    """Return a file like ``data``, a valid model, with a few things changed, and the names of the changes.
+    """Return ``data``, the file of a valid model, with a few changes, and the names of the changes.
 
     Mostly, the data of constants are then made to fit their shapes and types.  Sometimes the shapes of
     results are dropped, or replaced by those that the operators infer.
@@ -87,7 +87,11 @@ def with_inferred_shapes(data: bytes) -> bytes:
 
 
 class SharingEncoder(Encoder):
-    """Encoder that writes a table only once, at its last occurrence, if it occurs several times."""
+    """Encoder that writes a table only once, at its last occurrence, if it occurs several times.
+
+    ``left``: {id of a table: the number of occurrences that are not written yet}.
+    ``waiting``: {id of a table: the positions of the offsets that will refer to it}.
+    """
 
     def __init__(self, fmt: str, root: Tree) -> None:
         super().__init__(fmt)

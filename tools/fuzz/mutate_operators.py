@@ -17,7 +17,10 @@ from tools.fuzz.mutate_tensors import DIMENSIONS, add_buffer, shape_of, type_of
 
 INTEGERS = frozenset({"INT32", "INT64", "INT16", "UINT32"})
 JOINING = ("ADD", "MUL", "CONCATENATION", "MAXIMUM", "SUB", "PACK", "ADD_N", "BATCH_MATMUL")
-"""Operators of several operands: a chain of n has 2^n paths, a chain of n CONCATENATIONs 2^n elements."""
+"""Operators of several operands.
+
+If each reads the result before it twice, n of them have 2^n paths, and n CONCATENATIONs make 2^n elements.
+"""
 
 
 def ints(tree: Tree, name: str) -> list[int]:
@@ -28,6 +31,7 @@ def ints(tree: Tree, name: str) -> list[int]:
 
 
 def some_code(world: World) -> str:
+    """Return the code of a declared operator that the format has."""
     known = enumeration("BuiltinOperator", world.format).numbers
     return world.rng.choice([name for name in REGISTRY if name in known])
 
@@ -142,7 +146,7 @@ def insert_operators(world: World) -> None:
 
 
 def _operand(world: World, graph: Tree, spec: Operand, source: int) -> int:
-    """Return a tensor index: ``source``, or a new constant, whose sizes may request a huge result."""
+    """Return the index of a tensor: ``source``, or a new constant; sizes in it may ask for a huge result."""
     rng, dtypes = world.rng, {dtype.name for dtype in spec.dtypes}
     if dtypes and dtypes <= INTEGERS and rng.random() < 0.8:
         shape = rng.choice(((), (1,), (2,), (3,), (4,), (4, 2), (2, 2)))

@@ -17,6 +17,8 @@ MAX_CONSTANT_BYTES = 1 << 20
 DIMENSIONS = (0, 1, 2, 3, 4, 5, 7, 8, 16, 64, 1000, 65536, 2**24, 2**28, 2**31 - 1, -1, -2, -(2**31))
 """Sizes; some are so large that a product of a few of them exceeds 64 bits."""
 
+NOT_NEGATIVE = tuple(size for size in DIMENSIONS if size >= 0)
+
 
 def shape_of(tensor: Tree) -> list[int]:
     shape = tensor.get("shape")
@@ -47,6 +49,7 @@ def data_of(world: World, tensor: Tree) -> Array | None:
 
 
 def add_buffer(world: World, tensor: Tree, data: Array) -> None:
+    """Append a buffer with the bytes ``data``; make it the buffer of ``tensor``."""
     world.root.setdefault("buffers", [{}]).append({"data": data})
     tensor["buffer"] = len(world.trees("buffers")) - 1
 
@@ -66,7 +69,7 @@ def fit_constants(world: World) -> None:
 
 
 def replace_everywhere(world: World) -> None:
-    """Replace one size, or one type, by another in all tensors: mostly still a valid model."""
+    """Replace one size, or one type, by another in all tensors of a graph: the model mostly stays valid."""
     tensors, rng = world.parts("tensors"), world.rng
     if not tensors:
         return
@@ -77,7 +80,7 @@ def replace_everywhere(world: World) -> None:
             tensor["type"] = new_type if type_of(tensor) == old_type else type_of(tensor)
         return
     sizes = sorted({d for tensor in tensors for d in shape_of(tensor)}) or [1]
-    old, new = rng.choice(sizes), rng.choice((*DIMENSIONS[:15], rng.choice(sizes)))
+    old, new = rng.choice(sizes), rng.choice((*NOT_NEGATIVE, rng.choice(sizes)))
     for tensor in tensors:
         if old in shape_of(tensor):
             tensor["shape"] = [new if d == old else d for d in shape_of(tensor)]

@@ -25,7 +25,10 @@ ODD = (
 
 
 def mutate_text(text: str, others: Sequence[str], rng: random.Random) -> tuple[str, list[str]]:
-    """Return ``text`` with some words changed, and what was done; ``others``: texts to take words from."""
+    """Return ``text`` with some words changed, and the kinds of the changes.
+
+    ``others``: texts from which words are taken, too.
+    """
     words = _WORD.findall(text) or ["x"]
     done = rng.choices(list(KINDS), list(KINDS.values()), k=rng.choice((1, 1, 1, 2, 2, 3, 5)))
     for kind in done:
@@ -51,9 +54,16 @@ KINDS = {"like": 8, "replace": 9, "delete": 2, "insert": 3, "swap": 2, "copy": 1
 
 
 def _class(word: str) -> str:
-    """Return the class of a word; words of one class can replace each other."""
+    """Return the class of a word; words of one class can replace each other.
+
+    A quoted string, a number and a name belong to three classes; any other word is a class of its own.
+    """
     first = word[0]
-    return "text" if first == '"' else "number" if first.isdigit() else "word" if first.isalpha() else word
+    if first == '"':
+        return "text"
+    if first.isdigit():
+        return "number"
+    return "word" if first.isalpha() else word
 
 
 def _place(words: list[str], rng: random.Random) -> int:

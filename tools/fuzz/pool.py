@@ -27,6 +27,8 @@ WALL_SECONDS = 60.0
 """Time after which a worker that does not answer is killed."""
 
 CASES_AHEAD = 20
+"""Cases that a worker holds at a time, so that it need not wait for the next one."""
+
 VALUES_EVERY = 8
 """In one of VALUES_EVERY structured cases, values are compared."""
 
@@ -57,7 +59,7 @@ def outcome_of(case: Case, with_values: bool) -> Outcome:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitExceeded inside the block after so many seconds of processor time."""
+    """Raise TimeLimitExceeded inside the block after ``seconds`` of processor time."""
 
     def raise_it(number: int, frame: object) -> None:
         raise TimeLimitExceeded

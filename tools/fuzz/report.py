@@ -14,7 +14,11 @@ from tools.fuzz.run_model import Outcome
 
 
 class Tally:
-    """Counts how cases ended and keeps the results of each fault."""
+    """Counts how cases ended and keeps the results of each fault.
+
+    ``ends``: the number of cases by (kind, end and stage, error).  ``values``: the number of cases by what
+    the comparison of values said.  ``faults``: {key of a fault: its results}.
+    """
 
     def __init__(self) -> None:
         self.ends: Counter[tuple[str, str, str]] = Counter()

@@ -37,13 +37,14 @@ T = TypeVar("T")
 
 SAVED, REFUSED, FAULT = "saved", "refused", "fault"
 TEXT_SUFFIXES = (".ck", ".recipe")
-FORMATS = ("circle", "tflite")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended: at which stage, with which kind of error, and its text.
+    """How a case ended.
 
+    ``end``: SAVED, REFUSED or FAULT.  ``stage``: the step that ended the case.  ``error``: the kind of the
+    error.  ``detail``: its text.
     ``values``: whether values were compared, or why not; empty where no comparison was due.
     """
 
@@ -112,7 +113,8 @@ class ModelRun:
         if with_values:
             set_random_seeds(model)
             original = clone(model)
-        target = model.format if digest % 4 else FORMATS[model.format == FORMATS[0]]
+        other_format = "tflite" if model.format == "circle" else "circle"
+        target = model.format if digest % 4 else other_format
         self.stage = "ranks"
         settle_ranks(model)
         self.stage = "O1"
@@ -128,9 +130,7 @@ class ModelRun:
             raise
         self.stage = "save"
         has_rank = any(v.shape is not None for graph in legal.graphs for v in graph.values())
-        self._load_again(
-            to_bytes(legal, target), has_rank
-        )  # without any rank, all values are read as scalars
+        self._load_again(to_bytes(legal, target), has_rank)
         self.stage = "values"
         values = ""
         if original is not None:
@@ -150,11 +150,14 @@ class ModelRun:
         self.stage = "load of a saved invalid model"
         require(lambda: load_bytes(again, "again"), "a saved invalid model cannot be loaded")
 
-    def _load_again(self, data: bytes, is_complete: bool) -> None:
-        """Load the saved ``data``; if ``is_complete`` (it has some shape), verify and maybe save it again."""
+    def _load_again(self, data: bytes, has_rank: bool) -> None:
+        """Load the saved ``data``; if it ``has_rank``, verify it and maybe save it again.
+
+        ``has_rank``: whether a value of the saved model has a rank.  If none has, all are read as scalars.
+        """
         self.stage = "reload"
         model = require(lambda: load_bytes(data, "again"), "a saved model cannot be loaded")
-        if not is_complete:
+        if not has_rank:
             return
         require_valid(model)
         require(lambda: check_shapes(model), "wrong shapes in a saved model")
@@ -167,7 +170,10 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; raise AssertionError for refusals except UnsupportedError."""
+    """Return the result of ``action``; turn a CirclekitError into an AssertionError, except UnsupportedError.
+
+    ``what``: the beginning of the message.
+    """
     try:
         return action()
     except UnsupportedError:

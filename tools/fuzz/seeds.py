@@ -71,6 +71,7 @@ def all_seeds(shared: Path | None = SHARED) -> Seeds:
 
 
 def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
+    """Add recipes as models with ``weight``, and as texts; some of the models also as recipes of ONE."""
     for path in paths:
         text = path.read_text()
         name = path.parent.name if path.suffix == ".recipe" else path.stem

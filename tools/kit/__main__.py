@@ -47,6 +47,7 @@ def main() -> int:
 
 
 def show(job: Job) -> int:
+    """Print the model, the inputs and the outcome of a case; return exit code 0."""
     sample = draw_case(job)
     print(print_model(Model([sample.graph], format="tflite")))
     for array in sample.inputs:

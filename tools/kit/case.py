@@ -47,6 +47,7 @@ of int8 and int16 starts from unset memory, and LOCAL_RESPONSE_NORMALIZATION lea
 window."""
 
 BOUNDED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+"""The fused activations of samples."""
 
 
 class Verdict(Enum):
@@ -93,7 +94,7 @@ def draw_case(job: Job) -> Sample:
     code, seed, number = job
     random = np.random.default_rng([seed, zlib.crc32(code.encode()), number])
     every = forms(code)
-    floats = tuple(types for types in every if not any(d and d.is_integer for d in types.dtypes[:1])) or every
+    floats = tuple(types for types in every if not _has_integer_data(types)) or every
     for attempt in range(ATTEMPTS):
         some = floats if random.random() < FLOAT_PROBABILITY else every
         types = some[int(random.integers(len(some)))]
@@ -103,18 +104,25 @@ def draw_case(job: Job) -> Sample:
     raise Rejected
 
 
+def _has_integer_data(types: Types) -> bool:
+    """Return whether the first operand holds integers."""
+    return any(dtype is not None and dtype.is_integer for dtype in types.dtypes[:1])
+
+
 def is_defined(op: Op) -> bool:
-    """Return whether LiteRT's table has ``op``, and its results are defined."""
-    small = [v for v in (*op.inputs[:1], *op.results[:1]) if v is not None and v.dtype in QUANTIZABLE]
-    is_scaled = all(v.quantization is not None for v in small)
+    """Return whether a file can hold ``op``, LiteRT's table has it, and its results are defined.
+
+    The first operand and result need scales if they may have them, and if ``op`` computes with the numbers.
+    """
+    quantizable = [v for v in (*op.inputs[:1], *op.results[:1]) if v is not None and v.dtype in QUANTIZABLE]
+    is_scaled = all(v.quantization is not None for v in quantizable)
     computes = op.quantization_rule is not None and not (
         op.data_movement or op.quantization_rule.results_follow
     )
+    constants = [v for v in op.inputs if v is not None and v.is_const]
     return (
         op.attribute_values.get("act", Activation.NONE) in BOUNDED
-        and all(
-            v is None or not v.is_const or v.array().size for v in op.inputs
-        )  # a file holds no empty constant
+        and all(v.array().size for v in constants)  # a file holds no empty constant
         and (is_scaled or not computes)
         and find_target("litert").refusal(op) is None
         and undefined(Model([graph_of(op)] if op.graph is None else [op.graph])) is None
@@ -132,7 +140,10 @@ def label_of(op: Op) -> str:
 
 
 def judge(sample: Sample, tell: Tell = lambda news: None) -> tuple[Verdict, str]:
-    """Run a sample with LiteRT and circlekit.  Before each, ``tell`` is called with its name."""
+    """Run a sample with LiteRT and with circlekit; return the verdict and its reason.
+
+    ``tell`` is called with the name of each of them before it runs.
+    """
     op, content = sample.op, to_bytes(Model([sample.graph], format="tflite"), "tflite")
     kernels = Kernels.OPTIMIZED if op.code in OPTIMIZED_ORACLE else Kernels.REFERENCE
     tell("LiteRT")
@@ -167,7 +178,7 @@ def magnitude(sample: Sample) -> float:
 
 
 def compare(found: Sequence[Array], wanted: Sequence[Array], magnitude: float = 0.0) -> tuple[Verdict, str]:
-    """Compare the outputs.
+    """Compare the outputs of circlekit with those of LiteRT; return the verdict and its reason.
 
     The tolerance of floats is relative to their largest magnitude, or to ``magnitude`` if that is larger.
     """
@@ -217,7 +228,7 @@ def run_all(jobs: Sequence[Job], processes: int = 2) -> Iterator[Done]:
 
 
 def _lost(loss: Loss[Job]) -> Done:
-    label, *phases = [*loss.news, "?"][: max(1, len(loss.news))]
+    label, *phases = loss.news or ("?",)
     phase = phases[-1] if phases else "drawing"
     verdict = Verdict.NOT_LITERT if phase == "LiteRT" else Verdict.FAILED
     return Done(loss.job, label, verdict, f"{phase} {loss}")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from circlekit.ir.text.columns import format_markdown
 from tools.kit.case import Done, Job, Verdict
 
-COLUMNS = (Verdict.PASSED, Verdict.FAILED, Verdict.NOT_OURS, Verdict.NOT_LITERT, Verdict.NOT_MADE)
+RUN_BY_LITERT = (Verdict.PASSED, Verdict.FAILED, Verdict.NOT_OURS)
+"""The verdicts of cases that LiteRT runs."""
 
 
 @dataclass
@@ -29,10 +30,11 @@ class Row:
     @property
     def compared(self) -> int:
         """The number of cases that LiteRT runs."""
-        return sum(self.counts[verdict] for verdict in COLUMNS[:3])
+        return sum(self.counts[verdict] for verdict in RUN_BY_LITERT)
 
 
 def rows_of(outcomes: Iterable[Done]) -> list[Row]:
+    """Return a row for each operator and kind of data, sorted."""
     rows: dict[tuple[str, str], Row] = {}
     for done in sorted(outcomes, key=lambda d: d.job):
         key = done.job.code, done.label

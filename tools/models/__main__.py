@@ -3,8 +3,8 @@
 
     python -m tools.models arena ../shared/models           planned arenas are LiteRT's own
     python -m tools.models order --graphs 500 --seed 7      reorder_for_memory: peaks are never higher
-    python -m tools.models partition --graphs 20 recipes    parts and merged parts: the bits of the whole
-    python -m tools.models text ../shared recipes           printed and parsed again: equal models and files
+    python -m tools.models partition --graphs 20 recipes    parts and merged parts give the bits of the whole
+    python -m tools.models text ../shared recipes           printing and parsing keep models and files equal
 
 Folders are searched for ``.circle``, ``.tflite``, ``.ck`` and ``.recipe`` files.
 """
@@ -30,7 +30,10 @@ STEPS = (6, 10, 20, 40)
 """Numbers of steps that consecutive random graphs are made of."""
 
 Property = Callable[[Model, Sequence[Array], int, Counter[str]], Iterator[str]]
-"""A function of a model, its inputs, a seed and counters: yields what is wrong, counts what was examined."""
+"""A function of a model, its inputs, a seed and counters.
+
+It yields what is wrong, and counts what it examined.
+"""
 
 PROPERTIES: dict[str, Property] = {
     "arena": arena.findings,

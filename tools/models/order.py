@@ -35,6 +35,7 @@ def lowest_peak(graph: Graph, planner: Planner) -> int:
 
     @cache
     def rest(done: frozenset[Op]) -> int:
+        """Return the lowest peak of the operators that are left after ``done``."""
         ready = [op for op in ops if op not in done and before[op] <= done]
         return min((max(_live(buffers, done, op), rest(done | {op})) for op in ready), default=0)
 
@@ -72,6 +73,7 @@ def findings(model: Model, inputs: Sequence[Array], seed: int, counts: Counter[s
 
 
 def _wrong(graph: Graph, before: MemoryPlan, format: str, counts: Counter[str]) -> Iterator[str]:
+    """Yield what is wrong with ``graph`` after the pass; ``before``: its memory plan before the pass."""
     planner = default_planner(format)
     after = plan_memory(graph, planner)
     counts["lower peaks"] += after.peak_bytes < before.peak_bytes

@@ -29,7 +29,7 @@ BACKENDS = ("cpu", "npu", "gpu")
 
 
 def table_for(model: Model, seed: int) -> PartTable:
-    """Return a random table: by opcode for odd seeds, else by name."""
+    """Return a random table of backends for operators: by opcode for odd seeds, else by name."""
     rng = random.Random(seed)
     backends = BACKENDS[: rng.choice([2, 3])]
     if seed % 2:
@@ -52,6 +52,7 @@ def findings(model: Model, inputs: Sequence[Array], seed: int, counts: Counter[s
 
 
 def _wrong(model: Model, inputs: Sequence[Array], seed: int) -> Iterator[str]:
+    """Yield each output that one random partition of ``model`` computes with other bits."""
     kernels = select_kernels(model)
     expected = run(model, inputs, kernels=kernels)
     divided = circlekit.partition(model, table_for(model, seed), fewest=seed % 3 == 0)

@@ -64,6 +64,7 @@ def optimized(model: Model) -> str:
 
 
 def _differences(first: Model, second: Model, prefix: str) -> Iterator[str]:
+    """Yield the results of the three checks that fail, each after ``prefix``."""
     found = difference(first, second)
     if found is not None:
         yield f"{prefix}{found}"

@@ -22,10 +22,12 @@ from tools.samples.drawing import sampled_codes
 from tools.sweep import sweep, tool_parser
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
-XNNPACK_RUN_BYTES = 64
-"""CONCATENATION along 3 to 32 channels takes 5 ns for each run of contiguous elements.
+"""Codes that are not tried with ``registered``: they name no single operator."""
 
-In that time, TRANSPOSE moves about 64 bytes.
+XNNPACK_RUN_BYTES = 64
+"""The cost of a run of contiguous elements, in bytes that TRANSPOSE moves in the same time.
+
+CONCATENATION along 3 to 32 channels takes 5 ns for each run; TRANSPOSE moves about 64 bytes in 5 ns.
 """
 
 UNPROBED = "registered; no model that runs was drawn, so all forms count"
@@ -78,6 +80,7 @@ def main() -> int:
 
 
 def new_table(name: str) -> dict[str, Any]:
+    """Return the table of the runtime ``name``, without operators."""
     runtime = RUNTIMES[name]
     table: dict[str, Any] = {
         "name": name,
@@ -97,7 +100,8 @@ def new_table(name: str) -> dict[str, Any]:
 def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
     """Replace the entry of an operator in ``table``, in the part of the delegate if there is one.
 
-    Forms of the ``old`` table with a source of their own, and ``ignores``, are kept: no model reveals them.
+    Forms of the ``old`` table with a source of their own are kept, and so is the key ``ignores`` of its
+    entry: no model reveals them.  ``found``: what was measured; None: nothing could be.
     """
     part = "delegated" if "delegated" in table else "operators"
     entry = old.get(part, {}).get(code, {"forms": {}})
@@ -116,7 +120,7 @@ def text_of(table: dict[str, Any]) -> str:
 
 
 def _listed(content: Any) -> str:
-    """Return the operators, one to a line, and their forms, one to a line; anything else as it is."""
+    """Return ``content`` as JSON; a table of operators has a line for each operator and each form."""
     if not isinstance(content, dict):
         return json.dumps(content)
     rows = []

@@ -31,6 +31,8 @@ dimensions of 1."""
 
 
 class Drawn(NamedTuple):
+    """A model, and the operator and the types from which it was drawn."""
+
     code: str
     types: Types
     sample: Sample
@@ -61,7 +63,7 @@ class Agreement:
 def check(name: str, count: int, seed: int) -> Agreement:
     """Return how the runtime ``name`` and its table agree on ``count`` models.
 
-    At least every other one satisfies the table.
+    At least every other model satisfies the table.
     """
     target = find_target(name)
     found = Agreement()
@@ -83,7 +85,7 @@ def check(name: str, count: int, seed: int) -> Agreement:
 
 
 def _judged(name: str, drawn: list[Drawn]) -> Iterator[tuple[Drawn, str]]:
-    """Yield the valid models, each with why the runtime does not run it; "" if it does."""
+    """Yield (model, reason) for each valid model: why the runtime does not run it, "" if it does."""
     runtime = RUNTIMES[name]
     jobs = [Job(content_of(item.sample.graph, runtime.format), item.sample.inputs) for item in drawn]
     for item, ran in zip(drawn, run_jobs(runtime, jobs), strict=True):
@@ -105,6 +107,7 @@ def _is_luck(name: str, drawn: Drawn, refusal: str, random: np.random.Generator)
 
 
 def _cause(refusal: str | None) -> str:
+    """Return a refusal without what was found in the model, so that equal causes have equal texts."""
     return (refusal or "").partition(", got")[0]
 
 

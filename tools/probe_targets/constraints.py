@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn constraints: which models of a form a runtime runs, and which not."""
+"""Learn constraints: which models of a form a runtime runs, and which not.
+
+A form is the dtypes and the kinds of quantization of operands and results (``targets.operator_form``).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,10 @@ NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
 
 Constraints = dict[str, Any]
+"""{kind: content} as in the tables, see ``targets.constraints``.
+
+A single constraint has one kind, which is about one name, pair or list.
+"""
 
 
 class Observation(NamedTuple):
@@ -62,7 +69,7 @@ class Observation(NamedTuple):
 
 
 def known_constraints(target: str, code: str) -> list[Constraints]:
-    """Return the constraints of an operator in the table of a target, each once.
+    """Return the single constraints of an operator in the table of a target, each once; [] without a table.
 
     Constraints on several things at once, which ``candidates`` does not propose, were read from sources: for
     XNNPACK, ``Visit*Node`` in tflite/delegates/xnnpack/xnnpack_delegate.cc; for onert, ShapeValidator.cc.
@@ -136,9 +143,9 @@ def _applies(constraint: Constraints, passed: Sequence[Op]) -> bool:
     if kind not in (*OF_OPERANDS, *OF_SCALES):
         return True
     (part,) = content
-    names = [part] if isinstance(part, str) else [part[-1]] if kind == "same_scale" else [part[1]]
+    name = part if isinstance(part, str) else part[1]
     found = scales_of if kind in OF_SCALES else values_named
-    return any(found(op, name) for op in passed for name in names)
+    return any(found(op, name) for op in passed)
 
 
 def is_broken(op: Op, constraints: Mapping[str, Any]) -> bool:
@@ -214,6 +221,7 @@ def _ranks(ops: Sequence[Op], name: str) -> set[int]:
 
 
 def _members(default: Named | bool) -> set[Any]:
+    """Return all values of the type of ``default``: both booleans, or the names of an enumeration."""
     return {False, True} if isinstance(default, bool) else {member.name for member in type(default)}
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the forms of an operator that a runtime runs, and their constraints."""
+"""Find the forms of an operator that a runtime runs, and their constraints.
+
+A form is the dtypes and the kinds of quantization of operands and results (``targets.operator_form``).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +25,14 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.unary import Neg
 from circlekit.targets.operator_form import form_of
-from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn, parts_of
+from tools.probe_targets.constraints import (
+    Constraints,
+    Observation,
+    is_broken,
+    known_constraints,
+    learn,
+    parts_of,
+)
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
 from tools.probe_targets.runtimes import (
     CRASH,
@@ -47,27 +57,27 @@ SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
 a few forms (see SPREAD), and in all of them if a result contradicts the constraints so far."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
-"""Of the samples up to number OUTSIDE_SAMPLES, up to ALONE that break one constraint and no other are run for
-each constraint."""
+"""For each constraint, up to ALONE samples are run that break it and no other constraint.  They are searched
+among the samples with numbers up to OUTSIDE_SAMPLES."""
 
 SPREAD, STEP = 3, len(RANKS)
 """After SAMPLES, each sample is drawn in SPREAD forms; after every STEP samples, constraints are learned
 again if a result contradicts them."""
 
 LEAST_RUNNING = 0.2
-"""A form counts if at least this part of its models runs: models of other forms, too, may run by luck, for
-example with a single element."""
+"""A form counts only if at least this part of its models runs.  In a form that the runtime lacks, a model may
+run by luck, for example with a single element."""
 
 LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
-"""A form counts if, of the models that satisfy its constraints, at most this part is harmed, and at most
-this part does not run."""
+"""A form counts only if, of the models that satisfy its constraints, at most the part LARGEST_HARM is harmed
+(see ``Observation``), and at most the part LARGEST_REFUSED does not run."""
 
 HIGHEST_VERSION = 20
+"""The highest version of an operator that is tried."""
+
 FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
 """The first two are parts of the largest magnitude, the third one is a number of steps of a quantized result.
 ``HYBRID``: for products of integer weights with floats, which some runtimes quantize in each run."""
-
-Form = dict[str, Any]
 
 
 class Measured(NamedTuple):
@@ -78,7 +88,7 @@ class Measured(NamedTuple):
     """
 
     version: int | None
-    forms: dict[str, Form]
+    forms: dict[str, Constraints]
     unexplained: Counter[str]
     reasons: dict[str, str]
 
@@ -89,7 +99,7 @@ class _Form:
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
         self.observed: list[Observation] = []
-        self.constraints: Form = {}
+        self.constraints: Constraints = {}
         self.reason = ""
         self.is_valid = False
         self.crashes = 0
@@ -121,10 +131,9 @@ class _Probe:
         every = [t for t in all_types(REGISTRY[self.code]) if known.issuperset(filter(None, t.dtypes))]
         first = KNOWN_SAMPLES if self.published else FIRST_SAMPLES
         for number in range(first):
-            lost = {
-                t for form in self.forms.values() if form.crashes > 1 and not form.runs for t in form.types
-            }
-            self.observe((types, number) for types in every if types not in lost)
+            crashing = [form for form in self.forms.values() if form.crashes > 1 and not form.runs]
+            given_up = {types for form in crashing for types in form.types}
+            self.observe((types, number) for types in every if types not in given_up)
         running = list({types: None for form in self.forms.values() if form.runs for types in form.types})
         if not running:
             return None if not any(form.is_valid for form in self.forms.values()) else self.result()
@@ -145,7 +154,7 @@ class _Probe:
         return self.result()
 
     def try_outside(self, running: Sequence[Types]) -> None:
-        """For constraints that few samples broke alone so far, run more such samples, and learn again."""
+        """For each constraint, run more samples that break it alone if there are few so far; learn again."""
         found = Counter[tuple[str, str]]()
         for text, form in self.forms.items():
             found.update(
@@ -175,7 +184,7 @@ class _Probe:
                 form.observed.append(Observation(sample.op, not reason, harms=bool(reason)))
                 form.reason = reason or form.reason
         failed = {text for text, form in self.forms.items() if not all(o.runs for o in form.observed)}
-        found: dict[str, Form] = {text: {} for text in sorted(self.forms.keys() - failed)}
+        found: dict[str, Constraints] = {text: {} for text in sorted(self.forms.keys() - failed)}
         op = next(o.op for text in found for o in self.forms[text].observed)
         reasons = {text: self.forms[text].reason for text in failed}
         return Measured(_highest_version(self.runtime, op), found, Counter(failed), reasons)
@@ -216,7 +225,7 @@ class _Probe:
     def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
         """Return the names of the operands that are not constant, if most models with unknown shapes fail.
 
-        Return [] otherwise.  The sizes of the inputs are stated before the model is prepared.
+        Return [] otherwise.  The runtime is told the sizes of the inputs before it prepares the model.
         """
         sized, names = self.runtime.sized_dtypes, dict[str, None]()
         samples: list[Sample] = []
@@ -257,16 +266,17 @@ class _Probe:
         more = {"known": known} if known else {}
         constraints = {text: {**form.constraints, **more} for text, form in found.items()}
         reasons = {text: form.reason for text, form in self.forms.items() if form.reason}
-        return Measured(version, constraints, +unexplained, reasons)
+        return Measured(version, constraints, +unexplained, reasons)  # ``+`` drops counts of 0
 
 
-def _only_broken(op: Op, constraints: Form) -> str | None:
+def _only_broken(op: Op, constraints: Constraints) -> str | None:
     """Return the only constraint that ``op`` breaks, as text; None if it breaks none or several."""
     broken = [str(part) for part in parts_of(constraints) if is_broken(op, part)]
     return broken[0] if len(broken) == 1 else None
 
 
 def _forget_shapes(sample: Sample) -> None:
+    """Make all dimensions of the inputs unknown, and infer the shapes of the results again."""
     for value in sample.graph.inputs:
         value.shape = (None,) * len(value.shape or ())
     for value, found in zip(sample.op.results, sample.op.inferred(), strict=True):
@@ -274,6 +284,7 @@ def _forget_shapes(sample: Sample) -> None:
 
 
 def content_of(graph: Graph, format: str) -> bytes:
+    """Return the file of a model with this graph."""
     return to_bytes(Model([graph], format=format), format)
 
 
@@ -345,7 +356,7 @@ def registered(codes: Sequence[str], runtime: Runtime) -> Iterator[str]:
 
 
 def input_dtypes(runtime: Runtime) -> list[str] | None:
-    """Return the dtypes that an input that no operator reads may have; None if all dtypes of arrays may."""
+    """Return the dtypes that the runtime takes for an unused input; None if it takes all dtypes of arrays."""
     dtypes = [dtype for dtype in DType if dtype.numpy is not None and dtype.numpy.kind != "O"]
     jobs = []
     for dtype in dtypes:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of recurrent operators with each set of optional operands: float, hybrid, integer."""
+"""Samples of recurrent operators with each set of optional operands.
+
+Data and weights are float (float samples), data are float and weights integer (hybrid), or both are integer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tools.samples.typed_operator import Sample
 from tools.samples.types import per_tensor
 
 RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN")
-"""Operators in both directions are missing: whether LiteRT runs them depends on attributes and memory."""
+"""The bidirectional operators are missing: whether LiteRT runs them depends on attributes and memory."""
 
 TIME, BATCH, INPUTS, CELLS, OUTPUTS, DEPTH = 2, 2, 5, 8, 6, 4
 """``TIME`` and ``BATCH`` are equal, so that shapes fit both orders of these axes (``time_major``).
@@ -41,7 +44,7 @@ def recurrent_samples(code: str, seed: int) -> Iterator[Sample]:
     kind = REGISTRY[code]
     names = [spec.name for spec in kind.operands]
     known = [k for k, parts in OPTIONS.items() if any(p in n for p in parts for n in names)]
-    known = [k for k in known if (k == "no bias") <= (code == "SVDF")]
+    known = [k for k in known if k != "no bias" or code == "SVDF"]
     orders = [{"time_major": x} for x in (False, True)] if "SEQUENCE" in code else [{}]
     for absent in product((False, True), repeat=len(known)):
         gone = [
@@ -96,8 +99,8 @@ class _Maker:
         if not value.is_variable and name != "input":
             numbers = self.rng.normal(1 if "norm" in name else 0, 0.3, value.static_shape)
             if dtype is not f32:
-                zero, (low, high) = 128 if dtype is u8 else 0, dtype.limits
-                numbers = np.clip(np.rint(numbers / scale), low + 1 - zero, high - zero)
+                low, high = (i8 if dtype is u8 else dtype).limits  # LiteRT reads uint8 weights as int8
+                numbers = np.clip(np.rint(numbers / scale), low + 1, high)
                 numbers = numbers.astype(np.int64).astype(dtype.numpy)
             value.data = np.asarray(numbers, dtype.numpy)
         return value

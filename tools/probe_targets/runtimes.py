@@ -22,7 +22,11 @@ SECONDS = 10.0
 """Time limit of one model."""
 
 CRASH = "the process ends"
+"""The beginning of the reason if a process ended."""
+
 FAILS_IN_RUN = "failed to invoke", "Error during nnfw_session::run"
+"""Parts of the messages of runtimes that took a model and then failed to run it."""
+
 UNREGISTERED = "Didn't find op for builtin opcode", "Unsupported operation"
 
 
@@ -47,7 +51,11 @@ class Job(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """A runtime and the format of its files.  ``run`` may raise any exception, and may end the process."""
+    """A runtime and the format of its files.
+
+    ``package``: its Python package.  ``run``: runs a model; it may raise any exception, and may end the
+    process.  ``prepare``: imports the package before processes are forked.
+    """
 
     title: str
     format: str
@@ -57,7 +65,7 @@ class Runtime(NamedTuple):
     dtypes: frozenset[DType] = frozenset(DType)
     """The dtypes that it has for some tensor; no others are tried."""
     checks_first: bool = False
-    """Whether its own checks are published and so in its table: then those constraints come first."""
+    """Whether its own checks are published, so that its table has their constraints; then they come first."""
     sized_dtypes: frozenset[DType] = frozenset()
     """The dtypes of inputs of unknown shape whose sizes ``run`` can state before the model is prepared."""
 

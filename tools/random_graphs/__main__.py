@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run every pass, pairs and lists of passes, and O1 on random graphs; reduce what goes wrong.
+"""Run every pass, pairs and lists of passes, and O1 on random graphs; reduce the models that show faults.
 
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
 python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
 python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--show 7000123]
-    (another check: if LiteRT runs a model, it must also run the results of the passes.  Models with odd seeds
-    have other dtypes than float32.)
+    (another check: if LiteRT runs a model, it must also run what the passes make of it.
+    Models with odd seeds have other dtypes than float32.)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SEEDS_PER_RUN = 1_000_003
 """The first seed of a run is its ``--seed`` times this number, so that two runs share no seed."""
 
 REDUCED_PER_KIND = 2
-"""Findings of one kind that are reduced; the others are only counted."""
+"""The number of findings of one kind that are reduced; further ones are only counted."""
 
 REDUCTION_ATTEMPTS = 400
 GRAPH_SECONDS = 600.0

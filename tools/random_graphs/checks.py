@@ -84,6 +84,7 @@ class Original:
         self._unchanged_copy: Model | None = None
 
     def _run(self, arrays: list[Array]) -> None:
+        """Run the model on ``arrays``; keep them and the outputs.  Raise ShapeError for an empty result."""
         found = False
 
         def observe(op: object, results: Sequence[Array]) -> None:
@@ -101,7 +102,7 @@ class Original:
     def run_on(
         self, model: Model, passes: str | Sequence[str], format: str, explain: bool = False
     ) -> list[PassRecord]:
-        """Run a pipeline, or a list of passes, on ``model``."""
+        """Run a pipeline, or a list of passes, on ``model``; ``explain``: collect refusals."""
         is_pipeline = only_pipelines(passes)
         context = Context(format=format, exact=is_pipeline, refusals=[] if explain else None)
         return run_passes(model, select_passes(passes, format=format if is_pipeline else None), context)
@@ -115,7 +116,10 @@ class Original:
             self._unchanged_copy = model
 
     def check(self, passes: str | Sequence[str], format: str, with_text: bool = True) -> Model:
-        """Run ``passes`` on a copy, check all promises, and return the copy."""
+        """Run ``passes`` on a copy, check all promises, and return the copy.
+
+        ``with_text``: check also that the printed result can be parsed again.
+        """
         model = clone(self.model)
         self._fires(model, passes, format)
         self._check_result(model, passes, format, with_text)
@@ -146,7 +150,7 @@ class Original:
         self._check_explained(passes, format, after)
 
     def check_interface_change(self, name: str, format: str) -> None:
-        """Run a pass that changes the interface: the result is valid, or the pass refuses."""
+        """Run a pass that changes the interface; require a valid result, or a CirclekitError."""
         model = clone(self.model)
         try:
             self._fires(model, [name], format)
@@ -157,6 +161,7 @@ class Original:
             self._check_changed(model, [name])
 
     def _check_changed(self, model: Model, names: Sequence[str]) -> None:
+        """Require a valid model, with the interface and the values that the passes ``names`` must keep."""
         kinds = [find_pass(name) for name in names]
         with faults_of("invalid"):
             check(model)
@@ -261,7 +266,10 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
 def _is_close(
     found: Array, expected: Array, deviation: Array | float = 0.0, is_free: Array | bool = False
 ) -> bool:
-    """Return whether all elements are close; where ``is_free``, any element will do."""
+    """Return whether all elements are close; where ``is_free``, any element will do.
+
+    ``deviation``: the allowed difference of each element, if it is above the tolerance.
+    """
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
     if expected.dtype.kind not in "fiub":
@@ -286,6 +294,7 @@ def _brief(array: Array) -> str:
 
 
 def _checksum(model: Model) -> int:
+    """Return a checksum of the data of all constants."""
     total = 0
     for graph in model.graphs:
         for value in graph.values():

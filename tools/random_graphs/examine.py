@@ -26,6 +26,8 @@ from tools.random_graphs.checks import FORMATS, NOT_IDEMPOTENT, Fault, Original,
 from tools.random_graphs.graphs import make, random_steps
 
 NEEDS_SETTINGS = frozenset({"freeze_batchnorm", "change_outputs", "sparsify_tensor"})
+"""Passes that are left out, because they need settings."""
+
 PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
 
 LISTS_PER_GRAPH = 2

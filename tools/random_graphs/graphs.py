@@ -32,6 +32,7 @@ from circlekit.testing.random_operators import random_operator
 from tools.random_graphs import splice
 
 Part = Callable[[ModelBuilder], object]
+"""A function that appends operators to the graph under construction, or raises an error if it cannot."""
 
 UNKNOWN_CUSTOM_CODE = "circlekit.random_graphs.AddOne"
 """A custom operator that no pass knows."""
@@ -166,6 +167,7 @@ def _sub_graph(m: ModelBuilder, x: Value, name: str) -> Graph:
     start = Value("x", f32, x.shape)
     graph = Graph(name, [start])
     inner = ModelBuilder(graph, [m.array(x)], m.random)
+    # ALL_PARTS begins with SINGLE, so these steps are made of its parts
     grow(inner, [Step(m.below(len(SINGLE)), m.below(2**31)) for _ in range(m.below(5))])
     fits = [v for v in inner.pool if v.dtype is f32 and v.shape == x.shape and v is not start]
     graph.outputs = (fits[-1] if fits else graph.append(Relu(start)).output,)

@@ -23,7 +23,10 @@ TARGET = "litert"
 
 
 class PassFile(NamedTuple):
-    """The TFLite file that ``name``, a pass or a pipeline, made."""
+    """The TFLite file that ``name``, a pass or a pipeline, made.
+
+    ``keeps_values``: whether the values must be those of the original model.
+    """
 
     name: str
     content: bytes
@@ -33,8 +36,9 @@ class PassFile(NamedTuple):
 def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
-    Return None if LiteRT does not run the original, or has other values in a second run.  Other values count
-    only if the reference kernels have them, too, and our interpreter does not explain them by rounding.
+    Return None if the original cannot be judged: if its values are not defined, if LiteRT does not run it, or
+    if a second run of the same file gives other values.  Other values count only if the reference kernels
+    have them, too, and our interpreter does not explain them by rounding.
     """
     if undefined(original.model) is not None:
         return None

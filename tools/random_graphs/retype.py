@@ -37,7 +37,10 @@ RETYPES: tuple[str | DType, ...] = (
 def retype(
     model: Model, inputs: Sequence[Array], kind: str | DType, seed: int
 ) -> tuple[Model, list[Array]] | None:
-    """Return a copy of ``model`` with other dtypes, and inputs for it; None if no operator can change."""
+    """Return a copy of ``model`` with other dtypes, and inputs for it; None if no operator can change.
+
+    ``kind``: one of RETYPES.  ``seed``: decides which inputs and operators change.
+    """
     made = clone(model)
     if isinstance(kind, str):
         side = "integer" if kind in INTEGER_SCHEMES and seed % 4 < 2 else "float"
@@ -131,7 +134,7 @@ class _Retyping:
             else:
                 operands.append(self._value(value, True))
         if operands == [value and self.made.get((value, False), value) for value in op.inputs]:
-            raise Rejected
+            raise Rejected  # no operand has the new dtype
         results = [Value(value.name, value.dtype, value.shape) for value in op.results]
         new = type(op)(*operands, results=results, **op.attribute_values)
         for result, found in zip(results, new.inferred(), strict=True):
@@ -151,7 +154,7 @@ class _Retyping:
         return new
 
     def _value(self, value: Value, is_new: bool) -> Value:
-        """Return the value with the new dtype, or with its old one."""
+        """Return the new graph's value for ``value``, with the new or the old dtype; append a needed CAST."""
         if (value, is_new) not in self.made:
             source = self.made.get((value, not is_new))
             if source is None:

@@ -25,7 +25,7 @@ MAX_ULPS = 4.0
 """Largest perturbation, in units in the last place."""
 
 FACTOR = 8.0
-"""The allowed deviation of a float output is this multiple of the largest deviation in these runs."""
+"""The allowed deviation of a float output is this multiple of the largest deviation in the RUNS runs."""
 
 SUMS = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE", "ADD_N"})
 """Elementwise operators that add.
@@ -68,6 +68,7 @@ def allowed_deviations(model: Model, inputs: Sequence[Array], outputs: Sequence[
 
 
 def _widen(one: Allowed, wanted: Array, array: Array) -> None:
+    """Widen ``one`` so that it allows ``array`` in place of ``wanted``."""
     with np.errstate(all="ignore"):
         left, right = wanted.astype(np.float64), array.astype(np.float64)
         same = (left == right) | (np.isnan(left) & np.isnan(right))

@@ -87,7 +87,11 @@ def typed_operator(m: ModelBuilder) -> Value | None:
 
 
 def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:
-    """Move the operators of ``model`` into the graph; return the last result that is kept, if any."""
+    """Move the operators of ``model`` into the graph; return the last result that later operators may use.
+
+    ``arrays``: inputs of ``model``.  Return None if there is no such result; raise Rejected if ``arrays`` are
+    too large, or if ``model`` has random operators or variables as inputs.
+    """
     main = model.main
     if sum(a.size for a in arrays) > MAX_INPUT_ELEMENTS or any(v.is_variable for v in main.inputs):
         raise Rejected
@@ -116,7 +120,10 @@ def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | No
 
 
 def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
-    """Return what replaces the input ``value``: an existing value, maybe reshaped, a constant or an input."""
+    """Return what replaces the input ``value``: an existing or a reshaped value, a new constant or input.
+
+    ``array``: the elements of ``value``.
+    """
     found = [
         v
         for v in m.pool

@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError
 from circlekit.interp import run
-from circlekit.ir.dtypes import f32, i32
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Value
@@ -56,7 +56,10 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator, drawn or of a recipe, and its index operands' elements; None if none fits."""
+    """Return an operator, drawn or of a recipe, and {operand: elements} of its index operands.
+
+    ``number``: the number of the sample.  Return None if no operator fits.
+    """
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
         return from_recipe
@@ -68,7 +71,7 @@ def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] |
     """Return a random operator, if possible on data of the rank for ``number``; None if none fits."""
     cls = REGISTRY[code]
     data = [spec for spec in cls.operands if not is_parameter(spec)] or list(cls.operands)
-    usual = next(d for d in (f32, *data[0].dtypes, i32) if d in (data[0].dtypes or (f32,)))
+    usual = f32 if f32 in (data[0].dtypes or (f32,)) else data[0].dtypes[0]
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number, attempt])
         rank = RANKS[(number + attempt // 2) % len(RANKS)]

@@ -142,6 +142,7 @@ class _Typing:
         return Sample(graph, [self.samples[v] for v in graph.inputs])
 
     def _specs(self, count: int) -> list[Operand]:
+        """Return the declarations of ``count`` operands; the last one is repeated for a variadic operand."""
         specs = self.op.operands
         return [specs[min(i, len(specs) - 1)] for i in range(count)]
 
@@ -164,6 +165,7 @@ class _Typing:
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
+        """Return the shape of an operand; None if the drawn operator lacks it (``old``) and it is no bias."""
         if old is not None:
             return old.static_shape
         return (self.op.results[0].static_shape[-1],) if spec.name == "bias" else None
@@ -235,6 +237,7 @@ class _Typing:
         return np.linspace(0.02, 0.03, count, dtype=np.float32)
 
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
+        """Return a quantization of an operand that does not depend on other operands."""
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
         return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
@@ -311,7 +314,8 @@ class _WideTyping(_Typing):
             return self._floats(shape)
         low, high = dtype.limits
         if spec.name == "bias" or (dtype.bits > 16 and self.rng.random() < 0.7):
-            low, high = max(low, -(reach := int(self.rng.choice((3, 100, 1 << 16))))), reach
+            reach = int(self.rng.choice((3, 100, 1 << 16)))
+            low, high = max(low, -reach), reach
         low = max(low, -((1 << 63) - 1)) + (spec.name in (*FILTERS, "y"))  # weights have no lowest integer
         if quantization is not None and spec.name in _rule(self.op).not_negative:
             low = int(quantization.zero_point[0])

@@ -19,6 +19,7 @@ from circlekit.testing.random_operators import is_parameter
 QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 
 PROBED = (*(d for d in DType if d.numpy is not None), DType.INT4)
+"""The dtypes that are tried: those of numpy, and int4."""
 
 FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""
@@ -65,7 +66,10 @@ def all_types(cls: type[Op]) -> Iterator[Types]:
 
 
 def types_of(cls: type[Op], form: str) -> Types | None:
-    """Return the types of ``form``, a text of ``operator_form``; None for forms that are not sampled."""
+    """Return the types of ``form``, a text such as ``f32,i8qc,-:f32`` (see ``targets.operator_form``).
+
+    Return None if the form is not sampled.
+    """
     left, right = (side.split(",") for side in form.split(":"))
     short = {d.short + suffix: d for d in PROBED for suffix in ("", "q", "qc")} | {"-": None}
     if any(text not in short for text in (*left, *right)) or len(left) > len(cls.operands):
@@ -83,6 +87,7 @@ def is_index(spec: Operand) -> bool:
 
 
 def _may_be_per_channel(cls: type[Op], index: int) -> bool:
+    """Return whether an operand may have a scale per channel."""
     spec = cls.operands[index]
     if any(s.name in FILTERS for s in cls.operands):
         return spec.name in FILTERS

@@ -16,9 +16,10 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
     interpreter, for a circle model.
     A finding has the fields ``target``, ``graph``, ``index``, ``operator``, ``result``, ``reason`` and
-    ``remedy``.  The remedy of an operator is a conversion or a pass after which the target runs it; this was
-    tried on a copy.  If no such change helps, the remedy says what to export instead, and what may help:
-    known shapes, a scheme of ``quantize`` in which the target has the operator, or a runtime that runs it.
+    ``remedy``.  The remedy of an operator is a conversion, a pipeline or a pass after which the target runs
+    it; this was tried on a copy.  If none of these helps, the remedy says what to export instead, and what
+    may help: known shapes, a scheme of ``quantize`` in which the target has the operator, or a runtime that
+    runs it.
     Raise UnsupportedError for an unknown target.
     """
     check_model(model)

@@ -23,7 +23,8 @@ def explain(
     """Return what passes would rewrite in ``model``, and why not more; ``model`` is not changed.
 
     ``passes``: the name of a pass, or ``all``; with ``all``, the pass with the nearest miss comes first.
-    ``format``, ``settings``, ``target``: see ``optimize``.  Raise RewriteError for an unknown pass.
+    ``format``, ``settings``, ``target``: see ``optimize``.
+    Raise RewriteError for an unknown pass, UnsupportedError for an unknown target.
     """
     check_model(model)
     format = format or model.format
@@ -43,7 +44,7 @@ def explain_op(
     custom operator, or a class name.
     ``format``, ``settings``, ``target``: see ``optimize``.
     Return [] if ``which`` names a declared operator, but the model has no such operator.  Raise ModelError if
-    ``which`` names nothing in the model and no declared operator.
+    ``which`` names nothing in the model and no declared operator, UnsupportedError for an unknown target.
     """
     check_model(model)
     format = format or model.format

@@ -36,9 +36,9 @@ def fake_quantize(
     ``optimize``: run O1 first, so that batch norms are folded.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
-    Raise UnsupportedError for an option that has a meaning only in training; ModelError if both ``samples``
-    and ``calibration`` are given, if neither is, or if a tensor has no range; and the errors of ``calibrate``
-    and of the function ``optimize``.
+    Raise UnsupportedError for an option that has a meaning only in training; ModelError if not exactly
+    one of ``samples`` and ``calibration`` is given, or if a tensor has no range; and the errors of
+    ``calibrate`` and of the function ``optimize``.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}

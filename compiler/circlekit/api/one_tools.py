@@ -52,9 +52,10 @@ def equalize_feature_maps(
 ) -> list[Pattern]:
     """Scale channels between layers of ``model`` to similar magnitudes, in place; return the pairs of layers.
 
-    The outputs stay equal up to rounding.
+    The outputs of the model stay equal up to rounding.
     ``samples``: see ``calibrate``; None: one seeded random sample.
-    ``allow_copies``: a layer whose result has several users is copied, so that each copy can be equalized.
+    ``allow_copies``: whether to copy a layer whose result has several users, so that each copy can be
+    equalized.
     """
     check_model(model)
     patterns = find_patterns(model, allow_copies)
@@ -64,10 +65,10 @@ def equalize_feature_maps(
 
 
 def analyze(model: Model, analysis: object, samples: Samples | None = None, arguments: str = "") -> int:
-    """Run ``model`` and call the hooks of ``analysis`` for each operator; return the number of samples.
+    """Run ``model`` on samples and call ``analysis`` for each operator; return the number of samples.
 
-    ``analysis``: an object with the hooks of ONE's dalgona, or the path of a Python file that has a class
-    with the name of the file.
+    ``analysis``: an object with the hooks (methods) of ONE's dalgona, or the path of a Python file that has a
+    class with the name of the file.
     ``samples``: see ``calibrate``; None: one seeded random sample.
     ``arguments``: the text with which the hook StartAnalysis is called.
     """
@@ -78,5 +79,5 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
 
 
 def samples_or_random(model: Model, samples: Samples | None) -> Iterator[list[Array]]:
-    """Return the checked ``samples``; for None, one sample of random numbers, as ONE's tools use."""
+    """Return the checked ``samples``; for None, one sample of seeded random numbers, as in ONE's tools."""
     return checked_samples(model, RandomSamples(model, 1, like_one=True) if samples is None else samples)

@@ -53,7 +53,9 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``; return them with each file of records in ``settings`` replaced by its records.
+    """Check ``options``; return them with records in ``settings`` in place of the files that hold them.
+
+    A record is one array for each input of a model; some settings name an HDF5 file of records.
 
     Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
     UnsupportedError for an unknown target, FileError for an unusable path.

@@ -34,13 +34,16 @@ from circlekit.targets.target import Target
 class QuantizationChoice:
     """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
 
+    To raise an operator is to give it a scheme of a higher precision.  Fields that are not described here are
+    arguments of ``circlekit.quantize``.
+
     ``interface``: the dtypes of inputs and of outputs, None for float.
     ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
     ``unasked``: the raised operators for which the user did not ask.  ``raised``: all raised operators.
-    ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
-    ``replay``.
+    ``notes``: sentences for the report.  ``techniques``: records of how techniques changed the float model,
+    for ``replay``.
     """
 
     scheme: Scheme
@@ -80,24 +83,24 @@ class QuantizationChoice:
         ranges = ranges_of(model, self.collected(model, samples), self.estimator)
         make_plan = self._float_interface_plans(model, ranges)
         if self.find is None:
-            raises = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
-            self.unasked = raises(model, make_plan, samples)
+            choose_raised = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
+            self.unasked = choose_raised(model, make_plan, samples)
         if raises_outputs:
             self.unasked = raise_outputs(model, make_plan, samples, self.unasked)
         self.notes += self.unasked.notes
-        self.raised = Raised(self.unasked.schemes)
+        self.raised = Raised(self.unasked.schemes)  # its notes were added above
 
     def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
-        """If the user asked for raised operators, choose them.
+        """If the user asked for mixed precision, choose the operators to raise.
 
-        ``ranges``: those of the final plan.  Techniques are tried before these operators are raised,
-        because the choice of operators depends on the final ranges.
+        ``ranges``: those of the final plan.  Call this after techniques were tried, because the choice of
+        operators depends on the final ranges.
         """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)
 
     def _float_interface_plans(self, model: Model, ranges: Ranges) -> MakeMixedPlan:
-        """Return a function that makes plans with float inputs and outputs, as the samples have them."""
+        """Return a function that makes plans with float inputs and outputs, because the samples are float."""
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
             """Return a plan with these schemes of raised operators."""
@@ -117,14 +120,15 @@ class QuantizationChoice:
         """Quantize the prepared ``model`` in place and return the plan.
 
         ``seconds``: about how long techniques are tried on ``samples``; 0: plain rules decide.  Plain
-        rules also decide if there are no samples, if ``calibration`` or ``given`` grids are there, and if the
+        rules also decide if there are no samples, if ``calibration`` or ``given`` grids are there, or if the
         scheme has float weights or follows ONE.
+        Raise ModelError if the scheme needs ranges and nothing (samples, ``calibration``, grids) gives them.
         """
         scheme, has_grids = self.scheme, any(self.given)
-        is_open = (
+        may_search = (
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
-        searched = samples if seconds and is_open else None
+        searched = samples if seconds and may_search else None
         is_raisable = scheme.arithmetic is Arithmetic.INTEGERS or _has_int4_weights(scheme)
         may_raise = is_raisable and "raising" not in self.without
         if searched is not None:

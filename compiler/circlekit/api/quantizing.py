@@ -100,8 +100,8 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Schemes with float activations need neither.  Nor does a model with operators that
-    round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): the rounded tensors get exactly the grids of these
+    in place of samples.  Neither is needed for a scheme with float activations, or for a model with operators
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  Rounded tensors get exactly the grids of these
     operators.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
@@ -156,12 +156,12 @@ def quantize(
         given,
         {TECHNIQUES[w] for w in without},
     )
-    taken = None if samples is None else list(checked_samples(model, samples))
+    checked = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:
-        _require_samples_to_mix(chosen, taken)
+        _require_samples_to_mix(chosen, checked)
         limit = None if budget is None else Budget.parse(budget)
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
-    result = choice.quantize(model, taken, calibration, seconds if auto else 0.0)
+    result = choice.quantize(model, checked, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
@@ -207,7 +207,10 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
 
 
 def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
-    """Prepare the float ``model`` and apply ``plan`` to it."""
+    """Prepare the float ``model``, apply ``plan`` to it, and return the report.
+
+    Raise UnsupportedError for a plan of the scheme float or of a scheme that follows ONE.
+    """
     started = time.monotonic()
     chosen = find_scheme(plan.scheme)
     if chosen is None or chosen.follows_one:

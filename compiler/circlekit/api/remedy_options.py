@@ -29,6 +29,7 @@ RANGE = (0.5, 1.0)
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings`` about ``target``, where those without a remedy get one.
 
+    A finding without a remedy must be about an operator, not about an input or output of the model.
     The remedy names what helps: known shapes, a quantization scheme in which the target has the operator, or
     other runtimes that run the operator as it is.  It always says what to export instead.
     """

@@ -101,6 +101,7 @@ def merge(
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     """Write the parts and two connection files into ``folder``; return the connection.
 
+    A connection has the file of each part, and the names of its inputs and outputs, which connect the parts.
     ``source``: the file name of the divided model.  For ``NAME.circle`` the files are
     ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.
     """
@@ -172,9 +173,9 @@ class DividedModel:
 
 
 def load_parts(path: FilePath) -> DividedModel:
-    """Load the source model and the parts that a .conn.ini or .conn.json file names.
+    """Load the source model and the parts that the .conn.ini or .conn.json file ``path`` names.
 
-    The model files are in the folder of that file or, as ONE expects, in the working directory.
+    The model files are in the folder of ``path`` or, as ONE expects, in the working directory.
     """
     connected = read_connection(Path(path))
     files = [part.file for part in (connected.source, *connected.parts)]

@@ -26,7 +26,7 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Turn exceptions in the body of the ``with`` statement into ModelErrors if ``model`` is invalid before.
+    """Turn exceptions in the body of ``with`` into ModelErrors if ``model`` was invalid before the body ran.
 
     An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
     exception for such a model.  A CirclekitError or MemoryError is raised as it is.
@@ -35,8 +35,8 @@ def blaming_model(model: Model, name: str) -> Iterator[None]:
     fault = ""
     try:
         check_structure(model, name)
-    except CirclekitError as unsound:
-        fault = unsound.message
+    except CirclekitError as invalid:
+        fault = invalid.message
     try:
         yield
     except Exception as error:

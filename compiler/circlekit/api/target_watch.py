@@ -12,9 +12,9 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target of a format: another runtime that may get the file}.
+"""{default target of a format: another runtime that may run the file}.
 
-If the user named no target, ``TargetWatch`` examines the model for that runtime, too.
+If the user named no target, ``TargetWatch`` examines the model for the other runtime, too.
 """
 
 
@@ -75,5 +75,5 @@ def _lost_runtime(check: TargetCheck) -> list[str]:
     if check.before or not check.after:
         return []
     kinds = ", ".join(dict.fromkeys(finding.operator for finding in check.after))
-    flag = f"--target {check.name} prevents this"
-    return [f"{check.title} would run the original, but not this model, because of {kinds}; {flag}"]
+    advice = f"--target {check.name} prevents this"
+    return [f"{check.title} would run the original, but not this model, because of {kinds}; {advice}"]

@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=text)
 
     def add_limits(self) -> None:
-        """Add the flags that limit memory and calls."""
+        """Add the flags that limit the memory and the number of subgraph calls."""
         self.add_argument(
             "--max-memory",
             type=argument_type(parse_size),

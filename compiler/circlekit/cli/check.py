@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit check and circle-check: the operators of models that a runtime cannot run."""
+"""circlekit check and circle-check: list the operators of models that a runtime cannot run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Check the model at ``path`` for the targets; return the findings as JSON types.
 
-    Print them, too, unless --json or --quiet is given.
+    Print them, too, unless --json or --quiet is given.  Raise UnsupportedError if there is no target.
     """
     model = load(source_of(path))
     targets = choose_targets(arguments.target, arguments.format or model.format)
@@ -64,8 +64,8 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         count = len({finding.place for finding in findings if finding.operator != INPUT})
         total = sum(1 for _ in model.ops())
         runs = "runs it" if len(names) == 1 else "run it"
-        lost = f"{count} of {total} operators" if count else "it"
-        verdict = f"{title} cannot run {lost}" if findings else f"{title} {runs}"
+        refused = f"{count} of {total} operators" if count else "it"
+        verdict = f"{title} cannot run {refused}" if findings else f"{title} {runs}"
         print(*paragraph(printable(f"{path}: {verdict}")), sep="\n")
         for name, (now, later) in delegations.items():
             text = f"its delegate runs {now}; after --O1 --target {name} {later}"

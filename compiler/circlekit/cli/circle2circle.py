@@ -166,7 +166,10 @@ SETTING_PREFIX = "setting "
 
 
 def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool) -> None:
-    """Add a flag for each pass and for each setting of a pass; ``listed``: show the flags in the help."""
+    """Add a flag for each pass and for each setting of a pass; ``listed``: show the flags in the help.
+
+    If a setting has the name of its pass, its flag also runs the pass, which has no other flag.
+    """
     for name in in_order(passes):
         options = passes[name].options
         if all(option.name != name for option in options):

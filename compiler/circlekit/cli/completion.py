@@ -15,7 +15,7 @@ PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
 PATH_TYPES = (None, Path, input_file, output_path)
-"""The types of arguments that are paths.  An argument without type (None) is a path if it has no choices."""
+"""The types of arguments that are completed as paths unless they have choices.  None: no type is declared."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:

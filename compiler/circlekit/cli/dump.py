@@ -88,7 +88,7 @@ def option_line(op: Tree, fmt: str) -> Iterator[str]:
 def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
     name = options[""]
     defaults = {f.name: f.default for f in table(name, fmt).fields}
-    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):
+    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):  # other fields come last
         label = TABLE_LABELS.get((name, field)) or LABELS.get(field, field)
         yield label, _formatted(options.get(field, defaults[field]), name in BOOLEANS_AS_WORDS)
 
@@ -117,11 +117,11 @@ def _custom_fields(data: bytes) -> Iterator[str]:
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield the lines for the metadata ``name`` with the content ``data``, if they are a table of ONE.
+    """Yield the lines for the metadata ``name`` with the content ``data``, if it is a table of ONE.
 
-    ONE_source_table and ONE_op_table consist of the number of entries, and the entries.  An entry consists of
-    a node id, a length N, and either a zero-terminated text of N bytes (source table) or N node ids (op
-    table).  All numbers are little-endian uint32.
+    ONE_source_table and ONE_op_table (also without ``ONE_``) consist of the number of entries, and the
+    entries.  An entry consists of a node id, a length N, and either a zero-terminated text of N bytes (source
+    table) or N node ids (op table).  All numbers are little-endian uint32.
     """
     headings = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
     table_name = name.removeprefix("ONE_")
@@ -154,6 +154,7 @@ DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",
     "CHANNELS_FIRST": "CHANNEL_FIRST (NCHW for 2d, NCDHW for 3d data)",
 }
+"""What ONE prints for the data format of a circle graph, by its name in the schema."""
 
 
 def _declare(parser: Parser) -> None:
@@ -305,6 +306,7 @@ def _vector(vector: Any) -> str:
 
 
 QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zeropt"}
+"""The label that ONE prints for a field of the quantization, by the name of the field in the schema."""
 
 
 def _quantization(tree: Tree) -> Iterator[str]:

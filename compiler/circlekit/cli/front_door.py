@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, str]] = {
 all commands for the help page would be slow."""
 
 SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
+"""The first sentence of the description of each sub-command, by name."""
 
 
 def find(name: str) -> Command:

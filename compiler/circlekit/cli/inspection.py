@@ -65,9 +65,9 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
             print(f"{f.severity}: {printable(f'{place}{f}', '')} [{f.rule}]", file=sys.stderr)
         if not arguments.quiet:
             print(f"[      {verdict} ] Check {printable(path)}", flush=True)
-    tree = {"schema": JSON_SCHEMA_VERSION, "file": path, "format": identify(data), "pass": not failed}
+    document = {"schema": JSON_SCHEMA_VERSION, "file": path, "format": identify(data), "pass": not failed}
     fields = ("severity", "rule", "path", "message")
-    return {**tree, "findings": [{field: getattr(f, field) for field in fields} for f in findings]}
+    return {**document, "findings": [{field: getattr(f, field) for field in fields} for f in findings]}
 
 
 VERIFY = "Check the bytes of model files and the models in them."

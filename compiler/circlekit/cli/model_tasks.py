@@ -20,8 +20,10 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.onecc import onecc
 
 DONE, FAILED, LOST = "done", "failed", "lost"
+"""The values of ``TaskResult.status``."""
 
 OwnCommand = Callable[[Sequence[str]], int]
+"""A command of circlekit as a function: it takes the arguments and returns the exit code."""
 
 MAX_OUTPUT_LINES = 20
 """The number of lines of a command's output that the result keeps: the last ones."""

@@ -87,7 +87,7 @@ def _is_folder(path: str) -> bool:
 def _run_many(
     arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
 ) -> int:
-    """Convert each model into the folder ``output``, even after a model that fails; return the exit code."""
+    """Convert each model into the folder ``output``, also if others fail; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
     folder = Path(output)

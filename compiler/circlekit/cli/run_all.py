@@ -39,7 +39,7 @@ the folder for its results:
     circlekit run-all O1 zoo -o zoo.O1 --json results.json
     circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies
 
-A model whose process dies, or whose cluster worker does, runs again."""
+If the process or the cluster worker of a model dies, the model runs again."""
 
 
 def _declare(parser: Parser) -> None:
@@ -128,6 +128,7 @@ def _models(folder: Path, output: Path) -> list[Path]:
 
 
 def _task(path: Path, folder: Path, output: Path, kind: str, pipeline: str) -> Task:
+    """Return the task for the model at ``path``; make the folder below ``output`` for its results."""
     place = (output / path.relative_to(folder)).parent.absolute()
     with translated(place, "made"):
         place.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--with", dest="viewer", choices=VIEWERS, help="the viewer (default: one that is installed)"
     )
-    parser.add_argument("--against", metavar="MODEL", help="the reference model for the measure error")
+    parser.add_argument("--against", metavar="MODEL", help="the reference model of --measure error")
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
     )
@@ -57,16 +57,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.node_data_only != (arguments.output is not None):
         arguments.refuse("expected --node-data-only and -o FILE together")
     if arguments.measure == "error" and arguments.against is None:
-        arguments.refuse("the error is that against another model: expected --against MODEL")
+        arguments.refuse("the error is the difference from another model: expected --against MODEL")
     if arguments.node_data_only:
         return _write_node_data(arguments)
     viewer = arguments.viewer or next((name for name in VIEWERS if _is_installed(name)), None)
-    if viewer is None or not _is_installed(viewer):
-        _, package = VIEWERS[viewer or "netron"]
-        others = "" if viewer else f", or for Model Explorer: pip install {VIEWERS['model-explorer'][1]}"
+    if viewer is None:
+        netron, explorer = (package for _, package in VIEWERS.values())
         raise UnsupportedError(
-            f"{viewer or 'no viewer'} is {'not ' if viewer else ''}installed: pip install {package}{others}"
+            f"no viewer is installed: pip install {netron}, or for Model Explorer: pip install {explorer}"
         )
+    if not _is_installed(viewer):
+        raise UnsupportedError(f"{viewer} is not installed: pip install {VIEWERS[viewer][1]}")
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder:
         path = _readable_file(arguments.model, model, viewer, Path(folder))

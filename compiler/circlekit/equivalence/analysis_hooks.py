@@ -8,8 +8,9 @@ The user's file NAME.py has a class NAME.  Its methods are the hooks, all of the
     DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs)
     Conv2DPre(name, input, ...), Conv2DPost(name, input, ...) and so on for each operator in HOOKS
 
-``inputs`` and ``outputs`` are lists of tensors.  A tensor is a dict with the keys name, data, quantparam
-(scale, zero_point, quantized_dimension) and is_const.
+``inputs`` and ``outputs`` are lists of tensors.  A tensor is a dict with the keys name, data (an array; None
+if it would be empty), quantparam (a dict of the lists scale and zero_point, and the number
+quantized_dimension) and is_const.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class AnalysisError(CirclekitError):
 def load_analysis(path: str | os.PathLike[str]) -> object:
     """Return an instance of the class NAME that the Python file NAME.py at ``path`` defines.
 
-    Raise FileError if there is no such Python file, ModelError if it does not define the class, AnalysisError
-    if the code of the file or of the class fails.
+    Raise FileError if there is no such Python file, ModelError if the file does not define the class,
+    AnalysisError if the code of the file or of the class fails.
     """
     file = Path(path)
     if not file.is_file():
@@ -84,8 +85,9 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
 def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], arguments: str = "") -> int:
     """Run ``model`` on ``samples`` and call the hooks of ``analysis``; return the number of samples.
 
-    Pre hooks are called before an operator runs, Post hooks after it.  ``arguments``: the argument of
-    StartAnalysis.  Raise AnalysisError if a hook fails, and the errors of ``Interpreter.run``.
+    Pre hooks are called before an operator runs, Post hooks after it.  A sample has one array for each input
+    of the main graph, in order.  ``arguments``: the argument of StartAnalysis.  Raise AnalysisError if a hook
+    fails, and the errors of ``Interpreter.run``.
     """
     _hook(analysis, "StartAnalysis", arguments)
     interpreter = Interpreter(model)
@@ -147,11 +149,11 @@ def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
     """Return the argument ``word`` of a hook of ``op``.
 
     It is a tensor, the list of outputs, an attribute, a dict of two numbers (stride and dilation), or None
-    for an absent operand.  ``given``: the tensors by name.
+    for an absent operand.  ``given``: the operands, ``output`` and ``outputs``, by name.
     """
     attributes = op.attribute_items()
     if word in given or word not in {"stride", "dilation", "padding", "fused_act", *attributes}:
-        return given.get(word)
+        return given.get(word)  # None: the operator does not have this operand
     if word in ("stride", "dilation"):
         return {axis: attributes[f"{word}_{axis}"] for axis in ("w", "h")}
     if word == "fused_act":
@@ -160,6 +162,7 @@ def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
 
 
 def _tensor(value: Value, array: Array | None) -> Tensor:
+    """Return the tensor that hooks get for ``value``.  ``array``: its elements, None if there are none."""
     form = value.quantization
     parameters = {
         "scale": [] if form is None else form.scale.tolist(),
@@ -178,6 +181,7 @@ def _hook(analysis: object, name: str, *arguments: Any) -> None:
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``function(*arguments)``; raise AnalysisError if the function, which is a user's, fails."""
     try:
         return function(*arguments)
     except Exception as error:  # anything can happen in a user's hook

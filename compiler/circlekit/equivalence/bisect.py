@@ -25,17 +25,21 @@ from circlekit.rewrite.base import Budget, Context
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
-"""A function that returns a copy of a model after one pass; the budget limits the number of rewrites."""
+"""A function that returns a copy of a model after one pass or legalization, the step.
+
+The budget counts the rewrites and limits their number; None: they are neither counted nor limited.
+"""
 
 
 @dataclass
 class Culprit:
     """A pass that fails, or changes what a model computes.
 
-    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after it, as text.
-    ``model``: the smallest model found that shows the fault.  ``number``: the number, from 1 to ``total``, of
-    the first wrong rewrite; 0 if no rewrites were counted.  ``op``: the operator at which this rewrite began,
-    as text.  If the pass alone does not cause the fault, ``model`` is the model before it, and ``number`` 0.
+    ``step``: the name of the pass, or ``writing as FORMAT`` for the legalization.  ``fault``: what is wrong
+    after it, as text.  ``model``: the smallest model found that shows the fault.  ``number``: the
+    number, from 1 to ``total``, of the first wrong rewrite; 0 if no rewrites were counted.  ``op``: the
+    operator at which this rewrite began, as text.  If the pass alone does not cause the fault, ``model`` is
+    the model before the pass, and ``number`` is 0.
     """
 
     step: str
@@ -64,10 +68,11 @@ def find_culprit(
     """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
 
     Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how many
-    models may be tested to find a smaller one.  ``settings``, ``exact``: see Context.
-    ``records``: the inputs on which models are compared; a smaller model that does not take these inputs is
-    compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the error
-    of the run if ``model`` itself cannot be run.
+    models may be tested to find a smaller one.  ``settings``: values of the passes' options, by name.
+    ``exact``: whether to omit rewrites that are only approximately right.  ``records``: the inputs on which
+    models are compared; a smaller model that does not take these inputs is compared on seeded inputs.
+    ``targets``: the targets that have to run the model.  Raise the error of the run if ``model`` itself
+    cannot be run.
     """
     common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
@@ -100,10 +105,12 @@ def find_culprit(
 
 
 def _epochs(model: Model) -> list[int]:
+    """Return a number for each graph, which increases with every change of the graph."""
     return [graph.epoch for graph in model.graphs]
 
 
 def _pass_step(name: str, common: Context) -> Step:
+    """Return the step that runs the pass ``name``.  ``common``: the context without a budget."""
     pass_class = find_pass(name)
 
     def step(model: Model, budget: Budget | None) -> Model:
@@ -119,7 +126,7 @@ def _fault(
 ) -> tuple[str, str] | None:
     """Return (kind, description) of the fault that ``step`` causes in ``model``; None if it causes none.
 
-    The kind is ``values``, ``invalid``, or ``raises`` and the type of the exception that ``step`` raised.
+    The kind is ``values``, ``invalid``, or ``raises TYPE`` if ``step`` raises an exception of that type.
     """
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
@@ -135,6 +142,7 @@ def _fault(
 
 
 def _takes(model: Model, records: Records | None) -> bool:
+    """Return whether the inputs of all ``records`` fit ``model``."""
     try:
         for inputs in (records or {}).values():
             model_inputs(model, 0, inputs)
@@ -144,6 +152,7 @@ def _takes(model: Model, records: Records | None) -> bool:
 
 
 def _sentence(error: Exception) -> str:
+    """Return the fault that ``error`` reports, as text for ``Culprit.fault``."""
     if isinstance(error, EquivalenceError):
         return error.message
     if isinstance(error, CirclekitError):

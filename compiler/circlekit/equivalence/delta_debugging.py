@@ -62,6 +62,7 @@ class _Reducer:
         self.tries_left = tries
 
     def run(self) -> Model:
+        # a graph other than the main graph may show the fault by itself
         for graph in range(1, len(self.model.graphs)):
             if self.attempt(submodel.with_main, self.model, graph):
                 break

@@ -86,6 +86,7 @@ def usable_processors() -> int:
 def _in_processes(
     work: Callable[[J], R], jobs: Sequence[J], lost: Callable[[J, str], R], processes: int, retries: int
 ) -> Iterator[tuple[int, R]]:
+    # ``run`` and ``report`` return (index of a job, its result, ""), or (index, None, how the job was lost)
     def run(index: int, tell: Tell) -> tuple[int, R | None, str]:
         with watched(Progress()):  # the caller counts jobs, not their steps
             return index, work(jobs[index]), ""

@@ -92,9 +92,9 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     """Return an outcome for each result that both models have, in the order of ``after``.
 
     ``left``, ``right``: the results of ``before`` and of ``after``.  ``run``: the run of ``before``.  The
-    tolerances are those for outputs of models.  Values of different types are compared as real
-    numbers.  Raise LimitError if the results do not fit into memory, or another CirclekitError if a model
-    cannot be run.
+    tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if that
+    is larger.  Values of different types are compared as real numbers.  Raise LimitError if the results do
+    not fit into memory, or another CirclekitError if a model cannot be run.
     """
     old, new = _results(before), _results(after)
     shared = [name for name in shared_results(before, after) if name in left and name in right]
@@ -114,6 +114,7 @@ def shared_results(before: Model, after: Model) -> list[str]:
 
 
 def _compared(a: Value, left: Array, b: Value, right: Array) -> Outcome:
+    """Compare ``right``, the elements of ``b``, with the reference ``left``, the elements of ``a``."""
     tolerance = allowed_difference(left)
     if not have_equal_types([a], [b]):
         left, right = real_numbers(a, left), real_numbers(b, right)

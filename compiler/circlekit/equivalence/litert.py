@@ -57,7 +57,7 @@ def tflite_of(model: Model) -> bytes:
 
 
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
-    """Return the outputs of ``model`` in LiteRT, with the kernels that our interpreter reproduces for it.
+    """Return the outputs of ``model`` in LiteRT, run with the kernel set that our interpreter chooses for it.
 
     Raise the errors of ``tflite_of`` and ``run_litert``, and UnsupportedError if results are undefined.
     """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find operators whose results LiteRT leaves, or may leave, undefined.
 
-For such results, LiteRT reads memory that is not set, or that belongs to another tensor.
+For such results, LiteRT reads memory that is not set, or that belongs to another tensor.  Hybrid operators
+have float activations and int8 weights.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def undefined(model: Model) -> str | None:
     """Return why results of an operator are, or may be, undefined; None if there is no such operator.
 
     If there are several, the first one counts.  Some operators, such as STRIDED_SLICE, are also reported if
-    too little is known to decide.
+    too little is known to decide.  Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
@@ -57,7 +58,8 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         unknown = "the rank, begin, end or strides are not known"
         return f"with offset, end holds sizes, which LiteRT does not check; here {unknown}"
     slices = op.axis_slices(begin, end, strides, len(shape))
-    if len(slices) > count - bool(op.ellipsis_mask & ((1 << count) - 1)):
+    has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # its entry names no axis
+    if len(slices) > count - has_ellipsis:
         return "LiteRT reads a size for each axis: expected one, got an axis without an entry of begin"
     for part, dim in zip((s for s in slices if s is not None), shape, strict=True):
         if part.shrink:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model, and keep the results of operators with given names."""
+"""Run a model, and keep the results of operators with given names.
+
+Random operators without a seed run with a fixed one (``seeded_inputs.with_seeds``).
+"""
 
 from __future__ import annotations
 

@@ -109,8 +109,9 @@ class Item(NamedTuple):
 
 
 def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
-    """Call ``items`` in a forked process, or in this one if the system cannot fork; yield what it yields.
+    """Yield the items of ``items()``, which is called in a forked process with limits of memory and time.
 
+    On a system that cannot fork, it is called in this process, without limits.
     ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the errors of
     ``items``, LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
     """

@@ -207,6 +207,7 @@ def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
 
 
 def _cut_constant(value: Value, old: int, new: int, numbers: bool) -> None:
+    """Change the constant ``value`` as ``with_size`` says."""
     data = value.array()
     if data.dtype.kind in "iu" and data.ndim <= 1 and value.quantization is None:
         if numbers:
@@ -218,6 +219,7 @@ def _cut_constant(value: Value, old: int, new: int, numbers: bool) -> None:
 
 
 def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quantization | None:
+    """Return ``quantization`` with the first ``new`` scales and zero points if it has ``old`` scales."""
     if quantization is None or quantization.scale.size != old:
         return quantization
     scale, zero_point = quantization.scale[:new], quantization.zero_point[:new]

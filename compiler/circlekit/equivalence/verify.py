@@ -193,6 +193,7 @@ class Verifier:
         self._start(model, records, kernels)
 
     def _start(self, model: Model, records: Records | None = None, kernels: Kernels | None = None) -> None:
+        """Make ``model`` the reference: run it, and set all fields except ``closest``."""
         self.original = clone(model)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
@@ -245,6 +246,7 @@ class Verifier:
             raise EquivalenceError(message, *error.where) from error
         if not comparison.equal:
             raise EquivalenceError(f"{step} changed {comparison.worst}")
+        # if a name has several outcomes, the last one, with the largest excess, stays in the dict
         self._record(
             {outcome.name: outcome for outcome in sorted(comparison.outputs, key=lambda o: o.excess)}
         )
@@ -254,6 +256,7 @@ class Verifier:
                 self._record({f"{view.main.name}: {name}": o for name, o in verifier.closest.items()})
 
     def _record(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Put those of ``outcomes`` into ``closest`` that came closer to their tolerances."""
         for name, outcome in outcomes.items():
             if name not in self.closest or outcome.excess > self.closest[name].excess:
                 self.closest[name] = outcome
@@ -288,17 +291,18 @@ class Verifier:
 
     def _measure(self, outcomes: list[Outcome], names: list[str]) -> None:
         """Set the similarity of ``outcomes``.  ``names``: the output names of the last compared model."""
-        pairs = {
-            (past.kind, name): (array, dict(zip(names, latest, strict=True)).get(name))
-            for past, latest in zip(self.runs, self.latest, strict=True)
-            for name, array in zip(self.names, past.outputs, strict=True)
-        }
+        pairs: dict[tuple[str, str], tuple[Array, Array | None]] = {}
+        for past, latest in zip(self.runs, self.latest, strict=True):
+            after = dict(zip(names, latest, strict=True))
+            for name, array in zip(self.names, past.outputs, strict=True):
+                pairs[past.kind, name] = (array, after.get(name))
         for outcome in outcomes:
             left, right = pairs[outcome.inputs, outcome.name]
             if right is not None:
                 outcome.similarity = similarity(left, right)
 
     def _pairs(self, model: Model) -> Iterator[tuple[Verifier | None, Model]]:
+        """Yield each verifier in ``others``, with the view of ``model`` whose main graph it compares."""
         return zip(self.others, entry_views(model), strict=False)
 
     def _check_interface(self, model: Model, step: str) -> None:

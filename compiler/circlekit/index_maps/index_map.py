@@ -142,15 +142,16 @@ class IndexMap:
 
         The result of ``earlier`` has ``self.source_size`` elements.
         """
-        radix = earlier.factors or (Factor(1, 1),)
-        found = self.on_axes([factor.extent for factor in radix])
+        # the source of this map counts as a tensor with one axis for each digit of ``earlier``
+        digits = earlier.factors or (Factor(1, 1),)
+        found = self.on_axes([factor.extent for factor in digits])
         if found is None:
             return None
         start, steps = found
         offset = earlier.offset + sum(
-            index * factor.stride for index, factor in zip(start, radix, strict=True)
+            index * factor.stride for index, factor in zip(start, digits, strict=True)
         )
-        strides = [0 if s.axis is None else s.step * radix[s.axis].stride for s in steps]
+        strides = [0 if s.axis is None else s.step * digits[s.axis].stride for s in steps]
         pairs = [(step.extent, stride) for step, stride in zip(steps, strides, strict=True)]
         return IndexMap.of(earlier.source_size, pairs, offset)
 

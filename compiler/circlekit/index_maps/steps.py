@@ -118,6 +118,7 @@ class Sliced:
         if not self.dropped and all(taken.step == 1 for taken in self.ranges):
             yield Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
         stops = [taken.stop for taken in self.ranges]
+        # these ends cannot be written as numbers; a bit of end_mask stands for the end of the axis
         is_end = [stop < 0 or bool(stop and is_unknown(stop)) for stop in stops]
         end = [0 if masked else stop for stop, masked in zip(stops, is_end, strict=True)]
         to_end = sum(masked << axis for axis, masked in enumerate(is_end))

@@ -38,7 +38,7 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tu
     of each plan would depend on the unknown dimension.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
-    return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan))))
+    return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _tie_breaker(plan))))
 
 
 def _is_writable(plan: Plan) -> bool:
@@ -52,7 +52,7 @@ def _is_writable(plan: Plan) -> bool:
     return max(numbers, default=0) < UNKNOWN_DIM // 2
 
 
-def _rank(plan: Plan) -> tuple[bool, int]:
+def _tie_breaker(plan: Plan) -> tuple[bool, int]:
     """Return the sort key of plans of equal cost: lower is better.
 
     The first item is whether a shape of ``plan`` has a multiple of the unknown dimension.  A file can say
@@ -141,16 +141,16 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     perm = [order.index(k) for k in range(len(order))]
     moved = tuple(source[axis] for axis in perm)
     takes_shape, gives_result = _without_ones(shape) == source, _without_ones(result) == moved
+    first: Plan
     if takes_shape:
         ones = [axis for axis, dim in enumerate(shape) if dim == 1]
         others = [axis for axis, dim in enumerate(shape) if dim != 1]
+        shape_needed, first = shape, ()
     else:
         count = len(result) - len(moved) if gives_result else 0
         ones, others = list(range(count)), list(range(count, count + len(source)))
         shape_needed = (1,) * count + source
-    first: Plan = () if takes_shape else (Reshaped(shape_needed),)
-    if takes_shape:
-        shape_needed = shape
+        first = (Reshaped(shape_needed),)
     axes = iter([others[axis] for axis in perm])
     if gives_result and len(ones) == len(result) - len(moved):
         unused = iter(ones)
@@ -171,6 +171,7 @@ def _with_unknown_apart(factors: Sequence[Factor]) -> Iterator[Factor]:
 
 
 def _without_ones(shape: Shape) -> Shape:
+    """Return ``shape`` without its dimensions of 1."""
     return tuple(dim for dim in shape if dim != 1)
 
 

@@ -36,6 +36,7 @@ class ResultMemory:
         # an OpaqueOp has no shape rule: its result types are those in the model
         types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
         self.static_bytes = _total_bytes(types)
+        # the shapes of operands for which ``_shaped_bytes`` was inferred
         self._shapes: list[tuple[int, ...] | None] | None = None
         self._shaped_bytes: int | None = None
 

@@ -3,6 +3,6 @@
 
 bytes --flatbuffer_decoder--> tree --load--> Model --save--> tree --flatbuffer_encoder--> bytes
 
-A tree is a table of the schema as nested dicts (``schema.Tree``).  No module of this package names an
-operator.
+A tree is a table of the schema as nested dicts (``schema.Tree``).  The code of this package does not depend
+on the names of operators, except ``CUSTOM``; the generated module ``tables`` lists all of them.
 """

@@ -40,7 +40,7 @@ class FileMap(mmap.mmap):
         """
         new = cls(descriptor, 0, access=mmap.ACCESS_READ)
         new.descriptor = os.dup(descriptor)
-        weakref.finalize(new, os.close, new.descriptor).atexit = False
+        weakref.finalize(new, os.close, new.descriptor).atexit = False  # at exit, the system closes it
         new.name = name
         new.stamp = _stamp(descriptor)
         return new

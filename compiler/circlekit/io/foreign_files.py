@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""Patterns are searched for in this many bytes at the beginning of a file; so are names in a zip archive."""
+"""Patterns, and names in a zip archive, are searched for in this many bytes at the beginning of a file."""
 
 ZIP_TAIL_BYTES = 1 << 16
 """Names in a zip archive are also searched for in this many bytes at its end."""
@@ -69,7 +69,7 @@ def _fields(data: memoryview | int | None) -> Fields:
             if wire in FIXED_BYTES:
                 size = FIXED_BYTES[wire]
             else:
-                size, at = _varint(data, at)
+                size, at = _varint(data, at)  # for a VARINT, this is the value
             if wire == VARINT:
                 fields.setdefault(number, size)
                 continue
@@ -115,7 +115,7 @@ def _is_frozen_graph(data: memoryview) -> bool:
 def _is_core_ml(data: memoryview) -> bool:
     """Return whether ``data`` is a Core ML Model.
 
-    Its fields: 1 version, 2 description, and last a field with a number from 200 to 3000.
+    Its fields: 1 version, 2 description, and one with a number from 200 to 3000, which is the highest number.
     """
     model = _fields(data)
     return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)

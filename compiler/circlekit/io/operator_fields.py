@@ -87,7 +87,7 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether the default is a number and the field has another (beta of SOFTMAX: 1, field: 0)."""
+        """Whether the attribute's default is a number other than the field's (beta of SOFTMAX: 1 and 0)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 

@@ -46,6 +46,7 @@ def place_of(data: Array) -> Place:
 class Origin:
     """The parts of the input file that ``save`` needs and the IR does not have.  An Origin is never changed.
 
+    ``format``: the format of the file; "" for NO_ORIGIN.
     ``codes``: the operator codes.  ``buffers``: the data of the buffers; None for a buffer without a vector.
     ``unused_buffers``, ``unused_codes``: the indices of buffers and codes to which nothing refers; ``save``
     keeps them.

@@ -94,7 +94,7 @@ class Table(NamedTuple):
 @cache
 def enumeration(name: str, fmt: str) -> Enumeration:
     """Return the enum or union ``name`` in the format ``fmt``."""
-    rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]
+    rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]  # (member, number in tflite, number in circle)
     pairs = ((row[0], row[1] if fmt == "tflite" else row[2]) for row in rows)
     numbers = {member: number for member, number in pairs if number is not None}
     return Enumeration(name, {number: member for member, number in numbers.items()}, numbers)
@@ -120,6 +120,7 @@ def table(name: str, fmt: str) -> Table:
 
 
 def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data: bool) -> Field:
+    """Return a field that is no union.  ``type_name``: its type in the schema, in [ ] for a vector."""
     element_type = type_name.strip("[]")
     enum = enumeration(element_type, fmt) if element_type in ENUMS else None
     code = SCALARS[ENUMS[element_type][0]] if element_type in ENUMS else SCALARS.get(element_type, "I")

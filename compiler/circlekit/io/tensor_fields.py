@@ -52,6 +52,7 @@ TENSOR_FIELDS = frozenset({"scales", "zero_points"})
 """The fields of a blockwise quantization that hold the index of a tensor, or -1."""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
+"""The vectors of the table QuantizationParameters, with the dtypes of their elements."""
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:

@@ -19,7 +19,10 @@ SAMPLE_BYTES = 4096
 
 
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:
-    """Yield the bytes of ``array``, converted to ``dtype``: one view or, if that needs a copy, pieces."""
+    """Yield the bytes of ``array`` in C order, converted to ``dtype`` (None: its own dtype).
+
+    A C-contiguous array of this dtype gives one view.  Other arrays give copies of at most CHUNK_BYTES each.
+    """
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:
         yield bytes_of(array)
@@ -31,7 +34,7 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all if there are few.
 
-    Equal arrays have equal samples if their elements have the same size.
+    Two arrays that are equal as ``dtype`` have equal samples if their own elements have the same size.
     """
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()
@@ -50,7 +53,7 @@ def digest(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
 
 
 def bytes_of(array: Array) -> memoryview:
-    """Return a view of the bytes of a contiguous array."""
+    """Return a view of the bytes of a C-contiguous array."""
     return array.reshape(-1).view(np.uint8).data
 
 

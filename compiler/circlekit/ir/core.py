@@ -110,8 +110,8 @@ class Op(Declaration):
 
         ``results``: the values that the operator produces; by default new values of the inferred types, whose
         names are empty until the operator is inserted into a graph.  Raise ModelError for an operand that is
-        not a Value, for an unknown attribute, and for an attribute of a wrong type; raise ShapeError if the
-        shape rule rejects the operands.
+        not a Value, for an unknown attribute, and for an attribute of a wrong type.  If the types must be
+        inferred, raise ShapeError if the shape rule rejects the operands, UnsupportedError if there is none.
         """
         self.graph = self.previous = self.next = self.version = None
         self.extra = {}
@@ -257,8 +257,9 @@ class Graph:
     """Inputs, outputs, and operators in a valid order.
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
-    that grows with every change.  ``table``: all values that the file lists, in its order, used or not.
-    ``extra``: fields of the schema's SubGraph that the IR does not interpret.
+    that grows with every change of inputs, outputs or operators; code that changes only the fields of a
+    value, such as its shape, increases the number itself.  ``table``: all values that the file lists, in its
+    order, used or not.  ``extra``: fields of the schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:

@@ -52,7 +52,7 @@ class Operand:
 class Attribute:
     """A declared attribute.
 
-    ``field``: the name of the attribute in the schema's options table; None if the name is the same.
+    ``field``: the name of the attribute in the schema's options table, by default the same name.
     ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
     attribute has no effect on data that is not quantized.
     """
@@ -207,7 +207,7 @@ class Declaration:
         """Return the types from ``infer`` as a tuple with one type per result.
 
         Raise ModelError if a graph attribute is missing, ShapeError if the operands do not fit or a result
-        would have too large or too many dimensions, UnsupportedError if there is no shape rule.
+        would have too many dimensions or one out of range, UnsupportedError if there is no shape rule.
         """
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
@@ -300,9 +300,9 @@ class Declaration:
         for name in (*self.per_axis_operands, *self.axis_numbers):
             parameter = getattr(self, name)
             is_attribute = isinstance(parameter, int)
-            data = np.array(parameter) if is_attribute else parameter.data if parameter.is_plain else None
-            if data is None:
+            if not is_attribute and not parameter.is_plain:
                 return None
+            data = np.array(parameter) if is_attribute else parameter.data
             if name in self.per_axis_operands:
                 if data.shape[:1] != new_axes.shape:
                     return None

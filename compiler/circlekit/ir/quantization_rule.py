@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the scales and zero points that an operator's kernels require of its operands and results.
+"""Rules for scales and zero points: what an operator's kernels require of its operands and results.
 
 A rule stands in the declaration of its operator (``Declaration.quantization_rule``).  It does not say which
 operands and results are quantized: that follows from their dtypes (indices and shapes are not quantized).
@@ -56,7 +56,8 @@ class QuantizationRule:
 
     ``results_follow``: the operand whose scale and zero point every result has, because the kernel moves or
     compares integers without scaling them.
-    ``averages``: the kernel computes means of integers, and rounds them to the scale of ``results_follow``.
+    ``averages``: the kernel computes means of the integers of the operand ``results_follow``, and rounds them
+    to integers of the same scale.
     ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse.
     ``operands_follow``: the operands that have the scale and zero point of the first result, because the
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
@@ -86,7 +87,7 @@ class QuantizationRule:
     ``scales_below``: the bound below which the scales of all operands must be; otherwise the kernel gives
     wrong results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of
-    about 0.  Masks such as -inf are stored as numbers at this distance.
+    about 0.  Masks such as -inf are stored as numbers at this distance.  0: the operator knows no masks.
     """
 
     results_follow: str | None = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record the state of a model, to find what a pass changed and to undo it.
 
-A snapshot copies no values, operators or graphs, unlike ``clone``: ``restore`` gives the same objects their
-earlier contents.  The state is a list for each field, not an object for each operator and each value, because
-Python's garbage collector visits all containers again and again.
+Unlike ``clone``, a snapshot copies no values, operators or graphs: ``restore`` gives the same objects their
+earlier contents.  The state is one list for each field.  An object for each operator and each value would be
+slower, because Python's garbage collector visits all containers again and again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Snapshot:
         An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
         data, quantization or ``extra`` of one of its operands or results has changed.
         """
-        other = self._changed_values()
+        changed_values = self._changed_values()
         state = self._op_state
         rows = zip(
             self._ops, self._operands, self._results, state["attribute_values"], state["version"], strict=True
@@ -94,7 +94,7 @@ class Snapshot:
             op
             for op, *fields in rows
             if fields == [op.inputs, op.results, op.attribute_values, op.version]
-            and not (other and any(value in other for value in (*op.inputs, *op.results)))
+            and changed_values.isdisjoint((*op.inputs, *op.results))
         }
         ops = list(self._model.ops())
         present = set(ops)
@@ -115,7 +115,7 @@ class Snapshot:
 
 
 class _Lists(Generic[T]):
-    """The contents of many lists in one list; iteration yields the lists again."""
+    """The contents of many lists in one list; iteration yields copies of the many lists."""
 
     def __init__(self, lists: Sequence[list[T]]) -> None:
         self._lengths = [len(x) for x in lists]

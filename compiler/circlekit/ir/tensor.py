@@ -91,6 +91,7 @@ class Tensor:
     ``data``: the elements of a constant as an array of ``shape``; None for other tensors.  The data of a
     packed, sparse or compressed constant are the bytes of the file, a uint8 vector.  Never write into this
     array: it may be a view of a memory map.
+    ``is_variable``: the tensor keeps its elements from one run of the model to the next.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
     """
 
@@ -184,7 +185,7 @@ def same_array(a: Array | None, b: Array | None) -> bool:
 
 
 def format_shape(shape: Shape | None) -> str:
-    """Format a shape: ``[1,?,3]``, or ``[*]`` if the rank is unknown."""
+    """Format a shape: ``[1,?,3]``, or ``[*]`` if the rank is unknown; shorten one of an impossible rank."""
     if shape is None:
         return "[*]"
     more = f",... {len(shape)} dimensions" if len(shape) > 2 * MAX_RANK else ""

@@ -139,7 +139,10 @@ def _interface_faults(graph: Graph) -> Iterator[str]:
 
 
 def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[str]:
-    """Yield what is wrong with the links between an operator and its graph, operands and results."""
+    """Yield what is wrong with the links between an operator and its graph, operands and results.
+
+    ``position``: the index of each operator of ``graph``, by ``id``.
+    """
     if op.graph is not graph:
         yield "its graph is not set to this one"
     for number, value in enumerate(op.inputs):

@@ -38,7 +38,8 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 def static_int(value: Value, name: str) -> int | None:
     """Return the only element of a plain constant of integers; None for any other operand.
 
-    Raise ShapeError if such a constant has more or fewer elements.  ``name``: its name, for the message.
+    Raise ShapeError if such a constant does not have exactly one element.  ``name``: the name of the operand,
+    for the message.
     """
     numbers = static_int_vector(value)
     if numbers is None:

@@ -80,13 +80,13 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     to [2, 3, 4], a change to [5, 12] gives [5, 3, 4].
 
     ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
-    possible, so that corresponding groups have equal products.  If the outermost dimension of a group of
+    possible, so that corresponding groups have equal products.  If only the outermost dimension of a group of
     ``before`` changes, the outermost dimension of the corresponding group of ``result`` changes by the same
     factor.  The innermost dimension is treated likewise.  Dimensions of 1 count as neither, except those of
     ``before`` that change.  If a group of ``result`` has at most one dimension other than 1, this dimension,
     or the first if all are 1, takes every change of the group.
-    ``outer``: whether the first dimension of ``result`` counts as the outermost one of its group even if it
-    is 1.  Return None if there is no such shape.
+    ``outer``: if the outermost dimension of the first group of ``before`` changes, the first dimension of
+    ``result`` takes every change of that group, even if it is 1.  Return None if there is no such shape.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

@@ -76,7 +76,7 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
-        """Return the results for dequantized float32 numbers, as float32 rounded as in LiteRT's tables."""
+        """Return the results for dequantized float32 numbers, rounded to float32 as in LiteRT's tables."""
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 

@@ -19,7 +19,7 @@ INDICES = (i32, i64)
 REAL = (f32, i8, u8, i16, f16, bf16, f64)
 """Real numbers: floats, and integers that are quantized."""
 
-BIAS = (f32, i32, i64, f16, bf16, f64)  # an integer bias has a small scale, so 32 or 64 bits
+BIAS = (f32, i32, i64, f16, bf16, f64)  # an integer bias has a small scale, so it needs 32 or 64 bits
 INTEGERS = (i32, i64, i8, u8, i16, u16, u32, u64)
 NUMBERS = (i32, f32, i8, u8, i16, i64, u16, u32, u64, f16, bf16, f64)
 COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)

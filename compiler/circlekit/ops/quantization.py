@@ -17,7 +17,10 @@ def is_quantized(value: Value) -> bool:
 
 
 def is_quantized_8_or_16_bits(value: Value) -> bool:
-    """Return whether ``value`` is int8, uint8 or int16 and has a scale; kernels ignore other scales."""
+    """Return whether ``value`` is int8, uint8 or int16 and has a scale.
+
+    Most kernels treat data of other integer dtypes as plain integers, even if there is a scale.
+    """
     return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 
@@ -57,7 +60,7 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 def have_same_quantization(a: Value, b: Value) -> bool:
     """Return whether equal integers in ``a`` and ``b`` stand for equal real numbers."""
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
-        return True  # scales of other dtypes are ignored
+        return True  # kernels that move or compare data ignore the scales of other dtypes
     first, second = a.quantization, b.quantization
     return (
         first is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines: which passes run, in which order, and why.  No other file says in which order passes run.
+"""Pipelines: which passes they run, in which order, and why.  No other file orders the passes of a pipeline.
 
 The phases of a pipeline run one after the other, each until none of its passes changes the model; then all
 phases run again until nothing changes.  A pass joins a pipeline by its name in one phase.

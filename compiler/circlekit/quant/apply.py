@@ -26,7 +26,8 @@ def apply(model: Model, plan: Plan) -> None:
     """Quantize the float ``model`` in place as ``plan`` says.
 
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Inputs and outputs
-    of other graphs always stay float.  Raise ModelError if the plan was made for another model.
+    of other graphs always stay float.  Raise ModelError if the plan was made for another model, or if a
+    constant to quantize holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -113,6 +114,7 @@ class _Applier:
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
                 elif (numbers := self.plan.constants.get(value.name)) is not None:
+                    # a technique corrected a bias that stays float
                     op.set_input(index, Value.constant(value.name, numbers))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
@@ -140,7 +142,11 @@ class _Applier:
         return False
 
     def _inner(self, op: Op, name: str, form: TensorForm) -> Value:
-        """Return a tensor without elements; a file needs it for scale and zero point of the inner tensor."""
+        """Return a tensor without elements that has the form of the inner tensor ``name`` of ``op``.
+
+        Inner tensors exist only inside an operator, such as the gate sums of an LSTM; a file has only their
+        scales and zero points.
+        """
         unique = self.graph.unique_name(inner_name(op, name))
         return Value(unique, form.dtype, (0,), None, form.quantization(unique))
 
@@ -242,12 +248,12 @@ class _Applier:
         """
         form = self.stored[value]
         name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
-        inner = Value(name, form.dtype, value.shape, None, form.quantization(name))
-        op.take_result(value.result_index, inner)
+        quantized = Value(name, form.dtype, value.shape, None, form.quantization(name))
+        op.take_result(value.result_index, quantized)
         for user, index in value.uses:
-            user.set_input(index, inner)
+            user.set_input(index, quantized)
         value.dtype, value.quantization = f32, None
-        self.graph.insert_after(op, Dequantize(inner, results=[value]))
+        self.graph.insert_after(op, Dequantize(quantized, results=[value]))
         other = self.converted.pop((value, f32), None)  # an earlier float copy is not needed any more
         if other is not None and other.producer is not None:
             self.graph.replace_uses(other, value)
@@ -263,6 +269,7 @@ class _Applier:
         op.take_result(value.result_index, exact)
         for user, index in value.uses:
             user.set_input(index, exact)
+        # a QUANTIZE of the value may be there already; now it reads ``exact``
         stored = self.converted.get((value, form.key)) or self._converted(exact, form)
         assert stored.producer is not None  # ``_converted`` made it with a QUANTIZE
         self.graph.insert_after(stored.producer, Dequantize(stored, results=[value]))

@@ -72,7 +72,8 @@ TECHNIQUES: Mapping[str, str] = {
 class Auto:
     """Searches for the best settings of the float ``model``; call ``run`` once.
 
-    ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules.
+    ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules, that is,
+    without techniques.
     ``activations``: the dtype of activations; None: they stay float.  ``estimator``: the default range
     estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
@@ -98,7 +99,11 @@ class Auto:
         self._budget = SearchBudget.of(self.model, self.seconds)
 
     def run(self) -> Plan:
-        """Apply the best techniques to ``model`` and return its plan; a plan by plain rules if none helps."""
+        """Apply the best techniques to ``model`` and return its plan.
+
+        The plan is one by plain rules if no technique helps, or if the results of a run depend on earlier
+        runs (``_obstacle``).
+        """
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
             ranges = self._plain_ranges()
@@ -135,9 +140,9 @@ class Auto:
         held = len(samples) // 4
         if not held or "rotation" in self.without:
             return False  # the samples, or those that the budget pays for, are too few to hold one back
-        most = int(min(runs, 96))
-        found = find_rotations(self.model, samples[0], most)
-        self._budget.spend(most / 2)
+        most_runs = int(min(runs, 96))
+        found = find_rotations(self.model, samples[0], most_runs)
+        self._budget.spend(most_runs / 2)
         if not found:
             return False
         copy = clone(self.model)
@@ -167,7 +172,7 @@ class Auto:
         return Sweep(model, plan, samples, held, techniques).run()
 
     def _outputs(self) -> list[list[Array]]:
-        """Return the outputs of the float model for each sample; techniques do not change these."""
+        """Return the outputs of the float model for each sample; rotation and equalization keep them."""
         # a new interpreter for each sample begins with the initial state
         return [Interpreter(self.model).run(sample) for sample in self.samples]
 

@@ -94,6 +94,7 @@ class GraphChooser(KernelForms):
                 self.floats[op] = "the graphs that it calls are quantized, but take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = self._without_rule(op)
+        # until no operator is refused and no kernel misses a grid
         while (refused := self._choose_all() or self._left_by_delegate()) or self._mend_kernels():
             for op, error in refused.items():
                 self._fall_back(op, error)
@@ -216,8 +217,8 @@ class GraphChooser(KernelForms):
         """Make ``form`` the stored form of ``value`` if that is possible; return whether it is.
 
         The value must have one use and no other given form, and must not be an output.  Its producer must
-        be able to produce any scale.  If the producer does not scale its operand, the same must hold for that
-        operand, which gets the form, too.
+        have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
+        producer does not scale its operand, the same must hold for that operand, which gets the form, too.
         """
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
@@ -239,7 +240,8 @@ class GraphChooser(KernelForms):
     def _choose_weights(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constant weights of ``op``, which has integer activations, and of its bias.
 
-        Raise ModelError for a bias that is no plain constant, and for weights that cannot be quantized.
+        Raise ModelError for a bias that is computed, packed, sparse or compressed, and for weights that
+        cannot be quantized.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
@@ -254,6 +256,7 @@ class GraphChooser(KernelForms):
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
+                # the scale of weights with which the bias has the scale of the result
                 step = self.tensors[op.results[0]].scale[0] / data.scale[0]
                 form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
@@ -313,10 +316,10 @@ class GraphChooser(KernelForms):
         return operands, results
 
     def _left_by_delegate(self) -> dict[Op, CirclekitError]:
-        """Return the operators that the target's delegate takes as float operators, but not in planned forms.
+        """Return the operators that the target's delegate takes as float operators, but not as planned.
 
-        Return none of them if the delegate takes no operator in planned forms: the scheme then serves another
-        runtime, and leaving operators float would not help.
+        The dict has the reasons.  It is empty if the delegate takes no operator as planned: the scheme then
+        serves another runtime, and leaving operators float would not help.
         """
         if not self.target.delegated:
             return {}

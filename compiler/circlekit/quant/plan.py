@@ -96,7 +96,7 @@ class OperatorPlan:
     ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
     ``operands``: by index of the operand, the forms of its constants and of the tensors that it reads in
     another form than the stored one.
-    ``inner``: the forms of tensors inside the operator by name, in the order of ``inner_tensors``.
+    ``inner``: the forms of tensors inside the operator by name, in the order of ``Op.inner_tensors``.
     """
 
     code: str
@@ -117,8 +117,8 @@ class GraphPlan:
 
     ``tensors``: the stored forms of tensors that are not constant, by name.
     ``operators``: the plans of operators, by ``key_of``.
-    ``constants``: the integers of some constants, by name.  Techniques such as GPTQ choose them; all other
-    constants are rounded to nearest.
+    ``constants``: the stored numbers of some constants, by name: integers, or float32 numbers of a bias that
+    stays float.  Techniques such as GPTQ choose them; all other constants are rounded to nearest.
     """
 
     tensors: dict[str, TensorForm] = field(default_factory=dict)
@@ -219,16 +219,7 @@ def _encoded(plan: Plan) -> dict[str, Any]:
         "graphs": [
             {
                 "tensors": {name: _encoded_form(form) for name, form in graph.tensors.items()},
-                "operators": {
-                    name: {
-                        "code": op.code,
-                        "scheme": op.scheme,
-                        "reason": op.reason,
-                        "operands": {str(i): _encoded_form(form) for i, form in op.operands.items()},
-                        **({"inner": {n: _encoded_form(f) for n, f in op.inner.items()}} if op.inner else {}),
-                    }
-                    for name, op in graph.operators.items()
-                },
+                "operators": {name: _encoded_operator(op) for name, op in graph.operators.items()},
                 "constants": {
                     name: {"dtype": str(a.dtype), "shape": list(a.shape), "data": a.reshape(-1).tolist()}
                     for name, a in graph.constants.items()
@@ -237,6 +228,19 @@ def _encoded(plan: Plan) -> dict[str, Any]:
             for graph in plan.graphs
         ],
     }
+
+
+def _encoded_operator(op: OperatorPlan) -> dict[str, Any]:
+    """Return the plan of an operator as a JSON object, without ``inner`` if there are no inner tensors."""
+    fields: dict[str, Any] = {
+        "code": op.code,
+        "scheme": op.scheme,
+        "reason": op.reason,
+        "operands": {str(i): _encoded_form(form) for i, form in op.operands.items()},
+    }
+    if op.inner:
+        fields["inner"] = {name: _encoded_form(form) for name, form in op.inner.items()}
+    return fields
 
 
 def _encoded_form(form: TensorForm) -> dict[str, Any]:
@@ -280,7 +284,7 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
 
 
 def _array(tree: Mapping[str, Any], name: str) -> Array:
-    """Return the integers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
+    """Return the numbers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
     try:
         array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
         return array

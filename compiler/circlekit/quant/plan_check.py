@@ -36,7 +36,8 @@ from circlekit.targets.target import Target
 def fit_plan(model: Model, plan: Plan, target: Target) -> None:
     """Check that ``plan`` can be applied to the float ``model``, and compute the scales of its biases anew.
 
-    The scale of a bias is that of the data times that of the weights, and a person may have edited these.
+    ``plan`` is changed in place: the scale of a bias is the product of the scales of data and weights, and a
+    person may have edited those.
     Raise ModelError, with the name of the tensor or operator, if the plan does not fit the model or if
     ``target`` cannot run the result; UnsupportedError for an unknown scheme.
     """
@@ -204,7 +205,8 @@ class _GraphChecker:
     def _require_rule(self, op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
         """Raise ModelError if a planned form contradicts ``rule``, the rule of ``op``.
 
-        A rule may fix scale and zero point of results, or demand that operands and results have the same.
+        A rule may fix the scale and zero point of results, or demand that operands and results have the same
+        scale and zero point.
         """
         results = [(v.name, self.plan.tensors[v.name]) for v in op.results if v.name in self.plan.tensors]
         for name, form in results:

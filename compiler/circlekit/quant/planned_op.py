@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy an operator with the dtypes, scales and attributes of a plan, and ask a target whether it runs it."""
+"""Copy an operator with the dtypes, scales and attributes of a plan; ask whether a target runs the copy."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import Any
 def readable_json(document: Mapping[str, Any]) -> str:
     """Return ``document`` as JSON with one line for each field of an object.
 
-    A list of numbers or texts stays on one line.  Raise ValueError for NaN and infinity, TypeError for
-    objects that JSON cannot express.
+    Each object in a list begins on a new line.  A list of numbers or texts stays on one line.
+    Raise ValueError for NaN and infinity, TypeError for objects that JSON cannot express.
     """
     return "".join(_lines(document, 0)) + "\n"
 
@@ -20,7 +20,8 @@ def readable_json(document: Mapping[str, Any]) -> str:
 def _lines(content: Any, depth: int) -> Iterator[str]:
     """Yield the text of ``content`` in pieces; ``depth``: the indentation of its first line, in spaces."""
     is_object = isinstance(content, Mapping)
-    if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
+    has_objects = isinstance(content, list) and bool(content) and isinstance(content[0], Mapping)
+    if not content or not (is_object or has_objects):
         yield json.dumps(content, allow_nan=False)
         return
     begin, end = "{}" if is_object else "[]"

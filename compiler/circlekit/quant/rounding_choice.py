@@ -49,9 +49,9 @@ def best_rounding(
 ) -> tuple[Plan, list[str]]:
     """Try ALTERNATIVES; return the plan with the smallest error, and sentences for the report.
 
-    ``make_plan``: returns a new plan by plain rules.
-    ``samples``: arrays in the order of the graph's inputs.  Techniques are fitted to the first three
-    quarters; the error is measured on the last quarter.
+    ``make_plan``: returns a new plan that no technique has changed.
+    ``samples``: at least two, each with arrays in the order of the graph's inputs.  Techniques are fitted to
+    the first three quarters; the error is measured on the last quarter.
     ``reference``: the outputs of the float model for each sample.
     ``without``: names in ``ROUNDING`` of the techniques that are not tried.
     """

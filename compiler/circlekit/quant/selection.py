@@ -21,8 +21,8 @@ def selected(model: Model, pattern: str) -> list[Op]:
     ``re:EXPRESSION`` selects the operators with a result in whose name the expression is found.  Any other
     pattern is the whole name of a result, the name of an operator class (``Conv2D``), or the code of the
     class in the schema (``CONV_2D``).
-    A class that no operator of the model has selects nothing.  Raise ModelError for any other pattern that
-    selects nothing, UnsupportedError if EXPRESSION is not a regular expression.
+    The result is empty for a class of which the model has no operator.  Raise ModelError for any other
+    pattern that selects nothing, UnsupportedError if EXPRESSION is not a regular expression.
     """
     if pattern.startswith(EXPRESSION_PREFIX):
         try:

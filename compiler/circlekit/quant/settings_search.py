@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search the best equalization and ranges for the quantization of one model, by trials.
+"""Search for the best equalization and ranges for the quantization of one model, by trials.
 
 Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures the error of
-its outputs.  A setting is kept if it lowers the error.  The search has two steps:
+its outputs.  The measured signal and noise are the outcome of the trial.  A setting is kept if it lowers the
+error.  The search has two steps:
 
 1. Equalize the float model with several strengths.
 2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
@@ -73,7 +74,7 @@ Change = tuple[Mapping[str, Any], float]
 
 @dataclass
 class SettingsSearch:
-    """Searches the best ``Settings`` for a float model; call ``run`` once.
+    """Searches for the best ``Settings`` of a float model; call ``run`` once.
 
     ``trials``: makes the models and ranges.  ``budget``: ends the search.
     ``reference``: the outputs of the float model for each sample.
@@ -106,7 +107,8 @@ class SettingsSearch:
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
-                best = replace(best, margin=True)  # the samples held back rarely show that a margin helps
+                # the default, because the samples held back rarely show that a margin helps
+                best = replace(best, margin=True)
             changes = _changes_of_ranges(activations.bits)
             best = self._best(best, changes, self._held_back, "on samples held back")
         return best
@@ -153,7 +155,7 @@ class SettingsSearch:
         Each quarter is run with the ranges of the other three.
         """
         model = self.trials.equalized(settings.strength)
-        if not self.trials.has_numbers(settings.strength):
+        if not self.trials.is_calibrated(settings.strength):
             self.budget.spend(COLLECTING_NUMBERS_RUNS * len(self.trials.samples))
         runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
         self.budget.spend(runs * len(self.trials.tried))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the models and ranges for the settings that the search in ``auto.py`` compares in trials."""
+"""Make the models and ranges for the settings that ``settings_search`` compares in trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from circlekit.quant.techniques.range_choice import chosen_estimators, estimator
 from circlekit.quant.techniques.reader_ranges import reader_ranges
 
 MakePlan = Callable[[Model, Ranges], Plan]
-"""A function that makes a plan by plain rules from a float model and the ranges of its tensors."""
+"""A function that makes a plan, without techniques, from a float model and the ranges of its tensors."""
 
 Samples = Sequence[Sequence[Array]]
 """For each sample, arrays in the order of the graph's inputs."""
@@ -57,7 +57,7 @@ class Settings:
     ``widening``: the factor by which all ranges are multiplied.
     ``by_readers``: tensors get the ranges that are best for the results of their readers
     (``reader_ranges``).
-    ``margin``: the ranges of small tensors are wider (``with_margins``).
+    ``margin``: the ranges of small tensors, except outputs, are wider (``with_margins``).
     """
 
     strength: float = 0.0
@@ -81,7 +81,7 @@ class Trials:
 
     ``model``: the float model.  ``plan_of``: makes plans.  ``activations``: the dtype of activations; None:
     they stay float.  ``estimator``: the default range estimator.
-    ``samples``: all samples, for calibration.  ``tried``: the samples on which trials are run.
+    ``samples``: all samples, for calibration.  ``tried``: the first of them, on which trials are run.
     ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
     The private fields keep results by strength, or by settings and quarter.
     """
@@ -127,17 +127,18 @@ class Trials:
         estimator = settings.estimator if is_common else self.estimator
         chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator)]
         if not is_common:
-            tried = estimators(self.estimator, self.activations.bits)
+            functions = estimators(self.estimator, self.activations.bits)
             for index, names in enumerate(self._estimators_of(settings.strength)):
-                graph = calibration.graphs[index]
-                chosen[index].update({name: tried[e](graph[name]) for name, e in names.items()})
+                statistics = calibration.graphs[index]
+                chosen[index].update({name: functions[e](statistics[name]) for name, e in names.items()})
         factor = settings.widening
         ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
         if settings.by_readers:
             ranges[0].update(self._ranges_by_readers(settings, quarter))
         if settings.margin:
-            inner = {name: s for name, s in calibration.main.items() if name not in self._outputs(model)}
-            ranges[0].update(with_margins(ranges[0], inner))
+            outputs = self._outputs(model)
+            others = {name: s for name, s in calibration.main.items() if name not in outputs}
+            ranges[0].update(with_margins(ranges[0], others))
         return ranges
 
     @staticmethod
@@ -149,7 +150,7 @@ class Trials:
                 found.update(value.name for value in op.inputs if value is not None)
         return found
 
-    def has_numbers(self, strength: float) -> bool:
+    def is_calibrated(self, strength: float) -> bool:
         """Return whether the model equalized with ``strength`` was calibrated already."""
         return strength in self._parts
 

@@ -119,7 +119,7 @@ class _Test:
     """Runs one test step by step and fills ``result``.
 
     ``folder``: where files are written.  ``keeps_values``: whether inputs and outputs are written, too.
-    ``runs``: the runs of the model before the passes.
+    ``base``: the model before the passes, read back from its file.  ``runs``: its runs.
     """
 
     def __init__(

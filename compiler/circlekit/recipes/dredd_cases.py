@@ -72,7 +72,7 @@ class Case:
         rules: list[Rule] = []
         if self.with_rule_file and path.exists():
             rules += parse_one_rules(read_text(path), str(path))
-        return RuleBlock(self.passes, self.format, None, rules)
+        return RuleBlock(self.passes, self.format, rules=rules)
 
 
 def cases_of(
@@ -125,11 +125,11 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     try:
         blocks = parse_text_rules(read_text(path), str(path))
     except CirclekitError:  # the case fails when it is run, so that the other cases still run
-        return [Case(name, path, tuple(passes), None, 0)]
+        return [Case(name, path, tuple(passes), block=0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
     names = [name if len(blocks) == 1 else f"{name}-{number}" for number in range(1, len(blocks) + 1)]
-    return [Case(n, path, tuple(passes), None, i) for i, n in enumerate(names)]
+    return [Case(n, path, tuple(passes), block=i) for i, n in enumerate(names)]
 
 
 # -- lists; as in ONE, their cases make circle files, whatever the format of the recipes ----------
@@ -150,7 +150,8 @@ def _tsv(text: str, label: str) -> Iterator[Case]:
             if len(fields) > 2 or not fields[0]:
                 raise error_at(label, text, at, "expected recipe<tab>passes")
             passes = re.split(r"[,\s]+", fields[1]) if len(fields) > 1 and fields[1] else []
-            yield Case(fields[0], None, tuple(passes), "circle", None, True, f"{label}:{number}:1")
+            place = f"{label}:{number}:1"
+            yield Case(fields[0], None, tuple(passes), "circle", with_rule_file=True, place=place)
         at += len(line) + 1
 
 
@@ -176,7 +177,8 @@ def _lst(text: str, label: str) -> Iterator[Case]:
                 raise error_at(label, text, at, f"expected PASS after {recipe}, got {rest[0]}")
             del rest[0]
         line = text.count("\n", 0, at) + 1
-        yield Case(recipe, None, tuple(rest), "circle", None, word == "Add", f"{label}:{line}:1")
+        place = f"{label}:{line}:1"
+        yield Case(recipe, None, tuple(rest), "circle", with_rule_file=word == "Add", place=place)
 
 
 def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:

@@ -105,4 +105,5 @@ class DreddFailure(Exception):
 
     def __init__(self, result: Result) -> None:
         lines = "\n".join(result.failures).splitlines()
-        super().__init__("\n".join([result.reason, *lines[lines[0] == result.reason :]]))
+        rest = lines[1:] if lines[0] == result.reason else lines  # the reason appears once
+        super().__init__("\n".join([result.reason, *rest]))

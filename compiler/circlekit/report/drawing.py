@@ -13,6 +13,7 @@ from circlekit.report.folding import Group, fold
 from circlekit.report.layered_layout import Box, Drawing, draw
 
 _NAMES = Names()
+"""Every value has its own name in the texts."""
 
 MAX_LABEL_CHARACTERS = 120
 """Longer labels are cut to this length."""

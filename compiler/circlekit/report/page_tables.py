@@ -21,6 +21,7 @@ MAX_ROWS = 1000
 """Tables of costs and of errors show at most this many operators: those with the highest cost or error."""
 
 _NAMES = Names()
+"""Every value has its own name in the texts."""
 
 
 def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:

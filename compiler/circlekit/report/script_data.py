@@ -38,6 +38,7 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
     """Return the name, the operators and the drawing of ``graph``.
 
     ``errors``: {name of a result in the main graph: relative difference}.
+    The ``author`` of an operator is the pass that removed, made or changed it.
     """
     is_main = graph is side.source.model.main
     authors: dict[OpName, str] = {}

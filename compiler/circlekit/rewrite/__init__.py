@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting: pictures (graphs as text), their matcher, which says why they do not match, and base classes.
+"""Rewriting: base classes of passes, and pictures (small graphs as text) with the matcher for them.
 
-A pass of your own needs only these names: a class with a ``name`` is known to ``circlekit.optimize`` from
-the moment that it is defined, in whatever package.
+If a picture does not match, the matcher says why.  A pass in another package needs only the names below: a
+class with a ``name`` is known to ``circlekit.optimize`` as soon as it is defined, in whatever package.
 """
 
 from __future__ import annotations

@@ -170,10 +170,14 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text; None if there is no budget."""
+        """Count a rewrite that started at ``op``, an operator or its text.
+
+        ``op`` may be None if there is no budget.
+        """
         if self.budget is not None:
             self.budget.made += 1
-            self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
+            text = op if op is None or isinstance(op, str) else print_op(op)
+            self.budget.last = text or ""
             if self.budget.left is not None:
                 self.budget.left -= 1
 

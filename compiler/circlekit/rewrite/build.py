@@ -106,7 +106,8 @@ class Builder:
 def type_refusal(old: Value, new: Value) -> str | None:
     """Return why ``new`` must not replace ``old`` if their dtypes or shapes differ, else None.
 
-    A dimension that is unknown in one of the shapes agrees with every size.
+    A dimension that is unknown in one of the shapes agrees with every size.  An unknown rank agrees with no
+    known rank.
     """
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"

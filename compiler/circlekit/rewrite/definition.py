@@ -49,7 +49,7 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
         raise RewriteError(f"{label}: a $word in its pictures has no value; give it as a class keyword")
 
 
-Kinds = tuple[str, ...]
+KindNames = tuple[str, ...]
 """The names of the operators that one node of a picture accepts."""
 
 _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\(')
@@ -109,7 +109,7 @@ def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def operator_names(text: str) -> tuple[Kinds, ...]:
+def operator_names(text: str) -> tuple[KindNames, ...]:
     """Return the operator names that each node of the picture ``text`` accepts, without parsing the text."""
     choices = (match.group(1) for match in _CALL.finditer(text))
     return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in choices if kinds)

@@ -151,7 +151,7 @@ class Matcher:
         if not expected:
             return True
         producers = [value.producer for value in op.inputs if value is not None]
-        return all(any(isinstance(op, kinds) for op in producers) for kinds in expected)
+        return all(any(isinstance(producer, kinds) for producer in producers) for kinds in expected)
 
     def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         """Yield each way to extend ``match`` by the operands, in both orders if ``op`` is commutative."""
@@ -229,8 +229,7 @@ class Matcher:
             if op is not None and node.fits(op) and op.results[at] is value:
                 yield from self._match_op(node, op, match)
             elif self.explain:
-                found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
-                sentence = f"%{value.name}: comes from {found}, expected {node.kind_names()}"
+                sentence = f"%{value.name}: comes from {_origin(value)}, expected {node.kind_names()}"
                 self.refuse(match, progress, sentence, value.is_const)
 
     def _match_type(
@@ -260,7 +259,7 @@ class Matcher:
 def unify(
     pattern: tuple[int | str, ...], shape: tuple[int | None, ...] | None, dims: dict[str, int]
 ) -> dict[str, int] | None:
-    """Match ``shape`` against ``pattern``, the dimensions in a picture.
+    """Match ``shape`` against ``pattern``, the dimensions in a picture (see ``rewrite.picture``).
 
     ``dims``: the sizes by capital letter that are known so far.  Return them with the sizes that ``shape``
     adds; None if ``shape`` does not match.
@@ -304,6 +303,13 @@ def _expected_values(
         return (spec.default,)
     values = bound | match.attributes
     return (values[pattern.bind],) if pattern.bind in values else pattern.choices
+
+
+def _origin(value: Value) -> str:
+    """Return what gives ``value``, for a message: a constant, an input, or the class of its producer."""
+    if value.is_const:
+        return "a constant"
+    return "an input" if value.producer is None else type(value.producer).__name__
 
 
 def _show(value: Any) -> str:

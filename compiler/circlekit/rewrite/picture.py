@@ -62,8 +62,8 @@ class Node:
     """One operator of a picture.
 
     ``kinds``: the operator classes that match.  ``like``: the name after the word ``like``, or None.
-    ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code, or
-    several separated by ``|``.
+    ``carried``: attributes that match with any value although the picture does not mention them, because
+    ``after`` copies them.  ``custom``: the custom code, or several separated by ``|``.
     """
 
     kinds: tuple[type[Op], ...]

@@ -40,7 +40,7 @@ If it has more uses, and one of them is outside the match, the match is refused.
 """
 
 MAX_GROWING_REWRITES = 100
-"""A value may be rewritten at most this many times plus the number of operators of the graph."""
+"""The largest number of rewrites of one value is this number plus the number of operators of the graph."""
 
 
 def condition(method: F) -> F:
@@ -55,9 +55,9 @@ class Rewrite(GraphPass):
     The engine calls ``constants`` and the conditions with what the names of their parameters stand for: a
     constant of the picture as its array (None if absent), any other operand or result as its Value, a capital
     letter as the size of that dimension, a bound attribute as its value, ``match`` as the Match.
-    ``constants`` returns, by name, what ``after`` uses and ``before`` lacks: arrays become constants, other
-    objects are values of attributes.  A ModelError in a condition, such as that of ``Value.known_shape``,
-    is a refusal.
+    ``constants`` returns, by name, what ``after`` uses and ``before`` lacks: for an operand an array, which
+    becomes a constant, or a Value, or None if the operand is absent; for an attribute its value.  A
+    ModelError in a condition, such as that of ``Value.known_shape``, is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
@@ -115,7 +115,7 @@ class Rewrite(GraphPass):
         return self.definition().after
 
     def constants(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        """Return what ``after`` needs beyond ``before``: arrays, and values of attributes."""
+        """Return by name the operands and attribute values that only ``after`` has; see the class."""
         return {}
 
     # -- matching ------------------------------------------------------------------------------
@@ -337,7 +337,10 @@ class Rewrite(GraphPass):
 
 
 class Rules(GraphPass):
-    """A pass of several rules, mostly Rewrites, which run in order; the rules have no names of their own."""
+    """A pass that runs several other passes, mostly Rewrites, in the order of ``rules``.
+
+    These passes have no names of their own and get the name of this pass.
+    """
 
     rules: ClassVar[tuple[type[GraphPass], ...]] = ()
 

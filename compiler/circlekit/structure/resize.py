@@ -21,7 +21,7 @@ MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
-"""In ``_changes_leading_ones``, dimensions that become unknown are made this many times as large."""
+"""In trials of ``_changes_leading_ones``, a dimension that becomes unknown has this many times its size."""
 
 Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
 """A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
@@ -165,12 +165,13 @@ class _Resizer:
     def _infer(self, op: Op) -> None:
         """Infer the shapes of the results of ``op`` if an operand has a new shape or known elements.
 
-        Graphs that ``op`` calls are visited first; the shapes are also inferred if an output of them changes.
+        Graphs that ``op`` calls are visited first; the shapes are also inferred if an output of one changes.
         """
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
-            operands = [v for v in op.inputs if v is not None][-len(called.inputs) or len(op.inputs) :]
-            self.graph(called, [v.shape for v in operands])
+            operands = [v for v in op.inputs if v is not None]
+            arguments = operands[-len(called.inputs) or len(op.inputs) :]  # IF has a condition before them
+            self.graph(called, [v.shape for v in arguments])
             has_changed |= any(v in self.old for v in called.outputs)
         if has_changed:
             self._follow(op)

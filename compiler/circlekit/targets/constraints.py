@@ -53,7 +53,10 @@ Constraints = Mapping[str, Any]
 
 
 def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
-    """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` violates."""
+    """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` violates.
+
+    For some constraints the text has no "got" part.  A function of KINDS yields the texts for one key.
+    """
     for kind, content in constraints.items():
         if kind != "source":
             yield from KINDS[kind](op, content)
@@ -216,7 +219,8 @@ def _same_scale(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
 def _scale(op: Op, allowed: Mapping[str, tuple[float | None, int]]) -> Iterator[str]:
     for name, (scale, zero_point) in allowed.items():
         found = scales_of(op, name)
-        if any(zeros != (zero_point,) or scale not in (None, *scales[:1]) for scales, zeros in found):
+        has_other_scale = scale is not None and any(scales[0] != scale for scales, _ in found)
+        if has_other_scale or any(zeros != (zero_point,) for _, zeros in found):
             wanted = "any scale" if scale is None else f"scale {scale}"
             yield f"{wanted} and zero point {zero_point} of {name}"
 
@@ -225,14 +229,18 @@ def _scale_ratio(op: Op, limits: Sequence[tuple[Sequence[str], str, float, float
     attributes = {item.name for item in op.attributes}
     for names, divisor, least, greatest in limits:
         factors = [
-            [abs(getattr(op, name))] if name in attributes else [s for q in scales_of(op, name) for s in q[0]]
-            for name in names
+            [abs(getattr(op, name))] if name in attributes else _all_scales(op, name) for name in names
         ]
-        divisors = [scale for scales, _ in scales_of(op, divisor) for scale in scales]
+        divisors = _all_scales(op, divisor)
         ratios = [math.prod(chosen) / scale for chosen in product(*factors) for scale in divisors if scale]
         if wrong := [ratio for ratio in ratios if not least <= ratio <= greatest]:
             what = f"{' times '.join(names)} over {divisor}"
             yield f"a ratio of scales, {what}, from {least:g} to {greatest:g}, got {wrong[0]:g}"
+
+
+def _all_scales(op: Op, name: str) -> list[float]:
+    """Return every scale of the operands or results with this name, in one list."""
+    return [scale for scales, _ in scales_of(op, name) for scale in scales]
 
 
 # -- attributes, alternatives ------------------------------------------------------------------

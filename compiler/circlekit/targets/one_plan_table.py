@@ -105,7 +105,9 @@ def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
     Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes, such as
-    variable tensors.  Constants and absent operands have no row.  Source: ``make_execution_plan_onert_micro_common_buffer``.
+    variable tensors.  Constants and absent operands have no row.
+
+    Source: ``make_execution_plan_onert_micro_common_buffer``.
     """
     inputs = list(graph.inputs)
     outputs = [node.operands[0] for node in nodes if node.is_output]

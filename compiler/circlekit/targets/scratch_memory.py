@@ -65,19 +65,19 @@ def _convolution(op: Conv2D) -> list[int]:
     if _is_hybrid(op.input, op.filter):
         data, filter_shape = op.input.shape or (), op.filter.shape or ()
         groups = element_count(data[-1:]) // element_count(filter_shape[-1:])
-        rows = 4 * element_count(data[:3]) * groups
-        sums = 4 * element_count(op.output.shape)
-        sizes += [element_count(op.input.shape), rows, sums]
+        row_bytes = 4 * element_count(data[:3]) * groups
+        sum_bytes = 4 * element_count(op.output.shape)
+        sizes += [element_count(op.input.shape), row_bytes, sum_bytes]
         if _is_per_channel(op.filter):
-            sizes.append(rows)
+            sizes.append(row_bytes)
     return sizes
 
 
 def _depthwise(op: DepthwiseConv2D) -> list[int]:
     if not _is_hybrid(op.input, op.filter):
         return []
-    batches = 4 * element_count((op.input.shape or ())[:1])
-    return [element_count(op.input.shape), batches, batches]
+    image_bytes = 4 * element_count((op.input.shape or ())[:1])  # one number for each image
+    return [element_count(op.input.shape), image_bytes, image_bytes]
 
 
 def _dense(op: FullyConnected) -> list[int]:
@@ -85,8 +85,8 @@ def _dense(op: FullyConnected) -> list[int]:
     if not _is_hybrid(data, weights) or not weights.shape:
         return []
     units, depth = (dim or 1 for dim in weights.shape[-2:])
-    batches = element_count(data.shape) // depth
-    return [element_count(data.shape), 4 * batches, 4 * units * batches, 4 * batches]
+    rows = element_count(data.shape) // depth
+    return [element_count(data.shape), 4 * rows, 4 * units * rows, 4 * rows]
 
 
 def _batch_matmul(op: BatchMatMul) -> list[int]:
@@ -99,8 +99,8 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
     if _is_hybrid(left, right):
         rows = left.shape[-1 if op.adj_x else -2] or 1
         units = right.shape[-2 if op.adj_y else -1] or 1
-        batches = 4 * element_count(left.shape[:-2]) * rows
-        sizes += [element_count(left.shape), batches, 4 * units * rows, batches]
+        row_bytes = 4 * element_count(left.shape[:-2]) * rows
+        sizes += [element_count(left.shape), row_bytes, 4 * units * rows, row_bytes]
     return sizes
 
 

@@ -136,6 +136,7 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
     obstacle = next(obstacles(op, constraints), None)
     if obstacle is None:
         return None
+    # the obstacle, or each of its alternatives, is "EXPECTED, got ACTUAL"
     expected = "; or ".join(part.partition(", got ")[0] for part in obstacle.split("; or "))
     return _Shortfall(f"{title} has {op.code} for {form} only with {obstacle}", f"{op.code} with {expected}")
 

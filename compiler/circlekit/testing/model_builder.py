@@ -36,6 +36,7 @@ INPUT_SHAPES: tuple[Shape, ...] = (
     (1, 2, 3, 2, 2), (1, 4, 1, 4), (None, 6), (3, 3, 3, 3), (None, 3, 2, 4), (1, None, None, 4),
     (None, 4, None),
 )  # fmt: skip
+"""The shapes from which those of graph inputs are drawn; None: an unknown dimension."""
 
 NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
 """Values of these dtypes do not become outputs."""

@@ -213,13 +213,14 @@ def proposal(
         return _transposed_size(m, shape, chosen)
     if name == "size" and len(shape) == 4 and kind.code.startswith("RESIZE"):
         return [1 + m.below(8), 1 + m.below(8)]
+    channels = shape[-1] if shape else 1
     blocks = chosen.get("block_shape")
     if name in ("crops", "paddings") and blocks is not None:
         return m.random.integers(0, 3, (*m.shape(blocks), 2))
     if name in PARAMETERS and not dtype.is_float:
         return PARAMETERS[name](m, shape)
     if name == "filter":
-        channels, height, width = shape[-1] if shape else 1, 1 + m.below(3), 1 + m.below(3)
+        height, width = 1 + m.below(3), 1 + m.below(3)
         is_depthwise = issubclass(kind, DepthwiseConv2D)
         groups = 2 if kind.code == "CONV_2D" and channels % 2 == 0 and m.chance(0.1) else 1
         outer, inner = groups * (1 + m.below(4)), channels // groups
@@ -227,11 +228,11 @@ def proposal(
             outer, inner = 1, channels * (1 + m.below(2))
         return _numbers(m, dtype, (outer, height, width, inner), 0.5)
     if name in ("weights", "weight"):
-        return _numbers(m, dtype, (1 + m.below(4), shape[-1] if shape else 1), 0.5)
+        return _numbers(m, dtype, (1 + m.below(4), channels), 0.5)
     if name in ("bias", "gamma", "beta"):
         weights = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
         axis = 3 if issubclass(kind, DepthwiseConv2D) else 0
-        count = m.shape(weights[-1])[axis] if weights and name == "bias" else shape[-1] if shape else 1
+        count = m.shape(weights[-1])[axis] if weights and name == "bias" else channels
         return _numbers(m, dtype, (count,), 1.0)
     broadcast = broadcast_shape(m, shape)
     if not dtype.is_float:
@@ -354,14 +355,20 @@ def _axis(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _blocks(m: ModelBuilder, shape: Shape) -> Any:
-    """Return block sizes for all axes between the first and the last, sometimes for other axes."""
+    """Return a block size for each axis between the first and the last, sometimes for fewer or more axes."""
     count = 1 + m.below(max(len(shape) - 1, 1)) if m.chance(0.2) else max(len(shape) - 2, 1)
     return [1 + m.below(2) for _ in range(count)]
 
 
 def _strides(m: ModelBuilder, shape: Shape) -> Any:
-    """Return a stride for each axis, mostly 1."""
-    return [m.below(2) + 1 if m.chance(0.2) else -1 if m.chance(0.05) else 1 for _ in shape]
+    """Return a stride for each axis: mostly 1, sometimes 2, rarely -1."""
+
+    def stride() -> int:
+        if m.chance(0.2):
+            return 1 + m.below(2)
+        return -1 if m.chance(0.05) else 1
+
+    return [stride() for _ in shape]
 
 
 def _paddings(m: ModelBuilder, shape: Shape) -> Any:

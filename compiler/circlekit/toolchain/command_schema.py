@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schema files: Python files that describe the options of a backend's program.
 
-With such a file, the keys of a section in a configuration file become options of the program.  The file
-defines ``command_schema()``, which returns an ArgumentParser.  As in ONE, it imports the classes below with
-``from onelib import argumentparse``; ``load_schema`` provides that module while the file runs.
+With a schema file, the keys of a section in a configuration file become options of the program.  The schema
+file defines ``command_schema()``, which returns an ArgumentParser.  As in ONE, it imports the classes below
+with ``from onelib import argumentparse``; ``load_schema`` provides that module while the schema file runs.
 """
 
 from __future__ import annotations
@@ -95,12 +95,16 @@ class ArgumentParser:
             self.arguments.append(Argument(names, action, dtype))
 
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return (the words of the command line for the ``keys`` of a section, the unknown keys)."""
+        """Return (the words of the command line for the ``keys`` of a section, the unknown keys).
+
+        A switch gives its flag, unless the text of its key means off.  A key without a text gives no words.
+        """
         words: list[str] = []
         used: set[str] = set()
         for argument in self.arguments:
+            flag = argument.names[:1] if argument.is_flag else ()
             if argument.action is TargetOption:
-                words += [*argument.names[:1] * argument.is_flag, self.target or ""]
+                words += [*flag, self.target or ""]
                 continue
             given = next((key for key in argument.keys if keys.get(key)), None)
             if given is None:
@@ -108,16 +112,17 @@ class ArgumentParser:
             used.add(given)
             if argument.dtype is bool and not SWITCH_WORDS.get(keys[given].lower(), True):
                 continue
-            words += argument.names[:1] * argument.is_flag
+            words += flag
             if argument.dtype is not bool:
                 words.append(keys[given])
         return words, [key for key in keys if key not in used]
 
 
 def load_schema(path: Path, target: str | None) -> ArgumentParser:
-    """Run the schema file ``path``; return the arguments that it describes, for a call with ``target``.
+    """Run the schema file ``path``; return the arguments that it describes.
 
-    Raise DriverError if the file raises an error or describes no program.
+    ``target``: the target for which the program is called.  Raise DriverError if the file raises an error or
+    describes no program.
     """
     with _onelib():
         try:

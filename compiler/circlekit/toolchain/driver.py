@@ -192,7 +192,7 @@ class Driver:
 
 
 def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
-    """Call ``work``; if it raises an error, print it as ONE's driver ``name`` does; return the exit code."""
+    """Call ``work``; return the exit code.  Print an error that it raises as ONE's driver ``name`` does."""
     try:
         work()
         return 0
@@ -207,7 +207,8 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
     except CirclekitError as error:
         return _print(f"{name}: {type(error).__name__}: {one_line(error)}", FAILED)
     except SystemExit as exit:
-        return exit.code if isinstance(exit.code, int) else 0 if exit.code is None else FAILED
+        code = 0 if exit.code is None else exit.code
+        return code if isinstance(code, int) else FAILED
     except KeyboardInterrupt:
         return _print(f"{name}: interrupted", INTERRUPTED)
     except Exception as error:  # a defect of circlekit also ends with one line and an exit code

@@ -101,8 +101,8 @@ def compare_outputs(
     ``samples``: pairs (inputs of the first model, inputs of the second model), arrays in the order of the
     graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
-    Raise ModelError if the models have different numbers or shapes of outputs, or, with metrics, different
-    dtypes; and the errors of ``Interpreter.run``.
+    Raise ModelError if the models differ in the number or the shapes of their outputs; if there are metrics,
+    also if they differ in the dtypes.  Raise the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):

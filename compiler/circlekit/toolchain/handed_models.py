@@ -39,7 +39,7 @@ class HandedModels:
 
         The caller may change the model.
         """
-        from circlekit.ir.clone import clone  # as above
+        from circlekit.ir.clone import clone  # slow; most drivers need no model
 
         model, stamp = self._models.pop(_real(path), (None, None))
         if model is None or stamp != _stamp(path):
@@ -58,7 +58,7 @@ def _real(path: str) -> str:
 def _stamp(path: str) -> Stamp | None:
     """Return the stamp of the file ``path``, which differs after a change; None if there is no file."""
     try:
-        status = os.stat(_real(path))  # noqa: PTH116  # as above
+        status = os.stat(_real(path))  # noqa: PTH116  # Path("x/") loses the slash
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -32,7 +32,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
     runtime.
     """
     from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
-    from circlekit.quant.calibration.samples import checked_samples  # as above
+    from circlekit.quant.calibration.samples import checked_samples  # imports the passes, too
 
     parser = argparse.ArgumentParser(f"{runtime}-infer", description="Run a circle or TFLite model.")
     parser.add_argument("model")
@@ -54,7 +54,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 def _line(name: str, array: Array) -> str:
     """Return a line with type, range and mean of one output.
 
-    Strings, complex numbers and empty arrays count as one 0.
+    Strings, complex numbers and empty arrays are shown as a single 0.
     """
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(())
     ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
@@ -102,7 +102,7 @@ def _onert(model: Model) -> Run:
     """Return a function that runs ``model`` with onert on the CPU."""
     try:
         from onert.infer import session as open_session  # an optional package
-        from onert.native.libnnfw_api_pybind import prepare_config  # as above
+        from onert.native.libnnfw_api_pybind import prepare_config  # an optional package
     except ModuleNotFoundError:
         raise UnsupportedError("onert is not installed: pip install onert") from None
     from circlekit.api import save  # imports the passes

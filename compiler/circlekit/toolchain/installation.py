@@ -55,7 +55,8 @@ class Installation:
         Search in ``bin`` and ``backends``, then on the PATH, then among the entry points.  A name with a
         slash is a path.  Raise DriverError if it is not found.
         """
-        beside = None if os.path.dirname(name) else self.programs(name).get(name)  # noqa: PTH120  # "./x" has one
+        has_slash = bool(os.path.dirname(name))  # noqa: PTH120  # Path.parent is "." without a slash, too
+        beside = None if has_slash else self.programs(name).get(name)
         found = beside or shutil.which(name)
         if found:
             return Path(found).absolute()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the lines that ONE's circle-mpqsolver prints before its search, and the files about the search."""
+"""Make the lines that ONE's circle-mpqsolver prints before its search; write its files about the search."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ TITLES = {
 }  # fmt: skip
 """{title of a line: the option of circle-mpqsolver that it shows}."""
 
+SWITCHES = ("TF_style_maxpool", "save_min_max")
+"""The options in TITLES that are switches."""
+
 ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
 """{argument ``is_int16_front`` of ``Solver.bisect``: name of the bisection}."""
 
@@ -31,8 +34,9 @@ def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
 
     An option that is missing is shown as an empty text, or as False if it is a switch.
     """
-    lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
-    lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
+    texts = {name: options.get(name) or "" for name in TITLES.values()}
+    texts.update({name: bool(options.get(name)) for name in SWITCHES})
+    lines = [f"{title}: {texts[name]}" for title, name in TITLES.items()]
     method = "bisection" if is_bisection else "patterns"
     return [
         ">> Searching mixed precision configuration",
@@ -52,7 +56,7 @@ def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
 
 @dataclass
 class SearchFiles:
-    """A SearchObserver that writes ONE's files about the steps of a search into ``folder``.
+    """The SearchObserver (see ``mpqsolver``) that writes ONE's files about a search into ``folder``.
 
     ``model_path``: the path of the float model.  ``errors``: the lines of the file with the errors so far.
     """

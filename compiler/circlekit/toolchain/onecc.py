@@ -250,10 +250,11 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
     """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
     ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
-    An error is printed and raised as StepFailed.
+    An import driver of the user is a program of its own, whose command line is not checked.  An error is
+    printed and raised as StepFailed.
     """
     own = session.installation.programs(name) if name not in all_drivers() else {}
-    if own:  # an import driver of the user
+    if own:
         return Ready(lambda: session.run([str(own[name]), *words]))
     driver = all_drivers()[name]
     found: list[Invocation] = []
@@ -274,7 +275,7 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
 
 
 def _step(step: Step, session: Session) -> Ready:
-    """Return the step that runs the driver of ``step``, a step of a workflow file.
+    """Return the checked step for ``step``, a step of a workflow file that names a driver.
 
     Raise DriverError if there is no such driver; raise the errors of ``words_of`` and ``_ready``.
     """

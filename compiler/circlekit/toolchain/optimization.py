@@ -15,9 +15,9 @@ from circlekit.toolchain.session import Session
 def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
-    Pipelines run first, then passes in the order of ``in_order``.  A pass that is switched off does not run
-    as part of a pipeline either.  As in ONE, settings of passes that do not run have no effect.  If the model
-    cannot be read, optimized or written, print the error and raise StepFailed.
+    Pipelines run first, then single passes, in the order that they have in O1 (``in_order``).  A pass that is
+    switched off does not run as part of a pipeline either.  As in ONE, settings of passes that do not run
+    have no effect.  If the model cannot be read, optimized or written, print the error and raise StepFailed.
     """
     values = invocation.values
     passes = all_passes()
@@ -39,16 +39,13 @@ def optimize(invocation: Invocation, session: Session) -> None:
         profile=bool(values.get("generate_profile_data")),
     )
     source, target = str(values["input_path"]), str(values["output_path"])
-    with session.program("circle2circle", [source, target, *_flags(invocation), *VERBOSE * session.verbose]):
+    verbose = ["--verbose"] if session.verbose else []
+    with session.program("circle2circle", [source, target, *_flags(invocation), *verbose]):
         model, report = convert_model(session.load(source), options, "circle")
         if session.verbose or session.environment.get("LUCI_LOG", "0") not in ("", "0"):
             for line in log_lines(report):
                 session.say(line)
         session.save(model, target)
-
-
-VERBOSE = ("--verbose",)
-"""The flag of circle2circle that makes it print the log of passes."""
 
 
 def _flags(invocation: Invocation) -> list[str]:

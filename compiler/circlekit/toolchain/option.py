@@ -150,8 +150,8 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the name of the Python exception with which ONE's driver ends, or "".  The printed line begins
-    with it.
+    ``kind``: the name of the Python exception with which ONE's driver ends; the printed line begins with it.
+    It is "" if ONE's driver reports wrong usage; then the exit code is that of wrong usage, too.
     """
 
     def __init__(self, kind: str, message: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-quantize.  It does the steps of several programs of ONE, on one model in memory."""
+"""The work of one-quantize: the steps that several programs of ONE do, on one model in memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _quantize(invocation: Invocation, session: Session) -> None:
     source, target = str(values["input_path"]), str(values["output_path"])
     words = [_source_dtype(values), _dtype(values), _granularity(values)]
     config = ["--config", str(values["quant_config"])] if "quant_config" in values else []
-    profile = ["--generate_profile_data"] * bool(values.get("generate_profile_data"))
+    profile = ["--generate_profile_data"] if values.get("generate_profile_data") else []
     with session.intermediate(values) as folder:
         stem = str(folder / Path(source).stem)
         rounded, recorded = f"{stem}.weights_fake_quant.circle", f"{stem}.minmax_recorded.circle"
@@ -276,6 +276,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
     """Return the error of each tensor in uint8, by name: from the file ``ampq_bisection_visq``, or measured.
 
+    The file is one of visq, ONE's tool that measures these errors.
     ``recorded``: the float model with recorded ranges.  ``stem``: the beginning of the paths of intermediate
     files.
     """

@@ -88,7 +88,8 @@ class Session:
 
         Raise DriverError if the file cannot be written.
         """
-        path = f"{os.path.realpath(os.path.expanduser(output))}.log"  # noqa: PTH111  # Path("x/") loses the slash
+        real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path("x/") loses the slash
+        path = f"{real}.log"
         try:
             self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
         except OSError as error:
@@ -189,7 +190,8 @@ class Session:
         ``values``: the driver's options by name.
         """
         if values.get("save_intermediate"):
-            output = os.path.realpath(os.path.expanduser(str(values["output_path"])))  # noqa: PTH111  # as the log
+            path = str(values["output_path"])
+            output = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # as in ``logging``
             yield Path(output).parent
             return
         with tempfile.TemporaryDirectory() as folder:

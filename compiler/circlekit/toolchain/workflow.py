@@ -70,11 +70,11 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
 def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
     """Return whether ONE would report a cycle for these workflows, which have none.
 
-    ONE orders workflows by a depth-first search from the first workflow of the file.  Then it checks that
-    each workflow comes before those that wait for it.  By mistake, all workflows share one list of those that
-    wait, so each must come before every workflow that waits.  So ONE accepts at most one workflow that waits,
-    and it must be last in the order.  The search puts this workflow last only if it waits for the first
-    workflow of the file, or is itself the first one.
+    A workflow waits for those in its list ``run-after``.  ONE orders workflows by a depth-first search from
+    the first workflow of the file.  Then it checks that each workflow comes before those that wait for it.
+    By mistake, all workflows share one list of those that wait, so each must come before every workflow that
+    waits.  So ONE accepts at most one workflow that waits, and it must be last in the order.  The search puts
+    this workflow last only if it waits for the first workflow of the file, or is itself the first one.
     ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those for which it
     waits.
     """
@@ -111,7 +111,7 @@ def _workflows(document: Any, path: str) -> list[str]:
 def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
     """Return the list of names in ``item`` at ``key``; [] without this key.
 
-    Raise DriverError if there is anything else than a list of names.
+    Raise DriverError if the value of the key is not a list of names.
     """
     names = item.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

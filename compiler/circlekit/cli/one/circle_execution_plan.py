@@ -27,7 +27,7 @@ DESCRIPTION = (
 )
 
 RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
-"""The values of ``--runtime``.  The last is the default of ONE's program, which then refuses it."""
+"""The values of ``--runtime``.  The last is the default in ONE's program, although the program refuses it."""
 
 TRUE, FALSE = "true", "false"
 """The two values of ``--allocate_const``, ``--allocate_input`` and ``--use_dsp``."""

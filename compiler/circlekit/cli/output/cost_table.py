@@ -39,6 +39,11 @@ def cost_of(path: str, target: str | None) -> dict[str, Any]:
 
 
 def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
+    """Return the costs and the arena of ``graph`` as JSON types.
+
+    ``peak_operator`` is an index, -1 if there is no operator; ``first`` and ``last`` are the indices of the
+    operators between which a buffer is live.
+    """
     plan = plan_memory(graph, planner)
     operators = []
     for op, live in zip(graph, plan.live_bytes, strict=True):

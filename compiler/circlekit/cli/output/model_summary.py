@@ -21,12 +21,15 @@ from circlekit.targets.planners import find_planner
 SUMMARY_SCHEMA = 1
 """The version of the summary as JSON (docs/guide/inspect.md); a change that breaks readers increases it."""
 
-UNBROKEN_SPACE = "\xa0"
+NO_BREAK_SPACE = "\xa0"
 """A space at which no line is broken."""
 
 
 def summary_of(path: str) -> dict[str, Any]:
-    """Return the summary of a model as JSON types; ``path``: the model file, or a text file with a model."""
+    """Return the summary of a model as JSON types; ``path``: the model file, or a text file with a model.
+
+    If the model is invalid, ``fault`` says why, and its costs are None.  Raise the errors of ``load``.
+    """
     model, content = read(path)
     size = None if content is None else len(content)
     fault = None
@@ -101,7 +104,7 @@ def summary_text(summary: dict[str, Any], width: int) -> str:
     The first line is the name of the file.  Labels with descriptions follow; a description may be broken into
     several lines.
     """
-    lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
+    lines = format_definitions(list(_rows(summary)), width, "  ").replace(NO_BREAK_SPACE, " ")
     return f"{summary['file']}\n{lines}"
 
 
@@ -138,4 +141,4 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count}{UNBROKEN_SPACE}{name}" for name, count in counts.items())
+    return ", ".join(f"{count}{NO_BREAK_SPACE}{name}" for name, count in counts.items())

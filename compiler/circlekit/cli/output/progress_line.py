@@ -38,11 +38,11 @@ class ProgressLine(Progress):
 
     def __init__(self, is_shown: bool = False) -> None:
         self.is_shown = is_shown
-        self._due = time.monotonic() + DELAY_SECONDS
+        self._due = time.monotonic() + DELAY_SECONDS  # the time of the next update
         self._bar: Bar | None = None
         self._step, self._unit, self._remark = "", "", ""
         self._done = self._total = 0
-        self._since = 0.0
+        self._since = 0.0  # the time at which the step began
         self._files: list[str] = []
         self._watched = watched(self)
 
@@ -84,6 +84,7 @@ class ProgressLine(Progress):
             self._bar = None
 
     def _show(self, is_new: bool = False) -> None:
+        """Update the line if an update is due, or if it is on the terminal and a new step begins."""
         if not self.is_shown or not (self._step or self._total):
             return
         now = time.monotonic()

@@ -55,8 +55,8 @@ def _declare(parser: Parser) -> None:
         help="processes that run samples (default: 1, for long work all CPUs)",
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
-    parser.add_switch("--channels", help="also numbers per channel (last axis) of every tensor")
-    parser.add_switch("--histograms", help="also a histogram of every tensor")
+    parser.add_switch("--channels", help="also write numbers per channel (last axis) of every tensor")
+    parser.add_switch("--histograms", help="also write a histogram of every tensor")
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help=f"what ranges a model file gets: {', '.join(ESTIMATORS)} (default: min_max)",

@@ -81,7 +81,7 @@ def _declare(parser: Parser) -> None:
         modes.add_argument(flag, action="store_true", help=text)
     options = parser.add_argument_group("options of --quantize_with_minmax")
     for side in ("input", "output"):
-        text = f"dtype of the {side}s, or one each: uint8, int16, int32, int64, float32, bool"
+        text = f"dtype of the {side}s, or one for each: uint8, int16, int32, int64, float32, bool"
         options.add_argument(f"--{side}_type", metavar="T,T", help=text)
     options.add_argument("--TF-style_maxpool", action="store_true", help="MAX_POOL_2D keeps the scale")
     options.add_argument("--save_min_max", action="store_true", help="keep the recorded min and max")

@@ -14,8 +14,8 @@ DESCRIPTION = """Run a model and call the hooks of an analysis before and after 
 
 The file NAME.py has a class NAME with some of the methods StartAnalysis(args), EndAnalysis(),
 StartNetworkExecution(inputs), EndNetworkExecution(outputs), DefaultOpPre(name, opcode, inputs),
-DefaultOpPost(name, opcode, inputs, outputs), and Pre and Post of Conv2D, DepthwiseConv2D, Add,
-FullyConnected, TransposeConv, InstanceNorm and Split."""
+DefaultOpPost(name, opcode, inputs, outputs), Conv2DPre, Conv2DPost, and the same pair for
+DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split."""
 
 
 def _declare(parser: Parser) -> None:

@@ -116,8 +116,9 @@ class _Summary:
                 self.metrics[index].add(real_numbers(left, a), real_numbers(right, b))
             if top and a.size >= top:
                 self.matches[index].append(top_match(top)(a.astype(np.float64), b.astype(np.float64)))
-            for which, array in (("first", a), ("second", b)) if prefix else ():
-                write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
+            if prefix:
+                write_file(f"{prefix}.{number}.first.output{index}", [a.tobytes()])
+                write_file(f"{prefix}.{number}.second.output{index}", [b.tobytes()])
 
     def lines(self) -> Iterator[str]:
         """Yield the lines to print; call it after all samples were recorded."""

@@ -55,7 +55,7 @@ def _declare(parser: Parser) -> None:
     for side in ("input", "output"):
         parser.add_argument(
             f"--{side}_dtype", default="uint8", metavar="T,T",
-            help=f"dtype of the {side}s, or one each (default: uint8)",
+            help=f"dtype of the {side}s, or one for each (default: uint8)",
         )  # fmt: skip
     parser.add_argument("--quantized_dtype", default="uint8", metavar="T",
         help="dtype of operators outside of the patterns: uint8 (default) or int16; --bisection mixes both",
@@ -114,6 +114,7 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
     """Print the settings of the bisection, and return the configuration that it finds.
 
     ``files``: where the steps are written; None: nowhere.
+    Raise UnsupportedError for a wrong word after ``--bisection``, or if there are no samples.
     """
     side = arguments.bisection.lower()
     if side not in SIDES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit quantize: make an integer model of a float model."""
+"""circlekit quantize: quantize a float model with samples, with a calibration, or by a plan."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _declare(parser: Parser) -> None:
         )  # fmt: skip
     parser.add_argument(
         "--moving_avg_batch", type=positive_count, default=16, metavar="N",
-        help="samples of which min and max are averaged as one (default: 16)",
+        help="samples of a batch, whose min and max enter the moving average (default: 16)",
     )  # fmt: skip
     parser.add_argument(
         "--moving_avg_const", type=finite_number, default=0.1, metavar="C",

@@ -25,14 +25,14 @@ def _declare_file(parser: Parser) -> None:
     parser.add_argument("output", help=f"the .{parser.get_default('format')} file to write")
 
 
-def _cook_file(arguments: argparse.Namespace) -> int:
+def _make_from_file(arguments: argparse.Namespace) -> int:
     format = target_format(arguments.output, arguments.format)
     check_target(arguments.output)
     save(load_recipe(arguments.recipe, format), arguments.output, format)
     return 0
 
 
-def _cook_stream(arguments: argparse.Namespace) -> int:
+def _make_on_streams(arguments: argparse.Namespace) -> int:
     _write_stream(_recipe_on_stdin(arguments.format), arguments.format)
     return 0
 
@@ -106,11 +106,11 @@ def _recipe(arguments: argparse.Namespace) -> int:
         arguments.refuse("--gaussian is for --reverse")
     arguments.recipe = arguments.input
     if PIPE not in (arguments.input, arguments.output):
-        return _cook_file(arguments)
-    return _cook_piped(arguments)
+        return _make_from_file(arguments)
+    return _make_with_pipe(arguments)
 
 
-def _cook_piped(arguments: argparse.Namespace) -> int:
+def _make_with_pipe(arguments: argparse.Namespace) -> int:
     """Make a model from a recipe; ``-`` as input or output is a standard stream.  Return the exit code."""
     format = arguments.format
     if arguments.output != PIPE:
@@ -135,8 +135,8 @@ def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
     stream = f"Read a recipe from the standard input; write its {format} model to the standard output."
     reverse = "Make a recipe that describes a model."
     return (
-        Command(prefix, stream, "", lambda parser: None, _cook_stream, format, one=CODES),
-        Command(f"{prefix}-file", file, "recipe output", _declare_file, _cook_file, format, one=CODES),
+        Command(prefix, stream, "", lambda parser: None, _make_on_streams, format, one=CODES),
+        Command(f"{prefix}-file", file, "recipe output", _declare_file, _make_from_file, format, one=CODES),
         Command(f"{prefix}-reverse", reverse, "model recipe", _declare_reverse, _reverse, format, one=CODES),
     )
 

@@ -95,11 +95,11 @@ def _run(arguments: argparse.Namespace) -> int:
 # -- report ------------------------------------------------------------------------------------
 
 
-def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, without: str) -> int:
+def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, litert_obstacle: str) -> int:
     """Print the table of tests, the failures and the totals; return the exit code.
 
-    ``list_all``: whether the table also has tests that passed without notes.  ``without``: why nothing was
-    compared with LiteRT; "" if the comparison was possible.
+    ``list_all``: whether the table also has tests that passed without notes.
+    ``litert_obstacle``: why nothing was compared with LiteRT; "" if the comparison was possible.
     """
     listed = [r for r in results if list_all or r.status != "passed" or r.notes]
     if listed:
@@ -119,7 +119,7 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, wi
     by_litert = f"with LiteRT in {sum(result.litert > 0 for result in results)}"
     tests = "1 test" if len(results) == 1 else f"{len(results)} tests"
     print(f"\n{tests}: {counts['passed']} passed, {counts['failed']} failed")
-    print(f"values compared in {compared}, {without or by_litert}")
+    print(f"values compared in {compared}, {litert_obstacle or by_litert}")
     return FAILED if counts["failed"] else 0
 
 

@@ -25,7 +25,7 @@ def _summary(model: Model) -> str:
 
 SELECTOR = """Make a model of chosen operators of the main graph.
 
-Values that they read from other operators become inputs. Their results that other operators read, or that
+Values that they read but do not compute become inputs. Their results that other operators read, or that
 the model returns, become outputs."""
 
 
@@ -60,8 +60,9 @@ circle_opselector = Command(
 
 EXTRACT = """Cut a submodel out of a model.
 
-It has all operators that compute the outputs from the inputs. Or, with --ops or --names, it has these
-operators: values that they read become inputs, results that other operators read become outputs."""
+It has all operators that compute the outputs from the inputs. Or, with --ops or --names, it has the named
+operators: values that they read but do not compute become inputs; results that other operators read, or
+that the model returns, become outputs."""
 
 
 def _declare_extract(parser: Parser) -> None:

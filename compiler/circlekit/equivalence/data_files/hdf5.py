@@ -166,8 +166,8 @@ def _count(path: Path, file: h5py.File) -> Iterator[Item]:
     """Yield one item: the number of records."""
     records = _member(path, file, "value", h5py.Group)
     count = 0 if records is None else len(records)
-    is_one = records is not None and any(_member(path, records, key, h5py.Group) is None for key in records)
-    yield Item(0, "", np.array(1 if is_one else count))
+    is_named = records is not None and any(_member(path, records, key, h5py.Group) is None for key in records)
+    yield Item(0, "", np.array(1 if is_named else count))  # a file of named arrays has one record
 
 
 def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:

@@ -48,8 +48,9 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
 
     In npz and npy files, several records are stacked along a new first axis.  HDF5 files have the layouts of
     the module ``hdf5``.  A folder gets the raw files ``output0``, ``output1``...; of several records, each
-    gets a folder with its label as the name.  ``read_records`` reads all of these.  Raise FileError if
-    something cannot be written, ShapeError if outputs that have to be stacked differ in shape.
+    gets a folder with its label as the name.  ``input_files`` can read all of these as inputs of a model.
+    Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
+    shape.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):

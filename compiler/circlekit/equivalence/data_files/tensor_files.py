@@ -72,7 +72,6 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
     """Return the shape of ``value`` with ``count`` elements; for an unknown rank, return (``count``,).
 
     Raise ShapeError if no shape fits, or more than one.
-
     ``path``, ``unit``: the file, and what it holds ("elements" or "strings"), for the message.
     """
     if value.shape is None:

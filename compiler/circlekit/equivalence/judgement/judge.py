@@ -128,8 +128,8 @@ class Judge:
 
     ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded random
     numbers, and only the run on the inputs with the label ``normal`` is judged.  ``with_layers``: also
-    compare the layers of the first run, as ``compare_layers`` does.  ``names``: the results of ``before``
-    that ``add`` needs.  ``outputs``: the outputs of ``after``, by the label of the inputs.
+    compare the layers of the first run, as ``compare_layers`` does.  ``names``: the names of the values, of
+    either model, that ``add`` needs.  ``outputs``: the outputs of ``after``, by the label of the inputs.
     """
 
     def __init__(
@@ -175,6 +175,7 @@ class Judge:
 
 
 def _paired(before: Sequence[Value], after: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Return the pairs of outputs to compare, by name if all names agree, else by position."""
     if len(before) != len(after):
         raise ModelError(f"expected {len(before)} outputs, got {len(after)}")
     by_name = {v.name: v for v in after}
@@ -221,6 +222,7 @@ def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
 
 
 def _layer_findings(layers: list[LayerError]) -> Iterator[QuantizationFinding]:
+    """Yield a finding for each layer with clipped elements, and for each with dead channels."""
     for layer in layers:
         place = f"%{layer.value.name} of {layer.op.code}"
         if layer.clipped >= MIN_CLIPPED:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of the operators of a quantized model against the float model that it was made from.
 
-Results with equal names in the two models belong together.  The error that an operator *adds* is the error
-that it makes by itself, even with right operands.  To measure it, the float operator is computed on the real
-numbers that the quantized operator reads.
+Results with equal names in the two models belong together.  The error that an operator *adds* is its own
+error, without the errors of its operands.  To measure it, the float operator is computed on the real numbers
+that the quantized operator reads, and the two results are compared.
 """
 
 from __future__ import annotations
@@ -84,14 +84,15 @@ class LayerError:
         A channel varies if its range is more than 1 % of the largest range of all channels.
         """
         extent = self.high - self.low
-        lively = extent > 0.01 * extent.max(initial=0.0)
-        return int(np.count_nonzero(lively & (self.quantized_low == self.quantized_high)))
+        varies = extent > 0.01 * extent.max(initial=0.0)
+        return int(np.count_nonzero(varies & (self.quantized_low == self.quantized_high)))
 
 
 class LayerErrors:
     """The errors of those results of the quantized model ``after`` that the float model ``before`` has, too.
 
-    ``names``: the names of all values whose arrays ``add`` reads, from either model.
+    ``layers``: the errors of each such result, in the order of ``after``.  ``names``: the names of all values
+    whose arrays ``add`` reads, from either model.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -175,6 +176,7 @@ def unscaled(reference: Array, result: Array) -> Array:
 
 
 def _as_float(own: Value, other: Value, array: Array) -> Array:
+    """Return ``array``, elements of ``other``, as real numbers if ``own``, the float operand, is float32."""
     return real_numbers(other, array).astype(np.float32) if own.dtype is DType.FLOAT32 else array
 
 
@@ -204,4 +206,5 @@ def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
 
 
 def _extended(extreme: np.ufunc, known: Array, new: Array) -> Array:
+    """Return ``extreme`` (minimum or maximum) of ``known`` and ``new``; ``new`` if their shapes differ."""
     return new if known.shape != new.shape else np.asarray(extreme(known, new))

@@ -46,7 +46,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """Whether the kernel accepts all integers, as far as is known; those of SQRT and DIV do not."""
+        """Whether the kernel accepts all integers, as far as is known; the kernels of SQRT and DIV do not."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:

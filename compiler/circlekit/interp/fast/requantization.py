@@ -48,7 +48,7 @@ class FastOutputStage:
         mantissa, shift = stage.multiplier
         left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
         self.rounds_once = stage.arithmetic is Arithmetic.WIDE_FIXED_POINT
-        if self.rounds_once:
+        if self.rounds_once:  # the factor has the mantissa rounded to 15 bits
             factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
             fits = (shift >= -20) & (shift <= 14) & (bound * factor < INT32_END)
             self.factor, self.last_factor = ChannelVector(factor), ChannelVector(np.ones(1))
@@ -56,6 +56,7 @@ class FastOutputStage:
             return
         self.factor = ChannelVector(np.ldexp(mantissa.astype(np.float64), left - 31))
         self.last_factor = ChannelVector(np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right))
+        # before the zero point is added, a result of larger magnitude than this is certainly clipped
         clipped = max(abs(limit - stage.zero_point) for limit in stage.limits) + 2.0
         fits = (bound < EXACT_SUM) | (EXACT_SUM * np.ldexp(mantissa / INT32_END, -right) > clipped)
         fits &= bound * 2.0**left < INT32_END

@@ -104,8 +104,8 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many more references and bytes may be followed and read.
-    ``tables``: the number of tables read.  ``shared``: the number of vector elements that refer to the
-    same table as an earlier element of their vector.
+    ``notes``: the number of fields that are lost.  ``tables``: the number of tables read.  ``shared``: the
+    number of vector elements that refer to the same table as an earlier element of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """
@@ -257,6 +257,7 @@ class Decoder:
             struct.Struct(code),
             tuple(field.name for _, field in present),
             tuple((f.name, f.enum.names) for _, f in present if f.enum and f.kind is Kind.SCALAR),
+            # these kinds are STRING, VECTOR, TABLE and TABLES
             tuple((f, o) for o, f in present if Kind.STRING <= f.kind <= Kind.TABLES),
             (*unions, *((f, offset_of[f.name]) for f in untyped)),
             tuple(offset for offset, field in present if field.size == 8),

@@ -75,6 +75,8 @@ class Loader:
     ``tree``: the decoded file.  ``name``: its name, for messages.
     ``is_complete``: whether nothing in the file was skipped so far.
     ``has_external_data``: whether the data of any buffer are external (see ``io.origin``).
+    ``buffers``: the bytes of each buffer, or None if it has none.  ``used_buffers``: the indices of buffer 0
+    and of the buffers to which tensors and metadata refer.
     ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
     ``has_rank``: whether the file says which ranks are known.  It does if the field ``has_rank`` is true in
     some tensor, or if every tensor has this field and no dimensions.  In such a file, a tensor without
@@ -184,6 +186,7 @@ class Loader:
         )
 
     def signatures(self, graphs: list[Graph]) -> list[Signature]:
+        """Return the signatures; raise InvalidFile for an invalid index."""
         out = []
         for number, tree in enumerate(self.tree.get("signature_defs", ())):
             path = f"signature_defs[{number}]"

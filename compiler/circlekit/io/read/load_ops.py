@@ -129,7 +129,8 @@ class OpLoader:
 
         Return a sentence if the operator does not fit that class, and "" if there is no class.  If it fits,
         the options table is removed from ``tree``; those of its fields that are no attributes or are empty
-        vectors become the field "options" of ``tree``.
+        vectors become the field "options" of ``tree``.  ``path``: the path of the operator.  Raise
+        InvalidFile for an index without a graph.
         """
         kind = REGISTRY.get(code)
         if kind is None:

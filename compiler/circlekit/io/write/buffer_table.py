@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,7 @@ class BufferTable:
         keys = sorted(self.used)
         trees: list[Tree] = []
         for is_new, index in keys:
-            data = self.new[index] if is_new else self.old[index] if index < len(self.old) else None
+            buffers: Sequence[Any] = self.new if is_new else self.old
+            data = buffers[index] if index < len(buffers) else None  # buffer 0 of a new model
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}

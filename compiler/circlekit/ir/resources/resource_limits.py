@@ -119,7 +119,10 @@ def _default() -> Limits:
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory of this machine, or of the container that limits this process."""
+    """Return the bytes of memory of this machine, or of the container that limits this process.
+
+    If they are unknown, return the number for which the default limit is DEFAULT_MEMORY_BYTES.
+    """
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -58,7 +58,10 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return ``array`` if it is small or a view of a memory map or another buffer; else a copy in a file."""
+    """Return ``array`` if it is small, or a view of a small array, a memory map or another buffer.
+
+    Else return a copy in a file.
+    """
     owner = array  # the array that owns the memory; if that is in a file, its base is the memory map
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

@@ -91,7 +91,7 @@ def abridged(name: str, width: int) -> str:
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
     """Return ``rows``, the first of which is the header, as a Markdown table.
 
-    The first ``left`` columns are left-aligned, the others right-aligned.
+    The first ``left`` columns are left-aligned, the others right-aligned.  A ``|`` in a cell becomes ``/``.
     """
     header, *others = rows
     rule = ["---" if index < left else "---:" for index in range(len(header))]

@@ -10,7 +10,9 @@ numbers, and an integer dtype holds numbers without a point or an exponent.
 2.  the dtypes that are declared for the operand, in their order;
 3.  if none are declared: bool for true and false, f32 if there is a float, else i32.
 
-Reading the literal fails if no dtype of the list has such a kind, or if a number is too large for the dtype.
+If no dtype of the list has such a kind, the first dtype of the list is taken.  Then true and false may stand
+for 1 and 0, or 1 and 0 for true and false; other elements are an error.  A number that is too large for the
+dtype is an error, too.
 """
 
 from __future__ import annotations

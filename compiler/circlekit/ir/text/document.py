@@ -2,7 +2,7 @@
 """Parse the text of a whole model to its syntax tree; the module ``syntax`` parses the statements in it.
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
-    metadata  := "metadata" string (string | base64 "(" string ")")
+    metadata  := "metadata" string (string | "base64" "(" string ")")
     signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]
     ports     := [port {"," port}]     port := [key ":"] value
     extra     := "extra" tree
@@ -52,7 +52,7 @@ FORMATS = ("circle", "tflite")
 
 @dataclass(eq=False, repr=False)
 class ValueNode:
-    """A value with a type only: an input, or another value without a producer and data.
+    """A value with a type only: an input, or another value that has neither a producer nor data.
 
     ``type``: None if an input is listed a second time.
     """
@@ -65,8 +65,8 @@ class ValueNode:
 class GraphNode:
     """A graph.
 
-    ``named``: the real name, if it differs from ``name``.  ``table``: the values in the order of the file; []
-    stands for the order of the text, None for no table.
+    ``name``: the name in the text.  ``named``: the name in the model as ``named("...")``, if it differs.
+    ``table``: the values in the order of the file; [] stands for the order of the text, None for no table.
     """
 
     name: Token

@@ -131,7 +131,10 @@ def required_version(op: Op) -> int | None:
 
 
 def type_text(value: Value, names: Names) -> str:
-    """Return dtype, shape and quantization of ``value``; in lossless text, all its fields except the data."""
+    """Return the type of ``value``: dtype, shape, quantization, and ``variable`` if it is one.
+
+    In lossless text, the type also has ``extra``, and the name in the model if the text has another name.
+    """
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
         parts.append(_quantization(value.quantization, names))

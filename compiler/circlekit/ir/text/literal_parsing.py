@@ -118,13 +118,16 @@ def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) 
 def literal_dtype(literal: Literal, fail: Fail) -> DType:
     """Return the default dtype of a literal: f32 if it has a float, bool if it has only bools, else i32."""
     types = {type(x) for x in _numbers(literal, fail).flat}
-    return DType.FLOAT32 if float in types else DType.BOOL if types == {bool} else DType.INT32
+    if float in types:
+        return DType.FLOAT32
+    return DType.BOOL if types == {bool} else DType.INT32
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
     """Return the array of a number or of a list, flat or nested.
 
-    ``shape``: the shape of the array, by default that of the nested lists.
+    ``shape``: the shape of the array, by default that of the nested lists.  A number or a flat list may have
+    any shape with the same number of elements.
     """
     numbers = _numbers(literal, fail)
     if shape is None:
@@ -187,7 +190,8 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
     """Return a literal as a value of the attribute ``spec``, with the type of its default.
 
-    Floats are rounded to 32 bits, as files store them; lists become tuples.
+    A float becomes the shortest decimal with the same float32, because files store 32 bits.  Lists become
+    tuples.
     """
     default = spec.default
     if spec.is_graph:

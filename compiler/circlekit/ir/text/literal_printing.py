@@ -20,7 +20,7 @@ Reference = Callable[[Value | Graph], str]
 """A function that returns the text for a value (``%x``) or a graph (``@main``)."""
 
 LONGEST_ARRAY_LIST = 64
-"""Vectors of up to this many elements are printed as lists, all other arrays as base64."""
+"""``array(...)`` lists the elements of vectors of up to this size, and has the base64 of all other arrays."""
 
 # -- arrays ------------------------------------------------------------------------------------
 

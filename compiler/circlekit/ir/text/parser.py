@@ -50,10 +50,10 @@ _PLAIN: dict[str, tuple[type, str]] = {
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
     """Return the model that ``text`` describes; the module ``circlekit.ops`` must have been imported.
 
-    ``label``: the name of the text in errors, such as its path.  ``resolve``: reads constants from files; by
-    default a text that refers to a file is an error.  Raise ParseError, with the place, for an invalid text,
-    ShapeError if an operator does not fit its operands, LimitError if the constants together exceed the
-    memory limit.
+    ``label``: the name of the text in errors, such as its path, and the ``source`` of the model.
+    ``resolve``: reads constants from files; by default a text that refers to a file is an error.  Raise
+    ParseError, with the place, for an invalid text, ShapeError if an operator does not fit its operands,
+    LimitError if the constants together exceed the memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -123,7 +123,7 @@ class _GraphBuilder:
 
     def build(self) -> None:
         self.graph.inputs = [
-            self.values[node.token.text]
+            self.values[node.token.text]  # an input that is listed a second time
             if node.type is None and node.token.text in self.values
             else self._declare(node.token, node.type)
             for node in self.node.inputs
@@ -218,14 +218,16 @@ class _GraphBuilder:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
         cls = OpaqueOp if token.text == OPAQUE else self._operator(token)
         operands = self._operands(call, cls)
-        for _, message in arity_faults(cls, operands, len(call.results)) if cls is not OpaqueOp else ():
-            self.source.fail(f"{token.text}: {message}", token)
+        if cls is not OpaqueOp:
+            for _, message in arity_faults(cls, operands, len(call.results)):
+                self.source.fail(f"{token.text}: {message}", token)
         attributes = self._attributes(call, cls)
         types = [read_type(t, self.source) for t in call.types]
         if types and len(types) != len(call.results):
             message = f"expected {len(call.results)} types, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
+        # without types, only an Opaque without results is typed
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
         if cls is OpaqueOp and not is_typed:
             self.source.fail(f"the results of {OPAQUE} need types, they cannot be inferred", token)

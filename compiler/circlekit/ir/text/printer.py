@@ -140,9 +140,9 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
     others = (v for v in names.values if v not in inputs)
-    loose = [v for v in others if v.producer is None or v.producer.graph is not graph]
-    lines += [f"  {_declaration(v, names, locate, shorten)}" for v in loose]
-    defined += loose
+    unproduced = [v for v in others if v.producer is None or v.producer.graph is not graph]
+    lines += [f"  {_declaration(v, names, locate, shorten)}" for v in unproduced]
+    defined += unproduced
     calls = []
     for op in graph:
         calls.append(op_parts(op, names))
@@ -150,7 +150,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.refer)}")
-    if graph.table:  # all values in the file's order; not listed if the text defines them so
+    if graph.table:  # the values in the order of the file, listed only if the text has another order
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")

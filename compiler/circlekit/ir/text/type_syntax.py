@@ -21,7 +21,8 @@ from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization,
 class TypeSpec:
     """A type as it is written in the text.
 
-    ``dtype``: None if left out.  ``has_shape``: whether a shape or ``[*]`` is written.
+    ``dtype``: None if left out.  ``has_shape``: whether a shape or ``[*]`` is written.  ``shape``: None for
+    ``[*]``, and if no shape is written.
     """
 
     dtype: DType | None

@@ -151,16 +151,17 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
     quantized_dtypes = (i8, u8, i16)
 
     def compute(self, x: Array) -> Array:
-        real = x.dtype.type
+        scalar = x.dtype.type
         if not self.approximate:
-            if real is np.float32:
+            if scalar is np.float32:
                 return np.asarray(x * normal_cdf(x))
-            return np.asarray(real(0.5) * x * erfc(x * real(-(0.5**0.5))).astype(x.dtype))
-        inner = ((x * x * x) * real(0.044715) + x) * real(SQRT_2_OVER_PI)
-        one_plus_tanh = eigen_tanh_plus_one(inner) if real is np.float32 else 1 + np.tanh(inner)
-        return np.asarray(one_plus_tanh * (x * real(0.5)))
+            return np.asarray(scalar(0.5) * x * erfc(x * scalar(-(0.5**0.5))).astype(x.dtype))
+        inner = ((x * x * x) * scalar(0.044715) + x) * scalar(SQRT_2_OVER_PI)
+        one_plus_tanh = eigen_tanh_plus_one(inner) if scalar is np.float32 else 1 + np.tanh(inner)
+        return np.asarray(one_plus_tanh * (x * scalar(0.5)))
 
     def real(self, x: Array) -> Array:
+        # LiteRT computes its tables with the C library, in another order of operations than in ``compute``
         half = np.float32(0.5) * x
         if not self.approximate:
             return np.asarray(half * erfc(x * np.float32(-(0.5**0.5))).astype(np.float32))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic operators on two operands that broadcast, and ADD_N.
 
-An integer overflow wraps around, except for POW in some cases.
+Plain integers wrap around on overflow, except for POW in some cases; quantized results are clamped.
 Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, add_n.
 """
 

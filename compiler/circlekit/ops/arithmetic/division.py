@@ -60,6 +60,7 @@ class Div(BinaryWithActivation, code="DIV"):
         scales = [float(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
         shift = quantize_multiplier(scales[0] / (scales[1] * scales[2])).shift
         least, largest = min(_magnitudes(self.lhs)), max(_magnitudes(self.rhs))
+        # the greatest exponent of the last division in ``quantized``; above 31, LiteRT's shift is undefined
         exponent = (largest.bit_length() - 1) + (31 - least.bit_length()) - shift
         if exponent <= 31:
             return None

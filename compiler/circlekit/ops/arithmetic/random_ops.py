@@ -124,7 +124,7 @@ class RandomStandardNormal(
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
     """``num_samples`` random classes for each row of ``logits`` [batch, classes].
 
-    Each class is drawn with the probability softmax(logits).
+    Each class is drawn with the probability softmax(logits); infinite and NaN logits have probability 0.
     """
 
     logits = operand(f32)

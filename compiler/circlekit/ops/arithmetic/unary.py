@@ -100,8 +100,8 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         # x is scale * steps, so 1 / sqrt(x) = (1 / sqrt(steps)) / sqrt(scale); the dividend, inverse_roots,
         # has 20 fraction bits
         steps = np.maximum(centered(x, self.input), 0)
-        inverse_root = get_inv_sqrt_quantized_multiplier(steps)
-        with_20_bits = QuantizedMultiplier(inverse_root.mantissa, inverse_root.shift + 20)
+        root_multiplier = get_inv_sqrt_quantized_multiplier(steps)
+        with_20_bits = QuantizedMultiplier(root_multiplier.mantissa, root_multiplier.shift + 20)
         inverse_roots = multiply_by_quantized_multiplier(np.ones_like(steps), with_20_bits)
         scale = float(np.sqrt(scale_of(self.input)) * scale_of(self.output))
         mantissa, shift = quantize_multiplier(1 / scale)
@@ -179,8 +179,8 @@ class ComplexAbs(ComplexToReal, code="COMPLEX_ABS", options=None, function=np.ab
 class Rfft2d(Op, code="RFFT2D"):
     """The 2-D Fourier transform of real data along the last two axes, as complex64.
 
-    The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  Raise ShapeError if these
-    are not powers of two.  The last axis of the result has the first width / 2 + 1 frequencies.
+    The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  The kernel raises ShapeError
+    unless both are powers of two.  The last axis of the result has the first width / 2 + 1 frequencies.
     """
 
     input = operand(f32)

@@ -87,8 +87,8 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
         data, weights = self.input.dtype, self.filter.dtype
         if (data, weights) == (i16, i8) and self.quantized_bias_type is not f32:
             return 8
-        shape, taps = self.input.shape, self.filter.shape
-        if shape and taps and dims_differ(shape[-1], taps[-1]):
+        shape, filter = self.input.shape, self.filter.shape
+        if shape and filter and dims_differ(shape[-1], filter[-1]):
             return 6
         if is_hybrid(self.input, self.filter):
             return 5 if is_per_channel(self.filter) else 2
@@ -149,8 +149,8 @@ class TransposeConv(
 
     Along each spatial axis, the product of input element i and filter tap k is added to output element i *
     stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.  Products
-    outside of ``output_shape`` are dropped.  LiteRT 2 requires that a convolution over the output would
-    give a result of the spatial size of the input.
+    outside of ``output_shape`` are dropped.  LiteRT 2 requires that a convolution over the output gives the
+    spatial size of the input; this kernel does not.
     """
 
     quantization_rule = QuantizationRule(

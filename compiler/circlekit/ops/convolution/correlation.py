@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Correlation of channels-last data with a filter.
 
-Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  The
-result of a convolution for a window is the sum over the elements that the window reads, each times its tap.
+Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before`` of the
+data, where ``before`` is the number of padding elements before the data.  The result of a convolution for a
+window is the sum over the elements that the window reads, each times its tap.
 A transposed convolution has a number for each window, and adds this number times a tap to each element that
 the window would read.  The functions loop over the taps, and make no padded copy of the data.
 
@@ -81,9 +82,10 @@ def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
     """Yield the indices of ``Geometry.overlaps`` along one axis."""
+    # taps before ``first_tap`` read only the padding before the data; taps after the range, that behind it
     first_tap = max(0, -(-(before - (windows - 1) * stride) // dilation))
     for tap in range(first_tap, min(taps, -(-(before + size) // dilation))):
-        offset = tap * dilation - before
+        offset = tap * dilation - before  # the element that the tap reads in window 0
         first = max(0, -(offset // stride))
         last = min(windows - 1, (size - 1 - offset) // stride)
         if first <= last:

@@ -56,7 +56,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # along each axis, a single window begins at element 0 or has all elements: it is this slice
+        # along each axis, a single window begins at element 0 or covers all elements; both give this slice
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
@@ -137,7 +137,7 @@ class Dilate(Op, code="DILATE"):
         require_one_per_axis(steps, shape, "dilations")
         if shape is None or steps is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank))
-        dims = (d and (d - 1) * s + 1 for d, s in zip(shape, steps, strict=True))
+        dims = (d and (d - 1) * s + 1 for d, s in zip(shape, steps, strict=True))  # None and 0 stay
         return TensorType(self.input.dtype, tuple(dims))
 
     def kernel(self, input: Array, dilations: Array, padding_value: Array) -> Array:

@@ -37,9 +37,10 @@ CACHE_BLOCK_POSITIONS = 32
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
     """Multi-head attention for one token of a decoder, with rotary position embedding and key-value caches.
 
-    Shapes: ``input`` [1, 1, heads * head]; ``cos`` and ``sin`` [1, 1, head], for the position of the token;
-    the caches [1, positions, heads, head].  ``wq``, ``wk``, ``wv`` and ``wo`` are square matrices with a row
-    per output element.  ``mask`` is added to the scores; -inf excludes a position.
+    Shapes, where ``head`` is the size of one head: ``input`` [1, 1, heads * head]; ``cos`` and ``sin``
+    [1, 1, head], for the position of the token; the caches [1, positions, heads, head].  ``wq``, ``wk``,
+    ``wv`` and ``wo`` are square matrices with a row per output element.  ``mask``, with one number for each
+    position, is added to the scores; -inf excludes a position.
 
     First, the query q and the key of the token are rotated as in GPT-NeoX, and the key and the value of the
     token are stored in the caches at ``position`` (one element).  The result is then
@@ -136,8 +137,8 @@ def decoded(
 ) -> Array:
     """Return BCQ weights as float32 [rows, hidden].
 
-    ``binary``: the codes, [code rows, words].  ``hidden``: the number of columns.  ``indices``: the rows to
-    decode, by default all.  Raise ShapeError if the sizes of the operands do not fit.
+    ``binary``: the codes, [code rows, words].  ``hidden``: the number of columns.  ``indices``: a vector of
+    the rows to decode, by default all.  Raise ShapeError if the sizes of the operands do not fit.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
@@ -161,7 +162,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns: ``declared``, or if that is 0, all of ``binary``; None if not known."""
+    """Return the number of columns: ``declared``, or that of ``binary`` if it is 0; None if unknown."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 

@@ -60,9 +60,8 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
     LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  The
-    optimized kernel does so only if, in addition, the sums are int64, and so is the bias or
-    ``quantized_bias_type``.
-    ``units``: the number of rows of the weights.
+    optimized kernel does so only if, in addition, the sums are int64, and the bias or the attribute
+    ``quantized_bias_type`` is int64.  ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
@@ -156,7 +155,7 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
-    Otherwise y may have a scale for each column.  LiteRT 2.3 takes such scales for 0, and its results are all
+    Otherwise y may have a scale for each column.  LiteRT 2.3 reads such scales as 0, so its results are all
     zero; here the result follows the definition, as in the kernels of FULLY_CONNECTED.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype

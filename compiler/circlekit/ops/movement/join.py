@@ -35,10 +35,9 @@ class Concatenation(
 ):
     """The operands, concatenated along ``axis``.
 
-    As in LiteRT, an uint8 operand is rescaled in float32 if its quantization differs from that of the
-    result.  An int8 operand must have the quantization of the result.  An int16 operand is copied without
-    regard to its scale, but its zero point must be 0.  LiteRT rejects a fused activation; here it clamps
-    floats and quantized data.
+    As in LiteRT, a uint8 operand is rescaled in float32 if its quantization differs from that of the result.
+    An int8 operand must have the quantization of the result.  An int16 operand is copied without regard to
+    its scale, but its zero point must be 0.  LiteRT rejects a fused activation; this kernel applies it.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values",))

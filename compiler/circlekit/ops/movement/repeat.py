@@ -56,7 +56,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
         for axis, (a, b) in enumerate(zip(before, after, strict=True), len(dims) - len(after)):
             if b is None:
                 raise ShapeError("shape: a constant cannot hold an unknown dimension")
-            dims[axis] = b if dims[axis] == a else dims[axis]
+            dims[axis] = b if dims[axis] == a else dims[axis]  # an axis that was not repeated follows
         return {"shape": dims}
 
     def kernel(self, input: Array, shape: Array) -> Array:

@@ -157,7 +157,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             return {}
         mask = self.end_mask
         for axis, (last, stride, a, b) in enumerate(zip(end, strides, before, after, strict=False)):
-            if stride > 0 and last == a != b and not self.shrink_axis_mask >> axis & 1:
+            reached_end = stride > 0 and last == a
+            if reached_end and a != b and not self.shrink_axis_mask >> axis & 1:
                 mask |= 1 << axis
         return {"end_mask": mask}
 

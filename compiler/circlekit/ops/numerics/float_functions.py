@@ -61,7 +61,7 @@ def _tail_polynomial() -> tuple[np.float32, ...]:
         z = 4 / (u + 1) - 2
         if z < 20:
             return math.exp(z * z) * math.erfc(z)
-        # e^(z^2) would overflow: the asymptotic series
+        # e^(z^2) overflows for larger z, so this is the asymptotic series
         return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))
 
     sampled: Any = np.vectorize(scaled_erfc)
@@ -105,6 +105,7 @@ _EXPM1_SERIES = tuple(
         (-2.0109921195e-7, 4.0082177293e-6, -7.9365076090e-5, 1.5873016091e-3, -3.3333335072e-2, 1.0),
     )
 )
+"""The polynomial in fdlibm's e^x - 1, the highest power first."""
 
 
 def fdlibm_tanh(x: Floats) -> Floats:
@@ -123,7 +124,8 @@ def fdlibm_tanh(x: Floats) -> Floats:
 def _fdlibm_expm1(x: Floats) -> Floats:
     """Return e^x - 1 for -2 < x <= 0 and for 2 <= x <= 44: the arguments of ``fdlibm_tanh``.
 
-    x is split into k * ln 2 + remainder - lost, where ``lost`` is the rounding error of the remainder.
+    x is k * ln 2 + remainder + lost, where k is a whole number near x / ln 2, and ``lost`` is what rounding
+    removed from the remainder.
     """
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
@@ -143,7 +145,8 @@ def _fdlibm_expm1(x: Floats) -> Floats:
 def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
     """Return 2^k * (1 + remainder - error) - 1 with the operations in the order of fdlibm.
 
-    ``k``: -3 to -1, or 3 and more, which follows from the arguments of ``_fdlibm_expm1``.
+    ``k``: -3 to -1, or 3 and more, which follows from the arguments of ``_fdlibm_expm1``.  For k = 0 the
+    result is not used.
     """
     whole = k.astype(np.int32)
     below = np.ldexp(ONE, -whole)

@@ -135,7 +135,8 @@ def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
 def logistic_int16(x: Array, input: Value) -> Array:
     """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15."""
     steps = _input_in_table_steps(x, input, (0,))
-    result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)
+    result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)  # units of 2^-25
+    # sigmoid(x) = 1 - sigmoid(-x); 512 and 511 round the result to units of 2^-15
     return np.asarray(np.where(steps >= 0, result + 512, (1 << 25) - result + 511) >> 10, np.int16)
 
 
@@ -146,6 +147,7 @@ def tanh_int16(x: Array, input: Value) -> Array:
     """
     steps = _input_in_table_steps(x, input, (0, 1))
     result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # for 2x: one fraction bit less
+    # ``result`` is 2 * sigmoid(2|x|) in units of 2^-23
     shifted = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
     return np.asarray(shifted >> 8, np.int16)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Non-maximum suppression of boxes by their scores.
+"""Non-maximum suppression of boxes by their scores, and TFLite_Detection_PostProcess, which uses it.
 
 Of several boxes with equal scores, the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.

@@ -131,6 +131,7 @@ class _Reader:
         values = [self.value(at + i * width, width, types[i], depth + 1) for i in range(count)]
         if kind != MAP:
             return values
+        # before its length, a map stores the distance to the vector of its keys, and the slot size there
         keys = at - 3 * width - self.unsigned(at - 3 * width, width)
         key_width = self.unsigned(at - 2 * width, width)
         slots = [keys + i * key_width for i in range(count)]

@@ -129,7 +129,7 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
 
 
 def handle_array(number: int, value: Value) -> Array:
-    """Return an int32 array filled with ``number``, of the shape of ``value``, or [1] if unknown."""
+    """Return an int32 array filled with ``number``, of the shape of ``value``, or [1] if that is unknown."""
     return np.full(value.static_shape if value.is_static else (1,), number, np.int32)
 
 

@@ -56,6 +56,7 @@ def fingerprint64(rows: Array) -> Words:
 
 
 def _word(rows: Array, at: int, size_bytes: int = 8) -> Words:
+    """Return, for each row, the little-endian number in the ``size_bytes`` bytes from ``at`` on."""
     words: Words = np.ascontiguousarray(rows[:, at : at + size_bytes]).view(f"<u{size_bytes}")[:, 0]
     return words
 
@@ -138,7 +139,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
             need_bytes = 0
             for group in self.groups(words):  # there may be far more groups than words
                 grams.append(b" ".join(group))
-                need_bytes += len(grams[-1]) + 64  # a bytes object takes about 64 bytes and its characters
+                need_bytes += len(grams[-1]) + 64  # a bytes object takes about 64 bytes plus its characters
                 need_memory(need_bytes, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams

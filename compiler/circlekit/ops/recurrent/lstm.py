@@ -43,8 +43,9 @@ LSTM_WEIGHTS = tuple(
 )
 """The names of the weights for the input, [cells, inputs], and for the previous output, [cells, outputs]."""
 
-
 PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output"))
+"""The names of the weights for the cell state, [cells], by which it takes part in the sums of a gate."""
+
 NORMS = tuple(f"{gate}_layer_norm_coefficients" for gate in GATES)
 
 GATE_SCALE = 2.0**-12

@@ -229,13 +229,13 @@ def basic_integer_step(
     sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), multiplier)
     sums = np.clip(sums, *INT16)
     update, candidate, forget, output = np.split(sums, 4, axis=-1)
-    added = rounding_divide_by_pot(_product_q0(_logistic()[update], _tanh(3)[candidate]), 4)
+    added = rounding_divide_by_pot(_product_q0(_logistic()[update], _tanh(3)[candidate]), 4)  # Q0 to Q4
     new = np.clip(added + _product_q0(_logistic()[forget], cell), *INT16)
-    hidden = _product_q0(_logistic()[output], _tanh(3)[saturating_left_shift(new, 1, 16)])
-    out = np.clip(rounding_divide_by_pot(hidden, 8), *INT8) + 128
+    hidden = _product_q0(_logistic()[output], _tanh(3)[saturating_left_shift(new, 1, 16)])  # Q4 to Q3
+    out = np.clip(rounding_divide_by_pot(hidden, 8), *INT8) + 128  # from 15 to 7 fraction bits
     return out.astype(np.uint8), new.astype(np.int16), sums.astype(np.int16)
 
 
 def _product_q0(a: Array, b: Array) -> Ints:
-    """Return the product, in Q0, of two 16-bit numbers in Q0."""
+    """Return the product of a 16-bit number in Q0 and one in Q(n), in Q(n)."""
     return saturating_rounding_doubling_high_mul(a, b, 16)

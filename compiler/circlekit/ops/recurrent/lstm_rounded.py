@@ -6,8 +6,8 @@ LSTM, and this module does the same:
 
 - The input gate is one minus the forget gate, even if there are weights of the input gate.
 - Peephole weights are ignored.
-- The recurrent product of the output gate becomes 0: it is rescaled with parameters of other gates, and with
-  a shift in place of the mantissa.
+- The recurrent product of the output gate is 0, because LiteRT rescales it with parameters of other gates,
+  and with a shift in place of the mantissa.
 
 Q0 and Q3 are int16 fixed-point numbers with 15 and 12 fraction bits, as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
@@ -51,7 +51,7 @@ class RoundedProductsLstm:
 
     ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
     UnsupportedError if layer normalization, projection or projection bias is missing, and ModelError if the
-    scale of the cell state is another one.
+    scale of the cell state is not 2^-15.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:

@@ -129,6 +129,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
             return self._optimized_mean(total, count)
         centered = total - zero_point_of(self.input) * count
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+        # the multiplier includes the division by ``count``; the shift keeps the bits of its mantissa
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
         divided = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
         return clamp_to_dtype(multiply_by_quantized_multiplier(centered, divided), self.output)

@@ -45,6 +45,7 @@ def section(item: type[Pass]) -> Iterator[str]:
         first, *others = wrapped(fact, PAGE_COLUMNS - 2)
         yield f"- {first}"
         yield from (f"  {line}" for line in others)
+    # rules that differ only in the picture ``before`` are shown together
     forms: dict[tuple[str | None, bool, str, str], list[str]] = {}
     for rule in rules_of(item):
         title = None if rule is item else rule.__doc__
@@ -72,13 +73,9 @@ def _conditions(rule: type[Rewrite]) -> str:
 
 def facts(item: type[Pass]) -> Iterator[str]:
     """Yield facts about a pass: its pipeline, formats, intended changes and options."""
-    member = pipeline_of(item.name)
-    yield (
-        f"in {member}"
-        if member
-        else "in no pipeline"
-        + "".join(f": {group.reason}" for group in ON_REQUEST if item.name in group.passes)
-    )
+    pipeline = pipeline_of(item.name)
+    reasons = "".join(f": {group.reason}" for group in ON_REQUEST if item.name in group.passes)
+    yield f"in {pipeline}" if pipeline else f"in no pipeline{reasons}"
     if len(item.formats) == 1:
         yield f"for {next(iter(item.formats))} only"
     if item.changes_values:
@@ -92,7 +89,7 @@ def facts(item: type[Pass]) -> Iterator[str]:
 
 
 def summary(item: type[Pass]) -> str:
-    """Return the first line of the docstring."""
+    """Return the first line of the docstring of a pass."""
     return inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
 
 

@@ -18,7 +18,11 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""A group of passes, and all groups together, may take this many rounds; ``_rounds`` may add more."""
+"""How many rounds a group of passes, and all groups together, may take; ``_rounds`` may add more.
+
+In a round of a group, each of its passes runs once.  In a round of all groups, each group runs until it
+changes nothing.
+"""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
@@ -38,6 +42,7 @@ def run_passes(
     The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
     changes nothing before the next group runs; then all groups run again.  ``before`` is called with the name
     of a pass before it runs, ``after`` with its name and its number of changes after it has run.
+    Before the first pass, ``settle_ranks`` decides which values with the shape [] are scalars.
 
     Return a record for each pass.  Raise RewriteError for an unknown name, or if passes still change the
     model after the last round that ``_rounds`` allows.
@@ -65,7 +70,7 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.
 
-    ``idle_at``: the epochs of the model when the pass last changed nothing.
+    ``idle_at``: the epochs of the model after the last run of the pass, if that run changed nothing.
     """
 
     def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
@@ -84,6 +89,7 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
+        # a pass that makes special forms is restricted only by a target that the user named
         if context.target is not None and context.target.is_default and self.item.makes_special_forms:
             context = replace(context, target=None)
         changes = run_for_target(self.item, model, context)
@@ -124,7 +130,7 @@ def _rounds(model: Model) -> Iterator[None]:
 
 
 def _state(graph: Graph) -> tuple[object, ...]:
-    """Return the operators of ``graph``, their attributes, and how they are connected; no names."""
+    """Return the operators of ``graph``: codes, attributes, shapes of results, and connections; no names."""
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):
         numbers[value] = len(numbers)

@@ -77,7 +77,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
     """Run the pass ``name`` on the model ``copy`` and return its explanation.
 
     ``rewrote``: the number of rewrites of the pass when the model was optimized.  ``partial``: whether to
-    look for partial matches if the pass changes nothing and has no near miss.
+    look for partial matches if the pass has no near miss and has made no change, neither then nor now.
     """
     explained = find_pass(name)
     changes = sum(record.changes for record in run_passes(copy, [name], context))
@@ -163,15 +163,15 @@ def explain_op(
     for name in names:
         if copy is None:
             copy = clone(model)
-            twins = dict(zip(model.ops(), copy.ops(), strict=True))
+            copy_of = dict(zip(model.ops(), copy.ops(), strict=True))
         context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
         changes, refusals = _refusals_of(find_pass(name), copy, context)
-        nearest = _nearest({twins[op] for op in explained}, refusals)
+        nearest = _nearest({copy_of[op] for op in explained}, refusals)
         for op, explanation in explained.items():
-            if twins[op].graph is None:
+            if copy_of[op].graph is None:  # the pass has replaced or removed it
                 explanation.passes.append(name)
-            elif twins[op] in nearest:
-                explanation.refusals.append(_with_text(nearest[twins[op]], name))
+            elif copy_of[op] in nearest:
+                explanation.refusals.append(_with_text(nearest[copy_of[op]], name))
         copy = None if changes else copy
         progress().advance(1, name)
     for explanation in explained.values():

@@ -102,7 +102,8 @@ class Legalization(GraphPass):
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether a delegate refuses some of ``ops``, and taking all of them would add no partition.
 
-        In an excerpt, whose partitions are unknown, a refusal is enough.
+        A partition is a part of the graph that the delegate runs.  In an excerpt, whose partitions are
+        unknown, a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)

@@ -133,13 +133,16 @@ class TargetCheck:
 
     def document(self) -> dict[str, Any]:
         """Return the check as JSON types."""
-        first, last = self.delegations or (None, None)
+        delegated = None
+        if self.delegations is not None:
+            first, last = self.delegations
+            delegated = {"before": first.document(), "after": last.document()}
         return {
             "target": self.name,
             "before": len(self.before),
             "after": len(self.after),
             "findings": [finding.document() for finding in self.after],
-            "delegated": first and last and {"before": first.document(), "after": last.document()},
+            "delegated": delegated,
         }
 
     @property
@@ -157,7 +160,10 @@ class TargetCheck:
         return [f for f in self.after if f.place not in places and f.reason not in reasons]
 
     def __str__(self) -> str:
-        """Return the numbers of operators in words, "" if the target ran and runs all and has no delegate."""
+        """Return the numbers of operators in words.
+
+        Return "" if the target runs all operators, before and after, and has no delegate.
+        """
         return "; ".join(filter(None, (self._unsupported(), self._delegated())))
 
     def _delegated(self) -> str:
@@ -168,7 +174,7 @@ class TargetCheck:
         return f"the delegate of {self.title} runs {last} (before: {first})"
 
     def _unsupported(self) -> str:
-        """Return how many operators the target cannot run, in words; "" if there are and were none."""
+        """Return how many operators the target cannot run, in words; "" if none before and after."""
         if not self.before and not self.after:
             return ""
         counts = Counter(finding.operator for finding in self.after)

@@ -111,7 +111,8 @@ def _entries(table: bytes, unit_bytes: int) -> dict[int, bytes]:
     ``unit_bytes``: the lengths in the table count units of this size.
     """
     data, at, found = bytes(table), 4, {}
-    for _ in range(*struct.unpack_from("<I", data)):
+    (count,) = struct.unpack_from("<I", data)
+    for _ in range(count):
         number, length = struct.unpack_from("<II", data, at)
         begin, at = at + 8, at + 8 + length * unit_bytes
         if at > len(data):

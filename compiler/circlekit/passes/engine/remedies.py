@@ -62,7 +62,8 @@ def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> De
     """
     if not target.delegated:
         return None
-    copy, format = clone(model), model.format if model.format in target.formats else min(target.formats)
+    copy = clone(model)
+    format = model.format if model.format in target.formats else min(target.formats)
     settle_ranks(copy, strict=False)
     context = Context(format, exact=True, target=rules_of_targets(TargetSet((target,)), format))
     run_passes(copy, select_passes(passes, format=format), context)

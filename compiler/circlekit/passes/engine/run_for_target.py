@@ -23,9 +23,9 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
     If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
-    run, ``Context.accepts`` forbids to rewrite the original of that operator.  If the original is not known,
-    the pass does not run any more.  Nothing is undone if the target did not take a replaced operator either,
-    or does not take another operator for the same reason.  Return the number of changes.
+    run, ``Context.accepts`` forbids the rewrite that made this operator.  If that rewrite is not known, the
+    pass does not run any more.  Rewrites stay if the target did not take a replaced operator either, or does
+    not take another operator of the original model for the same reason.  Return the number of changes.
     """
     rules = context.target
     if rules is None or item.obeys_target:
@@ -35,6 +35,7 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         trial = _trial(item)
         changes = trial.run(model, context)
         new, old = start.snapshot.changed() if changes else ([], [])
+        # for each check, the new operators that it refuses, with the reason
         wrong = [
             {op: sentence for op in new if (sentence := check(op)) is not None} for check in rules.checks
         ]
@@ -60,7 +61,7 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
 
 
 def _trial(item: Pass) -> Pass:
-    """Return a copy of ``item`` with containers of its own: a pass may remember where it has run."""
+    """Return a copy of ``item`` with its own containers, because a pass may remember where it has run."""
     trial = copy(item)
     for name, content in vars(item).items():
         if isinstance(content, set | dict | list):
@@ -91,7 +92,8 @@ class _Start:
 def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
     """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
-    If the operators to bar are not known, bar the pass from running at all.  ``made``: why the unsupported
+    A new operator is named after the operator from which it was made, perhaps with "/" and more text.  If no
+    accepted operator has such a name, bar the pass from running at all.  ``made``: why the unsupported
     operators do not run, by the names of their first results.
     """
     found = {

@@ -126,7 +126,8 @@ class FoldConstants(Pass):
             return error.message
         size = sum(a.nbytes for a in arrays)
         work.bytes += size
-        for value, array in zip(op.results, arrays, strict=True):  # a result of unknown shape may not fit
+        for value, array in zip(op.results, arrays, strict=True):
+            # the scales may not fit a result whose shape was unknown
             why = None if value.quantization is None else value.quantization.misfit(array.shape)
             if why is not None:
                 return self._size_refusal(op, size, context) or f"%{value.name}: {why}"

@@ -52,6 +52,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
             return True
         return value.producer is not None and value.producer.graph is graph
 
+    # blockwise scales are values, too
     needed.update([id(scale) for v in graph.table if is_used(v) for scale in v.scale_values])
     table = [v for v in graph.table if is_used(v)]
     removed = len(graph.table) - len(table)

@@ -60,11 +60,10 @@ class ForwardNumber(GraphPass):
         if not number.is_plain or number.numel != 1 or data.is_const or op.output.dtype is not f32:
             return False
         region = _Region(graph, op, data)
-        sentence = (
-            _factor_refusal(graph, op, data, number)
-            or (region.add(data) and region.deepest[1])
-            or region.outside_user()
-        )
+        sentence = _factor_refusal(graph, op, data, number)
+        if sentence is None and region.add(data) is not None:
+            sentence = region.deepest[1]
+        sentence = sentence or region.outside_user()
         constants = [] if sentence else region.constants(_factor(op, number))
         if constants is None:
             sentence = f"%{op.output.name}: weights times {_factor(op, number):g} leave the range of f32"
@@ -286,6 +285,7 @@ def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int
         with np.errstate(all="ignore"):
             rows[slice(None) if channels is None else channels] *= np.float32(factor)
         largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
+        # every element has become 0 or subnormal
         is_lost = factor != 0 and largest < np.finfo(np.float32).tiny and value.array().any()
         if is_lost or not np.isfinite(largest):
             return None

@@ -22,7 +22,7 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""The one activation that equals an operator after a fused activation, by (operator, fused activation)."""
+"""{(operator, fused activation of the operator before it): the activation with the effect of both}."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
 """Activations that a CONCATENATION between the operator and the RELU may have.
@@ -88,7 +88,8 @@ def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
     result, producer = relu.output, value.producer
     act: Activation = getattr(producer, "act", NONE)
     is_fused = getattr(producer, "fuses_activation", False)
-    if (relu.code, act) not in COMPOSED if is_fused else act not in LIMITS:
+    can_merge = (relu.code, act) in COMPOSED if is_fused else act in LIMITS
+    if not can_merge:
         return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
         return f"%{value.name}: has other users, or is an output of the graph, and must not be changed"

@@ -76,7 +76,8 @@ class _Replacer:
             return False
         coded, constant = pair
         error, error_transposed = coded.distance(constant.array()), coded.distance(constant.array().T)
-        is_transposed, error = error_transposed < error, min(error, error_transposed)
+        is_transposed = error_transposed < error
+        error = min(error, error_transposed)
         sentence = obstacle(op, constant, is_transposed)
         if error >= MAX_RELATIVE_ERROR:
             sentence = f"%{constant.name}: the codes are of other weights, with an error of {error:.0%}"
@@ -149,6 +150,7 @@ class _Replacer:
         value = new.make(gather)
         if not transposed or not rank:
             return value
+        # the dimension that is not gathered is the first one if ``coded_axis`` is 1, else the last one
         return new.transposed(value, [*range(1, rank + 1), 0] if coded_axis else [rank, *range(rank)])
 
 

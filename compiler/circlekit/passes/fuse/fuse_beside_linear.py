@@ -25,13 +25,19 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 # -- before the layer --------------------------------------------------------------------------
 
 IMAGE = {"data": "[_, _, _, I]", "numbers": "[*, I|1]"}
+"""The shapes of NHWC data and of the constant."""
+
 DIRECT = {"move": "", "moved": "a", "again": "", "new": "x"}
+"""The words for a layer that reads the result ``a`` of the arithmetic."""
+
 AFTER_TRANSPOSE = {
     "move": "t = Transpose(a, perm: const)",
     "moved": "t: f32[_, _, _, I]",
     "again": "y = Transpose(x, perm)",
     "new": "y",
 }
+"""The words for a layer that reads a Transpose of ``a``; the new layer reads a Transpose of ``x``."""
+
 CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
@@ -227,6 +233,8 @@ class FuseBatchNorm(AfterLinear):
         return {"w2": self.scaled(w, factors), "b2": fold_bias(b, factors, per_channel(shift, O))}
 
 
+# ``layer``: the word in the name of the pass; ``kind``: the operator; ``first``: its first operand; ``rest``:
+# the operands between filter and bias
 LAYERS: tuple[dict[str, Any], ...] = (
     {"layer": "conv", "kind": "Conv2D", "first": "x", "filter": "[O, _, _, _]", "rest": ""},
     {"layer": "dwconv", "kind": "DepthwiseConv2D", "first": "x", "filter": "[1, _, _, O]", "rest": "",

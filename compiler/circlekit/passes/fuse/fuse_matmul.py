@@ -148,6 +148,7 @@ class _RowsStay(Rewrite):
         return f"%{t.name}: is also the left operand, which would keep its Transpose" if x is t else None
 
     def constants(self, perm: Array) -> dict[str, Array]:
+        # the last two axes change places
         return {"perm2": np.concatenate([perm[:-2], perm[:-3:-1]])}
 
 

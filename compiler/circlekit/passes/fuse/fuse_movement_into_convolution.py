@@ -79,15 +79,16 @@ def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], l
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
     """Return the padding (SAME or VALID) that gives the slice of size ``out`` from ``first`` on, or None."""
     old, shape = match.attributes["padding"], match.value("shape").array()
+    sides = (  # axis, rows of the filter, stride, rows of the input; also for columns
+        (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
+        (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
+    )
     for new in (Padding.SAME, Padding.VALID):
         if all(
             leading_pad(new, out[axis], kernel, stride)
             == first[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
             and _is_possible(new, old, out[axis], kernel, stride, rows)
-            for axis, kernel, stride, rows in (
-                (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
-                (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
-            )
+            for axis, kernel, stride, rows in sides
         ):
             return new
     return None

@@ -117,22 +117,24 @@ def _kind(op: FullyConnected) -> Hashable:
     bias = None if op.bias is None else op.bias.dtype
     if bias is None and op.weights.quantization is None:
         bias = op.weights.dtype  # the bias can be zeros
-    scales = [
-        "per channel" if v is not None and v.quantization is not None and v.quantization.is_per_channel
-        else None if v is None else v.quantization
-        for v in (op.weights, op.bias)
-    ]  # fmt: skip
     result = op.output
     attributes = frozen(op.attribute_items())
     return (
         attributes,
         op.weights.dtype,
         bias,
-        *scales,
+        _shared_parameters(op.weights),
+        _shared_parameters(op.bias),
         result.dtype,
         result.known_rank,
         result.quantization,
     )
+
+
+def _shared_parameters(value: Value | None) -> Quantization | str | None:
+    """Return what joined layers must agree in: the quantization, or only that it is per channel."""
+    parameters = None if value is None else value.quantization
+    return "per channel" if parameters is not None and parameters.is_per_channel else parameters
 
 
 def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
@@ -140,6 +142,7 @@ def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
     results = [op.output for op in ops]
     is_read_alike = not isinstance(parallel_users(graph, results, results[0].known_rank - 1), str)
     removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
+    # the input is read once instead of by each layer, but the SPLIT reads and writes all results
     saved = (len(ops) - 1) * size_in_bytes(ops[0].input) - 2 * sum(map(size_in_bytes, results))
     is_cheap = saved >= 0 or (removed >= 2 and sum(op.macs() for op in ops) >= -saved * MACS_PER_BYTE)
     if removed >= 1 and is_cheap:
@@ -279,12 +282,12 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
     if any(shape.count(None) > 1 for pair in shapes for shape in pair):
         return None  # a RESHAPE to a constant shape infers one size
     for new_axis in reversed(range(len(first))):
-        rows = {(new[:new_axis], new[new_axis + 1 :]) for _, new in shapes}
-        is_apart = all(
+        other_dims = {(new[:new_axis], new[new_axis + 1 :]) for _, new in shapes}
+        is_apart = all(  # the Reshape keeps the number of elements, in total and before the axis
             _elements(old[:axis]) == _elements(new[:new_axis]) and _elements(old) == _elements(new)
             for old, new in shapes
         )
-        if len(rows) == 1 and is_apart and all(new[new_axis] for _, new in shapes):
+        if len(other_dims) == 1 and is_apart and all(new[new_axis] for _, new in shapes):
             return new_axis
     return None
 

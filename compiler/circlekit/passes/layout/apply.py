@@ -86,6 +86,7 @@ class Applier:
     def apply(self, region: Region, labels: Sequence[int]) -> None:
         """Put variable number i of ``region`` on side ``labels[i]``, and create the required copies."""
         chosen = {v.op: labels[v.number] for v in region.variables}
+        # an end is the number of a variable, or ``~side`` if the side is fixed
         ends = [ends_of(tensor, self.finder) for tensor in region.tensors]
         for tensor, (producer, consumers) in zip(region.tensors, ends, strict=True):
             origin, *needed = (labels[end] if end >= 0 else ~end for end in (producer, *consumers))
@@ -126,6 +127,7 @@ class Applier:
                 self.graph.remove(move)
         for copy in made:
             derived = [other for other in made if other.base is copy]
+            # ``copy`` is also read by the movers of derived copies, which stand before the users of these
             users = [user for c in (copy, *derived) for user in c.users]
             users += [c.mover for c in derived if not c.users and c.mover is not None and c.mover.graph]
             assert copy.mover is not None

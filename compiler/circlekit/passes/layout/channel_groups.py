@@ -68,6 +68,7 @@ def _channelwise(op: Op) -> Channelwise | None:
     channels = dims_of(op.output)[-1]
     if not has_known_channels(source) or dims_of(source)[-1] != channels:
         return None
+    # the innermost factor must copy the channels in order; offset and other strides must be whole rows
     *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
     if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
         return None
@@ -189,7 +190,7 @@ class GroupFinder:
         return None
 
     def is_free_producer(self, group: ChannelGroup, op: Op) -> bool:
-        """Return whether ``op`` can compute its result in any order."""
+        """Add ``op`` to ``group``; return whether ``op`` can compute its result in any order."""
         weights = weights_of(op)
         if weights is None:
             return self.add(group, op)
@@ -197,7 +198,7 @@ class GroupFinder:
         return has_weights_alone(op) and weights.static_shape[0] == group.channels
 
     def is_free_user(self, group: ChannelGroup, value: Value, op: Op) -> bool:
-        """Return whether ``op`` can read ``value`` in any order."""
+        """Add ``op`` to ``group``; return whether ``op`` can read ``value`` in any order."""
         weights = weights_of(op)
         if weights is None:
             return self.add(group, op)

@@ -78,7 +78,7 @@ class ChannelMoves:
             return None
         found = self._joined(op) if isinstance(op, Concatenation) else None
         if found is None:
-            for origin in origins(result, self.movements.get):
+            for origin in origins(result, self.movements.get):  # take the farthest
                 found = _channels(origin, dims_of(result)) or found
         if found is None:
             return None
@@ -116,6 +116,7 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     first = dims_of(origin.sources[0])
     if any(dims_of(value)[:-1] != leading for value in origin.sources):
         return None
+    # ``inner``: the factors that run over the channels of a row; ``outer``: those that run over the rows
     inner, size = list[tuple[int, int]](), 1
     outer = cut_at_result(origin.map.factors, (rows, shape[-1]))
     while outer and size < shape[-1]:
@@ -126,6 +127,7 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     places = np.array([origin.map.offset], object)  # exact: an unknown dimension is a large number
     for extent, stride in inner:
         places = (places[:, None] + np.arange(extent, dtype=object) * stride).reshape(-1)
+    # a place counts the elements of all sources, one source after the other
     ends = list(accumulate(map(size_of, origin.sources)))
     channels = []
     for place in places.tolist():

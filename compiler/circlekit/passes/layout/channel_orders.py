@@ -52,7 +52,7 @@ def orders_of(
             ranks = {key: rank for rank, key in enumerate(sorted({*keys}))}
             classes[group] = [ranks[key] for key in keys]
     orders: dict[ChannelGroup, list[int]] = {}
-    places: dict[Channel, tuple[int, int]] = {}
+    places: dict[Channel, tuple[int, int]] = {}  # the number of the value, and the new place in it
     for group, is_free in ranked.items():
         sinks = [value for value in members[group] if value in sources]
         arrival = (

@@ -23,6 +23,7 @@ def ends_of(graph: Graph, last: Op) -> str:
     """
     movement = movement_of(last)
     nearest = () if movement is None else movement.sources
+    # ``origins`` yields the farthest sources last
     starts = [nearest, *(origin.sources for value in last.results for origin in origins(value))][-1]
     perm = constant_perm(last)
     readers = _readers(graph, last.results, perm and inverse(perm))
@@ -75,6 +76,7 @@ def _described(user: Op, perm: Perm | None) -> str:
 
 
 def _listed(items: Iterable[str]) -> str:
+    """Return the first NAMED_ENDS different items joined by "and", and the number of the others."""
     names = list(dict.fromkeys(items))
     more = f" and {len(names) - NAMED_ENDS} more" if len(names) > NAMED_ENDS else ""
     return " and ".join(names[:NAMED_ENDS] or ["nothing"]) + more

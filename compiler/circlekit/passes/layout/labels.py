@@ -154,6 +154,7 @@ class _Solver:
         costs = [d.cost for d in problem.demands] + [c for own in problem.charges for c in own.values()]
         pairs = [(c.moves, c.bytes) if moves_first else (c.bytes, c.moves) for c in costs]
         ranked = [(*pair, c.ops_after) for pair, c in zip(pairs, costs, strict=True)]
+        # a number in mixed radix for each cost: a factor is above the largest possible sum of the next field
         tie_break_range = len(problem.current) + 1
         totals = [sum(numbers) * len(problem.labels) + 1 for numbers in zip(*ranked, strict=True)]
         weights = iter([((a * totals[1] + b) * totals[2] + c) * tie_break_range for a, b, c in ranked])
@@ -205,6 +206,7 @@ def _add_demand(
     for end in (demand.producer, *demand.consumers):
         a, b = choices[end] if end >= 0 else (~end, ~end)
         ends.append((nodes[end] if end >= 0 else SOURCE, classes[a], classes[b]))
+    # equal ends need one copy; a consumer that is equal to the producer needs none
     (producer, producer_low, producer_high), *consumers = dict.fromkeys(ends)
     for copied in dict.fromkeys(c for _, *both in consumers for c in both):
         if producer_low == producer_high == copied:

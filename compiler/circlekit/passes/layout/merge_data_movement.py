@@ -60,7 +60,7 @@ class MergeDataMovement(GraphPass):
         for op in graph.ops:
             if op.data_movement and not _only_result(graph, op):
                 sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
-                context.accepts(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
+                context.refuse(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
 
 
 EXPLAINED = 12

@@ -45,12 +45,12 @@ class InterfacePass(Pass):
         for value in dict.fromkeys(values):
             quantization = permuted_quantization(value.quantization, TO_NHWC)
             shape = permuted_shape(value.known_shape, TO_NHWC)
-            twin = Value(value.name, value.dtype, shape, None, quantization)
+            nhwc = Value(value.name, value.dtype, shape, None, quantization)
             value.name = model.main.unique_name(f"{value.name}_NCHW")
-            self.convert(model.main, value, twin, constants)
+            self.convert(model.main, value, nhwc, constants)
             for signature in model.signatures:
                 for ports in (signature.inputs, signature.outputs):
-                    ports.update({key: twin for key, old in ports.items() if old is value})
+                    ports.update({key: nhwc for key, old in ports.items() if old is value})
         Cancel().run_graph(model.main, Context(context.format))
         return len(values)
 
@@ -59,8 +59,8 @@ class InterfacePass(Pass):
         """Return the inputs, or the outputs, of ``graph`` that the pass may change if they are NCHW."""
 
     @abstractmethod
-    def convert(self, graph: Graph, value: Value, twin: Value, constants: Constants) -> None:
-        """Replace the input or output ``value`` by ``twin`` in NHWC, and insert a Transpose between them."""
+    def convert(self, graph: Graph, value: Value, nhwc: Value, constants: Constants) -> None:
+        """Replace the input or output ``value`` by ``nhwc``, and insert a Transpose between them."""
 
 
 class NchwToNhwcInputShape(InterfacePass):
@@ -71,10 +71,10 @@ class NchwToNhwcInputShape(InterfacePass):
     def values(self, graph: Graph) -> tuple[Value, ...]:
         return tuple(v for v in graph.inputs if not graph.is_output(v))
 
-    def convert(self, graph: Graph, value: Value, twin: Value, constants: Constants) -> None:
-        graph.inputs = [twin if v is value else v for v in graph.inputs]
+    def convert(self, graph: Graph, value: Value, nhwc: Value, constants: Constants) -> None:
+        graph.inputs = [nhwc if v is value else v for v in graph.inputs]
         if value.use_count:
-            graph.insert_after(None, Transpose(twin, constants.vector("perm", TO_NCHW), results=[value]))
+            graph.insert_after(None, Transpose(nhwc, constants.vector("perm", TO_NCHW), results=[value]))
 
 
 class NchwToNhwcOutputShape(InterfacePass):
@@ -85,6 +85,6 @@ class NchwToNhwcOutputShape(InterfacePass):
     def values(self, graph: Graph) -> tuple[Value, ...]:
         return tuple(v for v in graph.outputs if v.producer is not None)
 
-    def convert(self, graph: Graph, value: Value, twin: Value, constants: Constants) -> None:
-        graph.outputs = [twin if v is value else v for v in graph.outputs]
-        graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[twin]))
+    def convert(self, graph: Graph, value: Value, nhwc: Value, constants: Constants) -> None:
+        graph.outputs = [nhwc if v is value else v for v in graph.outputs]
+        graph.append(Transpose(value, constants.vector("perm", TO_NHWC), results=[nhwc]))

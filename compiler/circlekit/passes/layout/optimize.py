@@ -64,7 +64,7 @@ class OptimizeLayout(GraphPass):
     def _choose(
         self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int, accepts_frustrated: bool = True
     ) -> int | None:
-        """Choose layouts for all ``perms`` together; return the number of changed operators.
+        """Choose layouts for all ``perms`` together; return what ``sweep`` returns.
 
         If data meets its own transpose and ``accepts_frustrated`` is false, return None and change nothing.
         """
@@ -123,7 +123,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return, for each rank, the permutations of the transposes of ``graph``, but not their inverses."""
+    """Return, for each rank, the permutations of the transposes of ``graph``; of inverse ones, the first."""
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)

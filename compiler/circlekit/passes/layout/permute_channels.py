@@ -59,18 +59,18 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     found = index_map.on_axes(shape) if index_map.is_permutation else None
     if found is None:
         return
-    last, strides = len(shape) - 1, strides_of(shape)
-    digits = [k for k, step in enumerate(found[1]) if step.axis == last]
+    last, strides, steps = len(shape) - 1, strides_of(shape), found[1]
+    digits = [k for k, step in enumerate(steps) if step.axis == last]
     for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
-        new, stride = {}, 1
+        new_strides, stride = {}, 1
         for k in reversed(order):
-            new[k], stride = stride, stride * found[1][k].extent
+            new_strides[k], stride = stride, stride * steps[k].extent
         factors = [
-            (extent, new[k] if axis == last else step * strides[axis])
-            for k, (axis, extent, step) in enumerate(found[1])
+            (extent, new_strides[k] if axis == last else step * strides[axis])
+            for k, (axis, extent, step) in enumerate(steps)
             if axis is not None  # always: a permutation repeats nothing
         ]
-        channels = IndexMap.of(shape[-1], [found[1][k][1:] for k in order])
+        channels = IndexMap.of(shape[-1], [steps[k][1:] for k in order])
         yield IndexMap.of(index_map.source_size, factors), channels.apply(np.arange(shape[-1]))
 
 

@@ -65,12 +65,15 @@ class RegionFinder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
-        """Yield the regions around ``transposes``, each of which leads from side 0 to 1, or back."""
+        """Yield the regions around ``transposes``.
+
+        The operand of a transpose by the inverse of ``perms[0]`` is on side 1, of any other on side 0.
+        """
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
-                is_back = constant_perm(op) == inverse(self.orders[1])
+                side = int(constant_perm(op) == inverse(self.orders[1]))
                 # if perms[0] is the identity, both sides have the same order, and index() finds side 0
-                yield self.region(op.input, self.orders.index(self.orders[is_back]))
+                yield self.region(op.input, self.orders.index(self.orders[side]))
 
     def perm(self, start: int, end: int) -> Perm:
         """Return the permutation of a transpose from side ``start`` to side ``end``."""
@@ -140,7 +143,7 @@ class RegionFinder:
                     heapq.heappush(moves, (-size_in_bytes(op.input), len(seen), op))
                 else:
                     values += self.visit(region, op, self.sides[value])
-            while moves and value is values[-1]:
+            while moves and value is values[-1]:  # no other value is left to visit
                 values += self.cross(region, heapq.heappop(moves)[-1])
         return values
 
@@ -237,10 +240,10 @@ class RegionFinder:
         Sides on which the tensor is the same array, or has the same order in memory, get the same number.
         """
         shapes, orders = list[list[int | None]](), list[list[int | None]]()
-        is_static = tensor.root.known_shape.count(None) <= 1  # a Reshape takes one unknown dimension
+        can_reshape = tensor.root.known_shape.count(None) <= 1  # a Reshape takes one unknown dimension
         for side in sides:
             axes = self.axes_on(tensor, side)
-            order = [axis for axis in axes if axis is not None or not is_static]
+            order = [axis for axis in axes if axis is not None or not can_reshape]
             pairs = ((axes, tensor.shapes, shapes), (order, tensor.orders, orders))
             for found, number, known in pairs:
                 if found not in known:

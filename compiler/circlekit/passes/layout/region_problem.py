@@ -28,7 +28,8 @@ def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
     """Return the demands of ``tensor``: where it is produced and used, and the cost of a copy.
 
     A copy to a side with another order in memory is a Transpose: one move of all bytes.  A copy to a side
-    with the same order but another shape is a Reshape: one move of no bytes.
+    with the same order but another shape is a Reshape: one move of no bytes.  If there may be both kinds, one
+    demand counts the moves, and another one counts the bytes.
     """
     producer, consumers = ends_of(tensor, finder)
     size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)

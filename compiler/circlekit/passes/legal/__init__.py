@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalizations: replacements of operators that a format or runtime lacks.  They have no names as passes."""
+"""Passes that replace operators that a format or runtime lacks.  Users cannot run them by name."""

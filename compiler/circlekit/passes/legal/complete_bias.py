@@ -22,7 +22,8 @@ class _CompleteBias(Replacement):
     """
 
     def wants(self, op: Op) -> bool:
-        return (*op.inputs, None)[2] is None and len(op.results) == 1 and super().wants(op)
+        bias = op.inputs[2] if len(op.inputs) > 2 else None
+        return bias is None and len(op.results) == 1 and super().wants(op)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         data, weights = op.inputs[:2]
@@ -43,7 +44,7 @@ class _CompleteBias(Replacement):
 class CompleteConvBias(_CompleteBias):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
-    targets = LITERT  # rejects a convolution without bias
+    targets = LITERT  # LiteRT rejects a convolution without bias
     kinds = (Conv2D, DepthwiseConv2D)
 
 

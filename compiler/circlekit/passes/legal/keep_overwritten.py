@@ -18,9 +18,9 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    v and w share a buffer, but the runtime's memory planner may not count the reads of v.  Now it sees that w
-    is read again, and gives f a buffer of its own.  If v has several unknown dimensions, f reads a copy of w
-    instead.
+    v and w share a buffer, but the runtime's memory planner may not count the reads of v.  After the
+    replacement it sees that w is read again, and gives the result of f a buffer of its own.  If no RESHAPE
+    can state the shape of v (several dimensions are unknown), f reads a copy of w instead.
     """
 
     targets = LITERT

@@ -16,7 +16,7 @@ from circlekit.passes.support.insertion import Inserter
 class SplitGroupedConv(Replacement):
     """conv(x, w) of G groups  ==  concat(conv(x1, w1), ..., conv(xG, wG)), along the channels."""
 
-    targets = frozenset({"onert"})  # accepts the filter, but computes wrong values
+    targets = frozenset({"onert"})  # onert accepts the filter, but computes wrong values
     kinds = (Conv2D,)
 
     def wants(self, op: Op) -> bool:

@@ -24,7 +24,7 @@ MAX_SUMS = 1024
 class KeepDimensionsByReshape(Replacement):
     """fully_connected(x) with keep_num_dims or x of rank 1  ==  reshape(fully_connected(x as a matrix))."""
 
-    targets = frozenset({"onert"})  # accepts keep_num_dims and ignores it
+    targets = frozenset({"onert"})  # onert accepts keep_num_dims and ignores it
     kinds = (FullyConnected,)
 
     def wants(self, op: Op) -> bool:
@@ -117,6 +117,7 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     """
 
     def kind(axis: int) -> str | int:
+        """Return a key that neighboring dimensions have in common if they can be merged."""
         a, b = x[axis], y[axis]
         if b == 1:
             return "y is 1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower operators that move data: SPLIT_V to SLICE; MIRROR_PAD, GATHER_ND and resizing to GATHER."""
+"""Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from circlekit.passes.support.insertion import Inserter
 class SplitVToSlices(Replacement):
     """split_v(x)  ==  a slice of x for each part."""
 
-    targets = frozenset({"onert"})  # accepts the operator, but returns wrong parts
+    targets = frozenset({"onert"})  # onert accepts the operator, but returns wrong parts
     kinds = (SplitV,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:

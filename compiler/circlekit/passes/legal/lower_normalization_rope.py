@@ -15,7 +15,7 @@ from circlekit.rewrite.rewrite import condition
 
 
 class LowerNormalization(Lowering):
-    """Base of the lowerings of normalizations: provides epsilon as a constant."""
+    """Base of the lowerings of normalizations with an epsilon: provides it as the constant ``eps``."""
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}
@@ -136,8 +136,9 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# both rotations compute t = rotated(x): x with the two elements of each pair exchanged; the one then
-# first is negated.  A pair is one element of each half of the last axis (GPT_NEOX), or two neighbors (GPT_J).
+# Both rotations compute t = rotated(x): they exchange the two elements of each pair, and negate the element
+# that comes first after the exchange.  In mode GPT_NEOX, a pair is an element of the first half of the last
+# axis and the element at the same place in the second half; in mode GPT_J, a pair is two adjacent elements.
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)

@@ -59,7 +59,8 @@ class MergeAxes(Replacement):
 
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
-    operator for each group that ``op`` changes.  A mean of integers is not divided: each part would round.
+    operator for each group that ``op`` changes.  A mean of integers is not divided, because each inner mean
+    would be rounded.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)
@@ -107,9 +108,10 @@ def _groups(changes: Changes) -> list[list[int]]:
 
 
 def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: Inserter) -> Value:
-    """Insert an operator like ``op`` that makes only ``changes``, on data with one axis for each group.
+    """Insert an operator like ``op`` that makes only ``changes``, and return its result.
 
-    ``shape``: the shape of the data with all axes, which the function updates.
+    The operator works on ``value`` reshaped to one axis for each group of axes.
+    ``shape``: the shape of ``value`` with all axes; the function changes it to that of the result.
     """
     groups = _groups(changes)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]

@@ -2,8 +2,8 @@
 """Replace fused activations that runtimes ignore or reject by operators of their own.
 
 Some dtypes of integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).
-MAXIMUM and MINIMUM limit them instead.  If a runtime lacks these, the activation stays fused, but in a new
-ADD of 0.  A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
+MAXIMUM and MINIMUM limit their values instead.  If a runtime lacks these, the activation stays fused, but in
+a new ADD of 0.  A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class _Split(Replacement):
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
         """Return steps that limit values like ``result`` as ``act`` does.
 
-        This is the activation's own operator if it has a kernel for the dtype, otherwise MAXIMUM and MINIMUM.
-        If a runtime lacks these for integers without a scale, an ADD of 0 with the fused activation takes
-        their place, provided that all runtimes have it.
+        The only step is the activation's own operator if this has a kernel for the dtype.  Otherwise the
+        steps are MAXIMUM, MINIMUM or both.  If a runtime lacks these for integers without a scale, and all
+        runtimes have an ADD of 0 with the fused activation, this ADD is the only step.
         """
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes

@@ -32,10 +32,11 @@ class WidenConstant(Replacement):
     kinds = (Binary,)
 
     def wants(self, op: Op) -> bool:
-        return self.delegate_obstacle(op) is None
+        return self.delegate_obstacle(op) is None  # unlike in other legalizations: delegates take ``op``
 
     @property
     def run_bytes(self) -> int:
+        """The largest fixed cost of a run in any of the runtimes, in bytes."""
         return max((runtime.run_bytes for runtime in self.runtimes), default=0)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
@@ -56,7 +57,10 @@ class WidenConstant(Replacement):
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
-        """Return ``array`` repeated for longer runs; None if runs are long, or if that would be too large."""
+        """Return ``array`` repeated for longer runs.
+
+        Return None if runs are long enough, or cannot become longer within MAX_WIDE_BYTES.
+        """
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
         best, longest = None, _run(array.shape, shape)

@@ -24,7 +24,10 @@ from circlekit.rewrite.picture import parse_picture
 
 
 class TrainingNorm(NamedTuple):
-    """A batch norm: ``mean`` and ``variance`` of ``input`` over all axes but that of the channels."""
+    """A batch norm in training mode.
+
+    ``mean``, ``variance``: those of ``input`` over all axes but that of the channels.
+    """
 
     input: Value
     mean: Value
@@ -62,7 +65,8 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
     """Return the batch norms in training mode in ``graph``, in the order of its operators."""
     found: dict[Value, TrainingNorm] = {}
     matchers = _matchers() if Mean in graph.kinds else []
-    for match in (match for op in graph for matcher in matchers for match in matcher.matches(op)):
+    matches = (match for op in graph for matcher in matchers for match in matcher.matches(op))
+    for match in matches:
         norm = TrainingNorm(match.value("x"), match.value("m"), match.value("v"))
         if _is_over_batch(norm.input, match.value("a").array(), match.value("b").array()):
             found.setdefault(norm.mean, norm)

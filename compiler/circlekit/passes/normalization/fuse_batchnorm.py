@@ -21,6 +21,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Normalized(Rewrite):
     """Conditions: ``y`` comes from a linear operator, and the constant ``c`` has a number per channel.
 
+    A linear operator is a convolution or a fully connected layer.
     ``is_offset``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
     data may be along another axis than the last.
     """

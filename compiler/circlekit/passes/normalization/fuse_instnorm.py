@@ -83,6 +83,7 @@ class InstanceNorm(Rewrite):
     @condition
     def parameters_per_channel(self, match: Match) -> str | None:
         x = match.value("x")
+        # the channel axis of the operators in the picture; -2 for [N,C,W] and [N,H,W,C,1]
         axis = -1 if x.rank == 4 and "s" not in match.values else -2
         for value in (match.values.get("g"), match.values.get("b")):
             if value is None:
@@ -182,7 +183,10 @@ BETWEEN_RESHAPES = {
     "x": "s", "first": "s = Reshape(x, to?) {new_shape: any}",
     "z": "y", "last": "z = Reshape(y, back?) {new_shape: any}",
 }  # fmt: skip
+"""The words of ``InstanceNorm.before`` for a normalization between two Reshapes."""
+
 WITH_ACTIVATION = {"x": "x", "first": "", "z": "z", "last": "    {act: any = act}"}
+"""The same words for a normalization whose last operator may have a fused activation."""
 
 
 def _forms() -> Iterator[type[Rewrite]]:

@@ -92,6 +92,7 @@ SEPARATE_PRODUCTS = tuple(
     )
     for square, (factor, product_of_d), (total, addition) in product(SQUARES, FACTORS.items(), SUMS.items())
 )
+"""The forms that multiply x and m by f separately."""
 
 OTHER_FORMS_OF_D = _LayerNorm.members(
     square=SQUARES[:1],
@@ -129,9 +130,9 @@ class _GammaLast(Rewrite):
 class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
 
-    r is 1 / sqrt(variance + epsilon).  If there is a gamma, two large values are computed, d and d * r,
-    instead of three: f, x * f and mean(x) * f.  gamma and beta come last, where the next layer can absorb
-    them, and fuse_rmsnorm recognizes d * r.
+    r is 1 / sqrt(variance + epsilon).  If there is a gamma, the new form has one value of the size of
+    x less: d and d * r take the place of f, x * f and mean(x) * f.  gamma and beta come last, where the next
+    layer can absorb them, and fuse_rmsnorm recognizes d * r.
     """
 
     name = "fuse_layernorm"

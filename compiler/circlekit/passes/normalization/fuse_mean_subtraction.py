@@ -172,13 +172,12 @@ class _Stream:
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
         """Yield (operator, index, operand) of sums and movements, for operands not in ``centered``."""
-        ops = dict.fromkeys(
-            value.producer for value in self.centered if not isinstance(value.producer, Layer)
-        )
-        for op in ops:
-            rows = [] if op is None else list(_row_operands(op))
-            for index, value in enumerate(() if op is None else op.inputs):
-                if op is not None and value in rows and value is not None and value not in self.centered:
+        for op in dict.fromkeys(value.producer for value in self.centered):
+            if op is None or isinstance(op, Layer):
+                continue
+            rows = list(_row_operands(op))
+            for index, value in enumerate(op.inputs):
+                if value is not None and value in rows and value not in self.centered:
                     yield op, index, value
 
     def refusal(self, start: Value) -> str | None:
@@ -187,6 +186,7 @@ class _Stream:
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"
         added = {value for _, _, value in self.uncentered() if not value.is_const}
+        # the other added values are read by a subtraction of their mean already
         new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
         if len(subtractions) > len(new):
             return None
@@ -223,9 +223,8 @@ class _Stream:
         for index, value in enumerate(layer.inputs):
             if value is None or value not in _constants(layer):
                 continue
-            array = _centered(
-                value.array(), -1 if isinstance(layer, Gather) or value is not _weights(layer) else 0
-            )
+            has_rows = isinstance(layer, Gather) or value is not _weights(layer)  # of a table, or of a bias
+            array = _centered(value.array(), -1 if has_rows else 0)
             name = self.graph.unique_name(f"{layer.output.name}/centered")
             layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
@@ -252,6 +251,7 @@ def _row_operands(op: Op) -> Iterator[Value]:
 
 
 def _weights(layer: Layer) -> Value:
+    """Return the weights of ``layer``, or its table."""
     if isinstance(layer, Gather):
         return layer.params
     return layer.weights if isinstance(layer, FullyConnected) else layer.filter

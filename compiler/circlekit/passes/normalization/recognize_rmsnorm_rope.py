@@ -191,7 +191,7 @@ class _HalvesApart(_Rope):
 
 def _moved_elements(op: Op, result: Value, index: Array) -> Array:
     """Run ``op``, a slice or split, on ``index`` in place of its data; return the array for ``result``."""
-    data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
+    data = [None if v is None else (index if v.data is None else v.data) for v in op.inputs]
     moved = op.kernel(*data)
     return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
 

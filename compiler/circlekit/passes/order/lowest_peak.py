@@ -74,6 +74,7 @@ class OrderSearch:
     ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of every peak.  It is the
     larger of ``_live`` and the most bytes that any single operator needs: inputs that are never released,
     plus the other buffers that it uses or creates.
+    ``_released_by``: for each operator, (size, users) of each buffer that it releases if it is the last user.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     """
 
@@ -134,7 +135,7 @@ class OrderSearch:
     def _exact(self) -> tuple[list[int] | None, bool]:
         """Return the best order below the limit, or None; and whether the search came to its end."""
         first, numbers = self._first(), count()
-        queue = [(first.peak, -first.count, next(numbers), first)]
+        queue = [(first.peak, -first.count, next(numbers), first)]  # the number orders equal steps
         lowest, reached = {first.done: first.peak}, dict[int, int]()
         while queue:
             *_, step = heappop(queue)

@@ -24,8 +24,8 @@ from circlekit.rewrite.base import Context, GraphPass
 class SinkPass(GraphPass):
     """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
-    ``kind``: the class of ``move``.  If op reads the results of several movements, a movement that has other
-    users also stays before op, for them; at least one movement must have no other user.  A pipeline, which
+    ``kind``: the class of ``move``.  op may read the results of several movements.  A movement with other
+    users than op stays for these users; at least one movement must have no other user.  A pipeline, which
     sets ``context.exact``, does not change op if more data would be moved after op than before it.
     """
 
@@ -35,7 +35,7 @@ class SinkPass(GraphPass):
         return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
 
     def _forward(self, graph: Graph, op: Op, context: Context) -> bool:
-        """Move the producers of operands of ``op`` after it if nothing refuses; return whether it did."""
+        """Move the producers of operands of ``op`` after it if nothing refuses; return whether they moved."""
         moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
         if not moved or len(op.results) != 1:
             return False
@@ -53,7 +53,7 @@ class SinkPass(GraphPass):
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
-        """Let ``op`` read what the movement reads, and insert the movement after ``op``."""
+        """Let ``op`` read what the movements read, and insert one movement after ``op``."""
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
@@ -132,7 +132,7 @@ def _source(value: Value) -> Value:
 
 
 def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
-    """Refuse if ``op`` does not take the mean of ``value`` over leading axes that Reshape(source) keeps."""
+    """Return a sentence unless ``op`` averages ``value`` over leading axes that Reshape(source) keeps."""
     name = f"%{op.output.name}"
     if not op.keep_dims or not op.axis.is_plain or op.input is not value:
         return f"{name}: expected a mean with keep_dims over constant axes"

@@ -42,7 +42,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
-        choice = self.after == "x"
+        choice = self.after == "x"  # what every element of the condition must be
         if c.size and (c == choice).all():
             return None
         return f"%{z.name}: not every element of the condition is {str(choice).lower()}"

@@ -72,7 +72,7 @@ class _SlicedBack(_Sliced):
 
 
 class _SlicedBackByStrides(Rewrite):
-    """pad(x)[before:before + n]  ==  x, if ``before`` is the width of padding before x, n the size of x."""
+    """pad(x)[before:before + n]  ==  x, if the padding before x has width ``before``, and x has size n."""
 
     quantized = True
     shared = ("p",)

@@ -65,7 +65,7 @@ class DynamicBatchToSingleBatch(Pass):
             unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
             for value in unknown:
                 value.shape = (1, *value.known_shape[1:])
-            graph.epoch += bool(unknown)
+            graph.epoch += bool(unknown)  # counts changes of the graph
             count += len(unknown)
         if count:
             infer_shapes(model)

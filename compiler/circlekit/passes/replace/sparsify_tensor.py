@@ -4,7 +4,7 @@
 The constant counts as an array of blocks.  The levels are the dimensions of this array and those
 dimensions of a block that the option sparsify_block_map names, in the order of the option
 sparsify_traversal_order.  A dense level is stored as its size; a sparse level as the indices of the parts
-that are not zero.
+that are not zero.  The dimensions of a block are dense levels.
 """
 
 from __future__ import annotations

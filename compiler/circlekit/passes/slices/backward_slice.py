@@ -36,9 +36,9 @@ MAX_OPS = 64
 class BackwardSlice(GraphPass):
     """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
 
-    The slice must be the only user of f's result.  Constants are replaced by parts of them.  The number of
-    operators and the bytes moved must not increase, so there is at most one new slice: all other values that
-    f needs in part must be constant or computed from the sliced value.
+    The slice must be the only user of f's result.  Constants that f reads are replaced by parts of them.  The
+    number of operators and the bytes moved must not increase, so there is at most one new slice: all other
+    values that f needs in part must be constant or computed from the sliced value.
     """
 
     name = "backward_slice"
@@ -64,14 +64,17 @@ class BackwardSlice(GraphPass):
             return False
         source = movement.sources[0]
         found = sliced(index_map, dims_of(source))
-        if found is None or not found[1].is_identity or index_map.size == index_map.source_size:
+        if found is None:
             return False
-        pairs = zip(dims_of(source), found[0].ranges, strict=True)
+        cut, permutation = found
+        if not permutation.is_identity or index_map.size == index_map.source_size:
+            return False
+        pairs = zip(dims_of(source), cut.ranges, strict=True)
         if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
             unknown = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
             context.refuse(self.name, op, unknown, 1)
             return False
-        cone = _cone_of(graph, op, found[0], position)
+        cone = _cone_of(graph, op, cut, position)
         new = cone.build(writer) if cone.ops else []
         if new and new[-1][0].output.shape != op.output.shape:
             reshaped = (Reshaped(dims_of(op.output)),)
@@ -97,12 +100,14 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
     If the slice drops axes, the operators then work without these axes.  If they cannot, and only constants
     have to be sliced, they keep the axes, and a Reshape after them drops the axes.
     """
-    pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
-    single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)
-    ways = [(frozenset[int](), 1)]
+    pairs = enumerate(zip(cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
+    single = frozenset(axis for axis, (dim, before) in pairs if dim == 1 and before != 1)
+    ways = [(frozenset[int](), 1)]  # pairs: axes that the operators drop, limit for new slices
     if cut.shape != dims_of(op.output):
+        ways = [(frozenset(), 0)]
         kept = tuple(dim for axis, dim in enumerate(cut.shape) if axis not in single)
-        ways = [(single, 1)] * (kept == dims_of(op.output)) + [(frozenset(), 0)]
+        if kept == dims_of(op.output):
+            ways.insert(0, (single, 1))
     cones = [_Cone(graph, op, cut.ranges, dropped, position) for dropped, _ in ways]
     for cone, (_, limit) in zip(cones, ways, strict=True):
         cone.grow(MovementCost(present_cost(op).bytes, limit))
@@ -115,7 +120,8 @@ class _Cone:
     """The operators ``ops`` before which the slice ``last`` can move, in reverse order.
 
     ``needed``: for each of them, the parts of its operands that it needs, by operand index; None stands for
-    an operand that it does not need.  ``obstacle``: why ``ops`` is empty.
+    an operand that it does not need.  ``parts``: for each value, the parts of it that ``last`` or an operator
+    of ``ops`` needs.  ``obstacle``: why ``ops`` is empty.
     """
 
     def __init__(
@@ -139,7 +145,8 @@ class _Cone:
     def grow(self, limit: MovementCost) -> None:
         """Add operators one by one; then keep the longest beginning of ``ops`` that is allowed.
 
-        Slices of its operands must cost at most ``limit``, and forward_batchnorm must not undo the move.
+        The slices that these operators then need must cost at most ``limit``, and forward_batchnorm must not
+        undo the move.
         """
         count = 0
         while self.waiting and len(self.ops) < MAX_OPS:

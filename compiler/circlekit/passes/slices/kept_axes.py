@@ -150,7 +150,9 @@ def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
 
 @_axes.register
 def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
-    return {0: 0} if axis == 0 else _output_channels(op) if axis == 3 else None
+    if axis == 3:
+        return _output_channels(op)
+    return {0: 0} if axis == 0 else None
 
 
 def _output_channels(op: Op) -> dict[int, int] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply permutations of axes to shapes, quantization parameters and constants."""
+"""Read permutations of axes from operators; apply them to shapes, quantization parameters and constants."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Return whether ``value`` can be transposed: it is no variable, its quantization has no ``details``."""
+    """Return whether ``value`` can be transposed: it is no variable, and has no quantization ``details``."""
     quantization = value.quantization
     return not value.is_variable and (quantization is None or quantization.details is None)
 

@@ -33,6 +33,8 @@ from circlekit.ops.matmul.circle_layers import CODES_PER_WORD, decoded
 from circlekit.ops.movement.shape import Reshape
 
 START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
+"""The first and the last number of a marker."""
+
 VERSION = 1
 
 MAX_RELATIVE_ERROR = 0.9
@@ -64,6 +66,7 @@ class Coded:
 
     @property
     def rows(self) -> int:
+        """The number of rows of the decoded weights."""
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:

@@ -52,7 +52,9 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
             break
         current = operand
     if not isinstance(producer, LINEAR):
-        source = "a constant" if current.is_const else type(producer).__name__ if producer else "an input"
+        source = "an input" if producer is None else type(producer).__name__
+        if current.is_const:
+            source = "a constant"
         return f"%{current.name}: comes from {source}, expected a convolution or fully connected layer"
     if producer.act is not Activation.NONE:
         return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"

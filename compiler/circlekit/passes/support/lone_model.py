@@ -18,8 +18,8 @@ def can_stand_alone(op: Op) -> bool:
 def lone_model(op: Op) -> Model:
     """Return a model of a copy of ``op``, whose inputs are the operands of ``op`` that are not constant.
 
-    An operand that constant folding will compute later becomes a constant, too; of zeros, because its
-    elements are not known yet.
+    An operand that constant folding will compute later becomes a constant, too.  Its elements are not known
+    yet; zeros stand for them.
     """
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():
@@ -41,6 +41,7 @@ def is_folded(value: Value, depth: int = 4) -> bool:
 
 
 def _copy(value: Value) -> Value:
+    """Return a new value like ``value``, with the same data but without a producer."""
     copy = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
     copy.extra = dict(value.extra)
     return copy

@@ -134,8 +134,10 @@ class LitertEngine:
         LiteRT does not show inner tensors, such as the sums of an LSTM's gates, so they are computed from the
         operands.
         """
-        if value is None or value.is_const:
-            return None if value is None else constant_elements(value)
+        if value is None:
+            return None
+        if value.is_const:
+            return constant_elements(value)
         if value.is_variable:
             return np.zeros(value.static_shape, value.dtype.numpy)  # its initial state, from which runs begin
         return self._tensor(dict(self._tensors)[value])

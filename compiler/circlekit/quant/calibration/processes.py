@@ -49,6 +49,7 @@ def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) ->
         what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
         return Answer(loss.job.number, {}, ModelError(what))
 
+    # faulthandler would print a traceback for a crash, which ``lost`` reports
     workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
     early: dict[int, Answer] = {}  # answers that came before the answer of an earlier sample
     numbered = iter(jobs)

@@ -97,7 +97,7 @@ class TensorStatistics:
     def is_edited(self) -> bool:
         """Whether ``min`` and ``max`` are not the lowest of ``minima`` and the highest of ``maxima``.
 
-        Then a person has edited it in a file, or it was read from a model, which has no ``minima``.
+        Then a person has edited the range in a file, or it was read from a model, which has no ``minima``.
         """
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
@@ -132,7 +132,8 @@ def joined(first: Observation | None, second: Observation) -> Observation:
     """Return the statistics of all computations of a tensor in one sample.
 
     The body of a loop computes a tensor several times.  ``first``: the statistics of all earlier
-    computations, None if there are none.  ``second``: those of the latest computation.
+    computations, None if there are none; its statistics per channel are changed in place.  ``second``: the
+    statistics of the latest computation.
     """
     if first is None:
         return second

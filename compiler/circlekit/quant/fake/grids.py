@@ -70,8 +70,8 @@ def _take_from_graph(graph: Graph) -> Grids:
             _take_one(graph, op, op, grid_of(op), grids)
         elif isinstance(op, Dequantize):
             source = op.input.producer
-            is_pair = isinstance(source, Quantize) and source.input.dtype is f32
-            _take_one(graph, source if is_pair and source else op, op, stored_grid(op), grids)
+            first = source if isinstance(source, Quantize) and source.input.dtype is f32 else op
+            _take_one(graph, first, op, stored_grid(op), grids)
     return grids
 
 
@@ -121,10 +121,13 @@ def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
 def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether the quantized producer of ``value`` can produce ``form``.
 
-    It cannot if its quantization rule fixes another form, or a zero point of 0 that ``form`` does not have;
-    if its 8-bit kernel is not used (``rounds_inside``); or if its result has the form of an operand that
-    cannot have ``form``.  But the operand does not matter if the producer clips or pads without averaging:
-    a QUANTIZE then converts the operand first.
+    A graph input can have any form, and so can the result of a producer without a quantization rule.  Any
+    other producer cannot produce ``form`` in these cases:
+
+    - Its rule fixes another form, or a zero point of 0 that ``form`` does not have.
+    - Its 8-bit kernel is not used (``rounds_inside``).
+    - Its result has the form of an operand that cannot have ``form``.  But the operand does not matter if the
+      producer clips or pads without averaging: a QUANTIZE then converts the operand first.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -257,16 +260,18 @@ def stored_grid(op: Dequantize) -> Grid | None:
     Return None if they have more than 16 bits, or no scale.
     """
     value = op.input
-    form = value.quantization
-    if form is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
+    quantization = value.quantization
+    if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
         return None
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
     shift = dtype.limits[0] - smallest  # the smallest integers of both dtypes stand for the same number
     reason = f"the form of %{value.name} in the model"
-    zero_points = tuple((form.zero_point + shift).tolist())
-    same = TensorForm(dtype, tuple(form.scale.tolist()), zero_points, form.quantized_dimension, reason=reason)
-    return Grid(replace(same, rounds=True), largest + shift)
+    scales = tuple(quantization.scale.tolist())
+    zero_points = tuple((quantization.zero_point + shift).tolist())
+    axis = quantization.quantized_dimension
+    form = TensorForm(dtype, scales, zero_points, axis, reason=reason, rounds=True)
+    return Grid(form, largest + shift)
 
 
 def grid_of(op: FakeQuant) -> Grid | None:

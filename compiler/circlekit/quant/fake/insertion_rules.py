@@ -103,10 +103,15 @@ def _follows_no_rounding(match: Match) -> bool:
 
 
 def is_rounded(value: Value) -> bool:
-    """Return whether ``value`` is rounded, or computed from a rounded value by ADD, MUL or data movement."""
+    """Return whether ``value`` is rounded, or computed from a rounded value.
+
+    Only ADD, MUL and operators that do not scale their operand, such as RESHAPE, may stand between them.
+    """
     op = value.producer
-    if op is None or isinstance(op, FakeQuant | Dequantize):
-        return op is not None
+    if op is None:
+        return False
+    if isinstance(op, FakeQuant | Dequantize):
+        return True
     if isinstance(op, Add | Mul):
         return any(map(is_rounded, filter(None, op.inputs)))
     source = followed_operand(op)

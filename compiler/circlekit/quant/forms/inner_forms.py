@@ -125,8 +125,8 @@ class InnerForms(TensorForms):
         """Choose the forms of the biases in ``rule.biases``; other constants of ``op`` have forms already.
 
         Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow.
-        Raise ModelError for a bias that is no plain constant.  Raise UnsupportedError if ``op`` lacks the
-        weights, or another factor of the products to which the bias is added.
+        Raise ModelError for a bias that is computed, packed, sparse or compressed.  Raise UnsupportedError if
+        ``op`` lacks the weights, or another factor of the products to which the bias is added.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)
@@ -141,7 +141,7 @@ class InnerForms(TensorForms):
                 self._fit_inner_bias(op, index, product)
 
     def _limit_sums(self, op: Op, index: int) -> None:
-        """Enlarge the scale of the weights ``index`` if sums of products could overflow 32 bits."""
+        """Enlarge the scale of the weights, operand ``index``, if sums of products could overflow 32 bits."""
         form, units = self.read_form(op, index), op.results[0].static_shape[-1]
         weights = present_operand(op, index).array().astype(np.float64)
         sums = np.abs(weights).reshape(units, -1).sum(axis=1)
@@ -151,7 +151,7 @@ class InnerForms(TensorForms):
             self.operand_forms[op][index] = replace(form, scale=(least,), reason=reason)
 
     def _fit_inner_bias(self, op: Op, index: int, product: Product) -> None:
-        """Choose the form of the bias ``index``, whose scale follows from ``product``.
+        """Choose the form of the bias, operand ``index``, whose scale follows from ``product``.
 
         Enlarge the scale of the weights, the last factor of the product, if the bias does not fit its dtype.
         """

@@ -77,12 +77,15 @@ def _numbers(
         if not value.is_plain:
             return None
         data = value.array()
-        return data, data if form is None or value.dtype is not f32 else stored_data(data, form)
+        if form is None or value.dtype is not f32:
+            return data, data
+        return data, stored_data(data, form)
     if value.shape is None or None in value.shape:
         return None
     random = np.random.default_rng([SEED, zlib.crc32(value.name.encode())])
     if value.dtype is boolean:
-        return (chosen := random.integers(2, size=value.static_shape).astype(bool)), chosen
+        chosen = random.integers(2, size=value.static_shape).astype(bool)
+        return chosen, chosen
     if value.dtype is not f32 or form is None:
         return None
     low, high = ranges.get(value.name, covered_range(form))

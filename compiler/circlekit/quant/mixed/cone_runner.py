@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a graph once; then, for changed values, compute only the operators that depend on these values."""
+"""Run a graph once; then, for changed values, compute only their cone: the operators that depend on them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's circle-mpqsolver: choose which operators of a uint8 model become int16.
 
-There are two algorithms: bisection by depth, and two named patterns.  Source: ``circle-mpqsolver`` in ONE's
-repository.
+There are two algorithms: one bisects by depth; the other raises operators of two named patterns.  Source:
+``circle-mpqsolver`` in ONE's repository.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Solver:
             self.say(f"Qerror at depth {cut} is {error:g} {relation} target qerror ({target:g})")
             if is_enough:
                 best = cut, trial, error
-            if is_enough == front:
+            if is_enough == front:  # a smaller cut makes fewer int16 operators in front, more in the rear
                 high = cut
             else:
                 low = cut

@@ -20,8 +20,8 @@ class Pattern:
     """A kind of part of a model.
 
     ``pictures``: texts of alternative pictures.
-    ``is_front``: the part has not only the operators of a match, but also all operators before the match, and
-    the operators after it up to the next operator with weights.
+    ``is_front``: the part has not only the operators of a match, but also all operators on which the match
+    depends, and the operators after it up to the next operator with weights.
     """
 
     name: str
@@ -62,14 +62,11 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
     """
     found = []
     for pattern in PATTERNS:
-        matches = dict.fromkeys(  # once each: a commutative operator may match in both orders
-            tuple(dict.fromkeys(match.ops.values()))
-            for text in pattern.pictures
-            for matcher in [Matcher(query(text, pattern.name), quantized=False)]
-            for op in graph
-            for match in matcher.matches(op)
-        )
-        parts = [list(ops) for ops in matches]
+        matchers = [Matcher(query(text, pattern.name), quantized=False) for text in pattern.pictures]
+        matches = (match for matcher in matchers for op in graph for match in matcher.matches(op))
+        # once each: a commutative operator may match in both orders
+        distinct = dict.fromkeys(tuple(dict.fromkeys(match.ops.values())) for match in matches)
+        parts = [list(ops) for ops in distinct]
         if pattern.is_front and parts:
             parts = [_front(graph, [op for ops in parts for op in ops])]
         found += [(pattern.name, ops) for ops in parts]

@@ -43,7 +43,8 @@ def raise_outputs(
     result, samples = first or Raised(), samples[:MEASURED_SAMPLES]
     plain = make_plan(result.schemes)
     tail = {key_of(op): RAISED_SCHEME for op in last_operators(model.main) if is_quantized(op, plain)}
-    plan = make_plan(schemes := {**result.schemes, **tail})
+    schemes = {**result.schemes, **tail}
+    plan = make_plan(schemes)
     if not tail or any(plan.main.operators[name].is_float for name in tail):
         return result
     before, after = (measured_sqnr(model, tried, samples) for tried in (plain, plan))

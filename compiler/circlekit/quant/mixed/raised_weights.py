@@ -27,8 +27,9 @@ RAISED_SHARE = 0.015
 def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
     """Return the operators whose weights add most noise for their bytes, within RAISED_SHARE of all bytes.
 
-    The result is not compared on samples, because int8 weights are closer to the float weights.  Even so, a
-    small model may become a little worse, because GPTQ then compensates other errors in other layers.
+    Whether the outputs become better is not measured, because int8 weights are closer to the float weights.
+    Even so, a small model may become a little worse, because GPTQ then compensates other errors in other
+    layers.
     ``make_plan``: makes plans of the float ``model``.  ``samples``: the noise is measured on them; without
     samples, no operator is raised.
     """

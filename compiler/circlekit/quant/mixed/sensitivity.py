@@ -70,7 +70,8 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
     If there are several outputs, the noise of a source is the mean of its shares in the noises of the
     outputs, times the noise of the worst output.  So a source that makes a tenth of an output's noise counts
     the same for every output: without the source, each would gain the same number of dB.
-    ``goal``: outputs with no more noise than this, relative to the signal, do not count.
+    ``goal``: outputs with no more noise than this, relative to the signal, do not count.  If no output has
+    more, all count.
     The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
     Raise the errors of ``Interpreter.run``.
     """

@@ -28,7 +28,7 @@ SUFFIX = "_FQ_Quantize_FQ_Dequantize"
 """The end of the names that ``fake_quantize`` gives to rounded tensors."""
 
 EPSILON = 1e-6
-"""MPEIR divides by the difference of the largest and the smallest element plus this, because it may be 0."""
+"""MPEIR divides by the range of the elements plus this number, because the range may be 0."""
 
 COLORS = (
     "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's quantizer: the same results as ONE's circle-quantizer, bit for bit."""
+"""ONE's quantizer: the same results as ONE's circle-quantizer, bit for bit, except where ONE's are wrong."""

@@ -84,10 +84,11 @@ def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantiz
 
 
 def converted_parameters(value: Value, dtype: DType) -> Quantization:
-    """Return the parameters that ``value`` gets in ``dtype``.
+    """Return the parameters that ``value`` gets when it is converted to ``dtype``.
 
-    They are the fixed parameters of the rule for ``value`` (``origin_rule``), or else those of its recorded
-    range.  Raise ModelError if it has neither.
+    If the rule for ``value`` (``origin_rule``) has fixed parameters, they are these; otherwise they cover the
+    recorded range, with an integer scale if the rule demands one.  Raise ModelError if there are neither
+    fixed parameters nor a range.
     """
     rule = origin_rule(value)
     if dtype in rule.fixed:
@@ -119,7 +120,7 @@ def quantize_ranges(task: Task) -> None:
     """Give every float activation an integer dtype and the parameters of its recorded range.
 
     The result of a PAD_V2 that pads with the lowest float gets the parameters for the range of its input.
-    Raise ModelError if an activation that is used has no recorded range.
+    Without a recorded range, an unused activation gets the range [0, 0]; for a used one, raise ModelError.
     """
     ops = [None, *task.quantized_ops()]
     for op in ops:
@@ -127,8 +128,8 @@ def quantize_ranges(task: Task) -> None:
         for value in task.graph.inputs if op is None else op.results:
             if value.dtype is not f32 or value in task.floats:
                 continue
-            padded = op.input if isinstance(op, PadV2) and _pads_with_lowest(op) else value
-            found = recorded_range(padded)
+            range_source = op.input if isinstance(op, PadV2) and _pads_with_lowest(op) else value
+            found = recorded_range(range_source)
             if found is None and (value.use_count or task.graph.is_output(value)):
                 raise no_range(value)
             low, high = found or (np.float32(0), np.float32(0))
@@ -189,7 +190,7 @@ def _pads_with_lowest(op: PadV2) -> bool:
 def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
     """Quantize the constant ``op.inputs[index]`` with the parameters of ``source``.
 
-    Do nothing if the constant is not float32.  Raise ModelError for NaN.
+    Do nothing if the constant is not float32, or if ``source`` has no parameters.  Raise ModelError for NaN.
     """
     value, like = present_operand(op, index), source.quantization
     if like is None or value.dtype is not f32:
@@ -215,7 +216,10 @@ def plain_floats(value: Value) -> Array:
 
 
 def finite_floats(value: Value) -> Array:
-    """Return the float32 data of a constant; raise ModelError for NaN, infinity and +-FLT_MAX."""
+    """Return the float32 data of a constant.
+
+    Raise ModelError for NaN, infinity and +-FLT_MAX; UnsupportedError if it is sparse or compressed.
+    """
     data = plain_floats(value)
     if data.size and not float(np.abs(data).max()) < -float(LOWEST):
         raise ModelError(f"%{value.name}: expected finite numbers, got NaN, infinity or the largest float")
@@ -230,9 +234,9 @@ def quantize_constants(task: Task) -> None:
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
         names = [*rule.per_element, *([] if layer is None else [*layer.weights, str(layer.bias)])]
-        others = set(indices_of(op, names))
+        excluded = set(indices_of(op, names))
         for index, value in enumerate(op.inputs):
-            if is_float_constant(value) and index not in others:
+            if is_float_constant(value) and index not in excluded:
                 quantize_constant(task, op, index, dtype)
 
 
@@ -255,7 +259,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 
 
 def fix_special(task: Task) -> None:
-    """Set the parameters of results whose rule has fixed parameters, or demands scales that are integers."""
+    """Set the parameters of results for which the rule has fixed parameters, or demands integer scales."""
     for op in task.quantized_ops():
         rule = task.rule(op)
         for value in op.results:
@@ -273,7 +277,8 @@ def fix_special(task: Task) -> None:
 def propagate_forward(task: Task) -> None:
     """Give results the parameters of an operand where the operator's rule says so (``OneRule.forward``).
 
-    The results keep their own min and max.
+    The results keep their own min and max.  An inserted QUANTIZE gets the fixed scale or integer scale that
+    its result needs.
     """
     for op in task.graph.ops:
         if op in task.editor.inserted:

@@ -52,18 +52,22 @@ def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType])
     """Insert a QUANTIZE after ``value``, a result of the float operator ``op``, for its quantized users.
 
     ``outputs``: see ``isolate_float_ops``.  A graph output without quantized users stays float if ``outputs``
-    says so, or if it has no recorded range.
+    says so, or if it has no recorded range.  Raise ModelError if quantized users read ``value`` and it has no
+    recorded range.
     """
     users = [(user, i) for user, i in value.uses if user not in task.float_ops]
-    ports = [t for v, t in zip(task.graph.outputs, outputs, strict=True) if v is value and t is not f32]
-    if not users and (not ports or recorded_range(value) is None):
+    is_integer_output = any(
+        output is value and dtype is not f32
+        for output, dtype in zip(task.graph.outputs, outputs, strict=True)
+    )
+    if not users and (not is_integer_output or recorded_range(value) is None):
         return
     dtype = task.settings.default.dtype
     converted = task.editor.converted(value, dtype, converted_parameters(value, dtype))
     task.reasons[converted] = f"range of %{value.name}, which {op.code} computes as float"
     for user, i in users:
         user.set_input(i, converted)
-    if ports:
+    if is_integer_output:
         task.editor.redirect_output(value, converted)
 
 
@@ -113,9 +117,10 @@ def remove_redundant_conversions(task: Task) -> None:
 
 
 def requantize_copied_operands(task: Task) -> None:
-    """Insert a QUANTIZE before each operand whose integers are copied to a result with another scale.
+    """Insert a QUANTIZE for each operand whose integers are copied to a result with another scale.
 
-    ONE inserts none, and gets wrong results if such an operand has other users.  ONE's kernel for uint8
+    Such an operand kept its own scale in ``propagate_backward``, or got another scale later.  ONE inserts no
+    QUANTIZE for it, and gets wrong results if the operand has other users.  ONE's kernel for uint8
     CONCATENATION needs no QUANTIZE, because it scales its operands.
     """
     for op in task.quantized_ops():

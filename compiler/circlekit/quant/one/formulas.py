@@ -58,8 +58,8 @@ class Parameters:
 def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | float = 0.0) -> Parameters:
     """Return the parameters with which the integers of ``dtype`` cover the range [low, high].
 
-    The range is first extended so that it includes 0.  uint8 gets a zero point that fits the range; for all
-    other dtypes it is 0.
+    The range is first extended so that it includes 0.  For uint8, the zero point is -low / scale, rounded;
+    for all other dtypes it is 0.
     ``smallest_scale``: a lower limit of the scales, in addition to SMALLEST_SCALE.
     """
     lowest = np.minimum(np.asarray(low, np.float64), 0.0)
@@ -128,9 +128,9 @@ def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
 
 
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:
-    """Return for each element of ``bias`` the smallest scale of the weights with which it does not overflow.
+    """Return for each element of ``bias`` the smallest weight scale for which its integer does not overflow.
 
-    ``dtype``: the dtype of the weights.
+    The scale of that integer is ``input_scale`` times the weight scale.  ``dtype``: the dtype of the weights.
     """
     return np.abs(bias.astype(np.float64)) / (BIAS_DTYPES[dtype].limits[1] * float(input_scale))
 

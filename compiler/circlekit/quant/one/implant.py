@@ -56,9 +56,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
             raise ModelError(f"{path}: no tensor is named {name!r}{did_you_mean(name, values, 3)}")
         _quantize(values[name], name, tree, Path(path))
     for op in model.main:
-        _pass_on(op)
+        _pass_parameters_on(op)
     touch_ops(model.main)
-    for value in _computed(model):
+    for value in _used_values(model):
         if value.dtype is f32:
             raise ModelError(f"{path}: expected parameters for every tensor, got none for %{value.name}")
 
@@ -124,7 +124,7 @@ def _set_integers(value: Value, dtype: DType, path: Path) -> None:
     value.data = np.ascontiguousarray(data)
 
 
-def _pass_on(op: Op) -> None:
+def _pass_parameters_on(op: Op) -> None:
     """If ``op`` does not scale its operand, give its float results the operand's dtype and parameters."""
     rule = op.quantization_rule
     source = None if rule is None or rule.results_follow is None else getattr(op, rule.results_follow, None)
@@ -136,7 +136,7 @@ def _pass_on(op: Op) -> None:
             value.dtype, value.quantization = source.dtype, source.quantization
 
 
-def _computed(model: Model) -> list[Value]:
+def _used_values(model: Model) -> list[Value]:
     """Return the outputs of the main graph and all operands and results of its operators, constants too."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

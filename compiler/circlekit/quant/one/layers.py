@@ -36,7 +36,7 @@ def quantize_layers(task: Task) -> None:
     """Quantize the weights and biases of all operators, and the constants in ``OneRule.per_element``.
 
     Activations must be quantized already, because the scale of a bias follows from that of the input.
-    Raise ModelError for weights that are not finite, UnsupportedError or ShapeError for a layer that cannot
+    Raise ModelError for constants that are not finite, UnsupportedError or ShapeError for a layer that cannot
     be quantized.
     """
     for op in task.quantized_ops():
@@ -165,6 +165,7 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
     if not old.scale.size == old.min.size == old.max.size == old.zero_point.size == count:
         return None
     low, high = integer_limits(dtype)
+    # the number of steps between min and max shows for which dtype the parameters are
     steps = (old.max.astype(np.float64) - old.min) / old.scale
     if not np.allclose(steps, high - low, rtol=1e-4):
         return None
@@ -197,9 +198,9 @@ def _input_scale(op: Op) -> np.float32:
 def _smallest_scale(task: Task, op: Op) -> Array | None:
     """Return for each channel the smallest scale of the weights for which the kernel's results are right.
 
-    With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, which
-    kernels round to 0.  Return None if there is no float bias, or if every scale that ONE uses is large
-    enough.  ONE has no such limits and gets wrong results.
+    With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, and
+    kernels round it to 0.  Return None if there is no float bias, or if every scale that ONE uses is large
+    enough.  ONE does not check this and gets wrong results.
     """
     value = _bias(op)
     if value is None:

@@ -145,7 +145,7 @@ def _read_constants(editor: GraphEditor) -> None:
 
 
 def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:
-    """Return the constant ``value`` with these parameters.
+    """Return a constant with the integers of ``value`` and these parameters.
 
     ``axis``: the axis of the channels.  If all uint8 integers and zero points are at most 15, 4 bits are
     enough: int4 with the zero point 0 if all zero points are 8, otherwise uint4.  (ONE keeps the zero point 8
@@ -173,8 +173,12 @@ def _quantize_rest(editor: GraphEditor) -> None:
     fix_special(task)
     for op in editor.graph.ops:
         _convert_result(editor, op)
-        if (layer := layer_rule(op)) is not None and (data := getattr(op, layer.data)).dtype in BIAS_DTYPES:
-            quantize_bias(task, op, data.dtype)
+        layer = layer_rule(op)
+        if layer is None:
+            continue
+        dtype = getattr(op, layer.data).dtype
+        if dtype in BIAS_DTYPES:
+            quantize_bias(task, op, dtype)
 
 
 def _follow_operands(op: Op) -> None:
@@ -213,10 +217,10 @@ def _widest(op: Concatenation) -> Value | None:
 
 
 def _convert_result(editor: GraphEditor, op: Op) -> None:
-    """Insert a QUANTIZE after a product whose result is uint8 and whose operands are int16, or the reverse.
+    """Insert a QUANTIZE after a product of int16 operands with a uint8 result, or the reverse.
 
-    The result of the product gets the dtype of the operands and keeps its range; the QUANTIZE converts it to
-    the former dtype.
+    A product is a MUL, BATCH_MATMUL or FULLY_CONNECTED; only the dtype of its first operand is examined.  The
+    result gets that dtype and keeps its range; the QUANTIZE converts it to the former dtype.
     """
     if not isinstance(op, Mul | BatchMatMul | FullyConnected):
         return

@@ -60,10 +60,11 @@ def kernel_notes(model: Model) -> list[str]:
     These are operators that no target in RUNTIMES can run in their forms, operators whose kernels expect one
     scale where ONE chooses several, and divisions whose divisor may hold the integer for 0.
     """
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}  # by reason, the names of the operators
     for op in model.ops():
         refusals = [find_target(name).refusal(op) for name in RUNTIMES]
         if all(refusal is not None for refusal in refusals):
+            # a refusal may end with the forms that the runtime has; they are left out
             reason = "; ".join(str(refusal).partition("; it has")[0] for refusal in refusals)
             names.setdefault(reason, []).append(key_of(op))
         rule = op.quantization_rule or OWN_RANGES
@@ -77,10 +78,11 @@ def kernel_notes(model: Model) -> list[str]:
             zero_point = int(value.quantization.zero_point[0])
             if not value.is_const or (value.array() == zero_point).any():
                 names.setdefault(f"{op.code} fails where its divisor rounds to 0", []).append(key_of(op))
-    return [
-        f"%{found[0]}{f' and {len(found) - 1} more' if len(found) > 1 else ''}: {reason}"
-        for reason, found in names.items()
-    ]
+    notes = []
+    for reason, found in names.items():
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        notes.append(f"%{found[0]}{more}: {reason}")
+    return notes
 
 
 def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:
@@ -99,6 +101,6 @@ def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:
 
 
 def _setting(scheme: Scheme) -> LayerSetting:
-    """Return the setting of ONE's quantizer for ``scheme``, which follows ONE."""
+    """Return the setting of ONE's quantizer for ``scheme``, one of the schemes that follow ONE's rules."""
     assert scheme.activations is not None  # all schemes of ONE have integer activations
     return LayerSetting(scheme.activations, CHANNEL if scheme.per_channel else LAYER)

@@ -39,8 +39,8 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
             if value.dtype is f32:
                 value.quantization = None
 
-    def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]]:
-        """Return the arguments for rounded weights; see ``Form``."""
+    def rounding(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]]:
+        """Return (key, make) for the rounded weights; see ``Replacement``."""
         setting = own.get(op, settings.default)
         axis_of_scales = axis if setting.per_channel else None
 
@@ -53,7 +53,7 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
 
         return (setting.dtype, axis_of_scales), make
 
-    _replace_weights(model, form)
+    _replace_weights(model, rounding)
 
 
 def quantize_weights(model: Model, dtype: DType) -> None:
@@ -63,8 +63,8 @@ def quantize_weights(model: Model, dtype: DType) -> None:
     for float inputs and integer weights.  Raise ModelError for weights that are not finite.
     """
 
-    def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
-        """Return the arguments for integer weights; see ``Form``."""
+    def conversion(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
+        """Return (key, make) for the integer weights; see ``Replacement``."""
         if isinstance(op, TransposeConv):
             return None
 
@@ -78,19 +78,19 @@ def quantize_weights(model: Model, dtype: DType) -> None:
 
         return (dtype, axis), make
 
-    _replace_weights(model, form)
+    _replace_weights(model, conversion)
 
 
-Form = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
-"""A function of (operator, weights, axis of the channels).
+Replacement = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
+"""A function of (operator, weights, axis of the channels) that says what replaces the weights.
 
-It returns None if the weights shall stay as they are.  Otherwise it returns the arguments ``key`` and
-``make`` of ``GraphEditor.replace_constant``: ``make`` makes the new constant; it is called once for each key.
+It returns None if the weights shall stay as they are.  Otherwise it returns (key, make), the arguments of
+``GraphEditor.replace_constant``: ``make`` makes the new constant; it is called once for each key.
 """
 
 
-def _replace_weights(model: Model, form: Form) -> None:
-    """Replace the constant float weights of all layers as ``form`` says."""
+def _replace_weights(model: Model, replacement: Replacement) -> None:
+    """Replace the constant float weights of all layers as ``replacement`` says."""
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
         for op, name, axis in _weights(graph.ops):
@@ -98,8 +98,9 @@ def _replace_weights(model: Model, form: Form) -> None:
             value = op.inputs[index]
             if not is_float_constant(value):
                 continue
-            if (made := form(op, value, axis)) is not None:
-                editor.replace_constant(op, index, *made)
+            key_and_make = replacement(op, value, axis)
+            if key_and_make is not None:
+                editor.replace_constant(op, index, *key_and_make)
         editor.finish()
 
 

@@ -39,9 +39,9 @@ from circlekit.quant.weights import is_computed_float
 def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     """Quantize ``model`` in place with the recorded min and max of its activations.
 
-    Return a plan that says what was done, with reasons.  Graphs that operators call, and operators without a
-    quantized form, stay float.  As in ONE, an output whose dtype is converted gets the name ``NAME_Quantize``
-    or ``NAME_Dequantize``.
+    Return a plan that says what was done, with reasons.  Graphs that operators call stay float, and so do
+    operators without a quantized form or with a computed bias.  As in ONE, an output whose dtype is converted
+    gets the name ``NAME_Quantize`` or ``NAME_Dequantize``.
     Raise ModelError if an activation has no recorded range, or if a layer of ``settings`` is unknown;
     UnsupportedError or ShapeError for parts that cannot be quantized.  After an error, ``model`` is partly
     changed and must not be used.
@@ -119,7 +119,8 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
         parameters = value.quantization
         if parameters is not None and parameters.scale.size and value.dtype.is_integer:
             scales, zero_points = map(tuple, (parameters.scale.tolist(), parameters.zero_point.tolist()))
-            axis, reason = parameters.quantized_dimension, task.reasons.get(value, "that of the float model")
+            axis = parameters.quantized_dimension
+            reason = task.reasons.get(value, "its form in the float model")
             tensors[value.name] = TensorForm(value.dtype, scales, zero_points, axis, reason=reason)
     operators = {}
     for op in task.graph:

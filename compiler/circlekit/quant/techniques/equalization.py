@@ -5,7 +5,7 @@ A quantized activation has one scale, so a channel with a small range uses few o
 divides such a channel by a factor of at most 1: it divides the weights and the bias of the layer that
 produces the channel.  The weights of the layers that read the channel are multiplied by the factor.  The
 operators between these layers pass channels on (see ``channel_flow``).  The outputs of the model stay the
-same.
+same, except where a scaled channel exceeds the bound of a RELU6, which is treated as a RELU.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because
@@ -104,22 +104,22 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
         return []
     changed = []
 
-    def of(value: Value) -> Array:
+    def factors_of(value: Value) -> Array:
         """Return the factor of each channel of ``value``."""
         return np.asarray(factors[classes.of(value)])
 
     for layer in layers:
-        before, after = of(layer.input), of(layer.op.output)
+        before, after = factors_of(layer.input), factors_of(layer.op.output)
         if np.any(before != 1) or np.any(after != 1):
             rescale(layer, before, after)
             changed.append(
                 f"%{layer.op.output.name}: {int(np.sum(after != 1))} of {after.size} channels scaled"
             )
     for product in products:
-        factor = of(product.operand) / of(product.op.output)
+        factor = factors_of(product.operand) / factors_of(product.op.output)
         replace_constant(product.op, product.constant, product.constant.array() * factor)
     for op, addend in constants:
-        replace_constant(op, addend, addend.array() / of(addend))
+        replace_constant(op, addend, addend.array() / factors_of(addend))
     return changed
 
 
@@ -148,14 +148,14 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
             products.append(product)
             classes.nodes(op.output)
             classes.nodes(product.operand)
-        elif layer is not None or not _pass_on(op, classes, constants):
+        elif layer is not None or not _join_channels(op, classes, constants):
             for touched in (*op.inputs, *op.results):
                 if is_computed_float(touched):
                     classes.fix(touched)
     return classes, layers, products, constants
 
 
-def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
+def _join_channels(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
     """Join the class of each channel of the results with those of the operand channels from which it comes.
 
     Add (op, constant) to ``constants`` for each constant operand with such channels, as in an ADD.  Return
@@ -265,7 +265,7 @@ def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
 def replace_constant(op: Op, constant: Value, numbers: Array) -> None:
     """Let ``op`` read ``numbers`` in place of ``constant``; other users of ``constant`` keep the old numbers.
 
-    ``numbers``: as many as in ``constant``; they are converted to float32 and to its shape.
+    ``numbers``: as many as in ``constant``; they are converted to float32 and to the shape of ``constant``.
     """
     new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
     op.set_input(op.inputs.index(constant), new)

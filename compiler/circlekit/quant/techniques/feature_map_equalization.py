@@ -106,11 +106,14 @@ def _scaling_constants(op: Op) -> list[Value] | None:
     rng = np.random.default_rng(0)
     arrays: list[Array | None] = []
     for value in op.inputs:
-        if value is not None and not value.is_const and (not value.is_static or value.dtype is not f32):
+        if value is None:
+            arrays.append(None)
+        elif value.is_const:
+            arrays.append(value.data)
+        elif value.is_static and value.dtype is f32:
+            arrays.append(_normal(rng, value.static_shape))
+        else:
             return None
-        arrays.append(
-            None if value is None else value.data if value.is_const else _normal(rng, value.static_shape)
-        )
     scaled = [
         a * np.float32(PROBE_FACTOR) if a is not None and v in constants else a
         for v, a in zip(op.inputs, arrays, strict=True)
@@ -136,7 +139,7 @@ def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
     while True:
         layer = linear_layer(path[-1])
         if layer is not None:
-            return path if layer.is_scalable else []  # its weights and its bias are constants
+            return path if layer.is_scalable else []
         op = path[-1]
         if not _passes_on(op, value) or len(op.output.users) != 1 or graph.is_output(op.output):
             return []

@@ -50,7 +50,10 @@ def factored(hessian: Array, damping: float = 0.01) -> Factored:
 
 
 def gptq(target: Array, hessian: Factored, steps: Array, limits: tuple[int, int]) -> Array:
-    """Return the integers [g,o,d], as float64, that GPTQ chooses for ``target``."""
+    """Return the integers [g,o,d], as float64, that GPTQ chooses for ``target``.
+
+    ``hessian``: the result of ``factored``.
+    """
     order, factor = hessian.order, hessian.factor
     work = np.take_along_axis(target.astype(np.float64), order[:, None], 2)
     scale = np.take_along_axis(steps, order[:, None], 2)
@@ -117,7 +120,7 @@ def refine(
 
 
 def squared_errors(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
-    """Return the error [g,o] of each output: see the module."""
+    """Return the error [g,o] of each output, as the docstring of the module defines it."""
     wrong = target - integers * steps
     return np.asarray(((wrong @ hessian) * wrong).sum(axis=2))
 

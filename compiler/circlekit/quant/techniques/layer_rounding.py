@@ -183,12 +183,12 @@ def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) 
     shape = weights.shape
     has_bias = layer.bias is not None
     bias = np.zeros(shape[:2]) if layer.bias is None else layer.bias.array().reshape(shape[:2])
+    is_per_channel = len(form.scale) > 1
     if form.block:
         scale = np.repeat(form.scales.reshape(*shape[:2], -1), form.block, axis=2)
     else:
-        scale = np.broadcast_to(
-            form.scales.reshape((*shape[:2], 1) if len(form.scale) > 1 else (1, 1, 1)), shape
-        )
+        scale_shape = (*shape[:2], 1) if is_per_channel else (1, 1, 1)
+        scale = np.broadcast_to(form.scales.reshape(scale_shape), shape)
     (float_mean, mean), (float_rows, rounded_rows) = means, rows
     lowest, largest = form.dtype.limits
     return LayerData(
@@ -201,7 +201,7 @@ def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) 
         scale.astype(np.float64),
         (lowest + form.narrow, largest),
         form.block,
-        len(form.scale) > 1,
+        is_per_channel,
         has_bias,
     )
 
@@ -290,7 +290,8 @@ def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt scales where possible, and refine the integers.
 
     Scales are adapted if each output has a single scale of its own and the depth has one part.  Then, up to
-    MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the best scale.
+    a depth of MOST_ENLARGED_DEPTH, ``scale`` times each of ENLARGEMENTS is tried, and each output keeps the
+    best scale.
     ``target``: the weights of ``layer``, or changed weights.
     """
     wanted, hessian = layer.split(target), layer.hessian

@@ -49,7 +49,11 @@ class OperatorRuns:
                     arrays.pop(value, None)
 
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
-        """Return for each sample the list of the results of ``op`` for the operands ``columns``."""
+        """Return for each sample the list of the results of ``op`` for the operands ``columns``.
+
+        There are as many samples as in ``columns``; if all operands are fixed, as many as in ``samples``.
+        """
+        # a copy whose fixed operands are constants, because fast kernels need constant weights
         copies = [
             v and Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None, v.quantization)
             for v, c in zip(op.inputs, columns, strict=True)

@@ -312,5 +312,6 @@ def stored_count(sparsity: Tree) -> int:
         if dimension["format"] == "DENSE":
             count *= dimension["dense_size"]
         else:
+            # a sparse dimension lists the positions that are stored in it and in all dimensions before
             count = len(dimension.get("array_indices", {}).get("values", ()))
     return count

@@ -166,7 +166,7 @@ _MESSAGES: Final = {
 }
 
 VECTOR_MESSAGES: Final = ("Shape", "Signature")
-"""Messages whose only field is the list ``dim``; a tree, the dict of a parsed message, has just the list."""
+"""Messages whose only field is the list ``dim``; in a tree, this list stands for the whole message."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
@@ -244,7 +244,10 @@ def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
 
 
 def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
-    """Yield the fields of the message for ``table``, a table of the schema."""
+    """Yield the fields of the message for ``table``, a table of the schema.
+
+    A field of the schema with a second name in ALIASES gives two fields; recipes are written with the first.
+    """
     for stored, type_, schema_default, only in TABLES[table]:
         if only not in ("", fmt) or type_ in UNIONS:
             continue

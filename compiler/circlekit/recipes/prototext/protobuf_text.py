@@ -218,7 +218,7 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
     done = set()
     for field in recipe_messages(fmt)[message.DESCRIPTOR.name]:
         value = tree.get(field.stored, field.schema_default)
-        if value is None or field.stored in done:
+        if value is None or field.stored in done:  # a field that has two names is written once
             continue
         done.add(field.stored)
         if field.repeated:

@@ -3,7 +3,7 @@
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
-The conditions are those of the command ``expr``: = != < > <= >=.  They compare numbers if both sides are
+The conditions are those of the command ``expr``: = == != < > <= >=.  They compare numbers if both sides are
 integers, otherwise texts.  Anything else of the shell's language (variables, pipes, other commands) is an
 error.
 """

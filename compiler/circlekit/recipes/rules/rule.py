@@ -88,7 +88,7 @@ class Call:
         """Return the rule as it is written, with single spaces."""
         tokens = self.source.tokens
         start = tokens.index(self.node.token)
-        depth = 0
+        depth = 0  # of brackets; the rule ends with the bracket that closes its arguments
         for token in tokens[start + 1 :]:
             depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
             if depth == 0:

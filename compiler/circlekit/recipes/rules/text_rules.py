@@ -242,7 +242,7 @@ def _quant(call: Call) -> Check:
     if len(literals) == 2:
         if literals[1] != "none" or arguments:
             call.fail("expected quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
-        call.node.positional = literals[:1]
+        call.node.positional = literals[:1]  # ``call.value`` takes only one argument without a name
         return _on_value(call, lambda v: iter([] if v.quantization is None else ["it is quantized"]))
     numbers = {name: _numbers(call, literal) for name, literal in arguments.items()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers: ONE's one-* commands.  Each module here defines some, and ``all_drivers`` finds them."""
+"""The drivers: ONE's one-* commands.  The modules in this folder define them; ``all_drivers`` finds them."""
 
 from __future__ import annotations
 

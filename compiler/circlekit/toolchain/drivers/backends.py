@@ -55,13 +55,16 @@ def plan(
 ) -> list[tuple[str, list[str]]]:
     """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
 
-    If there is no configuration file, or if the command line names the backend, the arguments are
-    ``backend_words``: the words of the command line that are for the backend.  In other cases, and if there
-    are no such words, the arguments are the words in the key ``command`` of the driver's section in the
-    configuration file or, if the section has the key ``backends``, in the key with the name of the backend.
-    With a target, ``--target NAME`` comes before the arguments.  An exception: if the backend of the target
-    has a schema file and there is no key ``command``, the schema file says which program runs and how the
-    keys of the section become its arguments.
+    The first of these that exists gives the arguments:
+
+    - ``backend_words``, the words of the command line that are for the backend; if there is a configuration
+      file, they count only if the command line also names the backend,
+    - the schema file of the target's backend, if the driver's section in the configuration file has no key
+      ``command``; it says which program runs and how the keys of the section become its arguments,
+    - a key of this section: the key with the name of the backend if there is a key ``backends``, else the key
+      ``command``.
+
+    With a target, ``--target NAME`` comes before the arguments, except with a schema file.
     ``is_dry``: print no warning about keys that the schema file does not know.
     Raise UsageFault, in ONE's words, if something is missing or does not fit.
     """
@@ -81,7 +84,7 @@ def plan(
         raise UsageFault("commands for the backend is missing.")
     if not backend and target:
         chosen = session.installation.backend_of(target)
-        command = {"compile": "codegen"}.get(suffix, suffix)
+        command = {"compile": "codegen"}.get(suffix, suffix)  # one-codegen runs the programs BACKEND-compile
         schema = session.installation.schema_file(chosen, command)
         if schema is not None and not section.get("command"):
             return [_by_schema(schema, target, section, None if is_dry else session)]

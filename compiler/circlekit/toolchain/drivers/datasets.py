@@ -33,12 +33,12 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     """Write the files that ``data_list`` names into the HDF5 file ``output``; return the number of samples.
 
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
-    The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds an input of a sample; SAMPLE and INPUT are
-    numbers from 0 on.  Raw data are uint8 vectors; the group ``value`` then has the attribute ``rawData``.
+    The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds one input of one sample; SAMPLE and INPUT
+    are numbers from 0 on.  Raw data are uint8 vectors, and the group ``value`` has the attribute ``rawData``.
     Raise DriverError if a file cannot be read or written.
     """
     import h5py  # slow to import
-    import numpy as np  # as above
+    import numpy as np  # slow to import
 
     if Path(output).exists() and not Path(output).is_file():  # ``os.replace`` would replace a device
         raise DriverError("OSError", f"{output} cannot be written: expected a file")

@@ -63,7 +63,7 @@ def _run_bcq(invocation: Invocation, session: Session) -> None:
 def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool) -> None:
     """Convert a TensorFlow model to TFLite, and the TFLite model to circle.
 
-    ``is_bcq``: keep the metadata of binary-coded weights.
+    ``is_bcq``: add ONE's metadata of binary-coded weights (BCQ).
     """
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
@@ -202,15 +202,15 @@ def _convert_onnx(invocation: Invocation, session: Session) -> None:
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     flags = [*_script_flags(values), *(["--verbose"] if session.verbose else [])]
     with session.intermediate(values) as folder:
-        path, record = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
-        ONNX.run(session, [source, path, record, *flags], "onnx2circle", [source, target])
+        path, arrays_path = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
+        ONNX.run(session, [source, path, arrays_path, *flags], "onnx2circle", [source, target])
         with session.program("onnx2circle", [path, target]):
             import numpy as np  # slow to import
 
-            from circlekit.toolchain.importers.onnx_interface import restore_interface  # as above
+            from circlekit.toolchain.importers.onnx_interface import restore_interface  # slow to import
 
             model = session.load(path)
-            with np.load(record) as arrays:
+            with np.load(arrays_path) as arrays:
                 restore_interface(model, dict(arrays))
             session.save(model, target, "Failed to write circle")
 
@@ -259,7 +259,10 @@ def one_import(argv: Sequence[str] | None = None) -> int:
 
 
 def run_import(words: list[str], session: Session) -> int:
-    """Run the import driver for the KIND among ``words``, with the other words; return the exit code."""
+    """Run the import driver for the first word that is a key of KINDS, with the other words.
+
+    Return the exit code.
+    """
     kinds = ", ".join(KINDS)
     usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
     kind = next((word for word in words if word in KINDS), None)

@@ -83,5 +83,5 @@ one_infer = Driver(
     usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
     "[COMMANDS FOR BACKEND DRIVER]",
     prepare=_prepare,
-    reads=_words,
+    reads=_words,  # one of them is the path of the model
 )

@@ -25,8 +25,8 @@ GROUP = Option("O", short="-O", is_shown=False)
 def _declare() -> Sequence[Option]:
     """Return the options: one for each pass, each pipeline and each setting of a pass, and a few more."""
     from circlekit.passes.engine.describe import summary  # slow, because it imports all passes
-    from circlekit.passes.engine.registry import all_passes  # as above
-    from circlekit.passes.pipelines import PIPELINES, in_order  # as above
+    from circlekit.passes.engine.registry import all_passes  # slow, too
+    from circlekit.passes.pipelines import PIPELINES, in_order  # slow, too
 
     passes = all_passes()
     settings = {setting.name: setting for item in passes.values() for setting in item.options}
@@ -45,9 +45,10 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return the values in the optimization groups, files like O1.cfg, that the option O in ``values`` names.
+    """Return the values that optimization groups give, by option.
 
-    If two groups have the same key, the later group counts.  Raise DriverError for an unknown group or key.
+    A group is a file such as O1.cfg; the option O in ``values`` names the groups.  If two groups have the
+    same key, the later group counts.  Raise DriverError for an unknown group or key.
     """
     group = values.get("O")
     if not group:

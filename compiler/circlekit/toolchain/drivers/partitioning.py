@@ -16,7 +16,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
     with session.program("circle-partitioner", words):
         from circlekit.api.structure import partition, save_parts  # slow: imports the passes
-        from circlekit.structure.part_table import read_part_file  # as above
+        from circlekit.structure.part_table import read_part_file  # slow, too
 
         folder = Path(str(values.get("work_path", "")))
         model = session.load(*_reads(invocation))

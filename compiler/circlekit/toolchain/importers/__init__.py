@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import models of other frameworks: scripts, each run as a process, call the frameworks' converters."""
+"""Import models of other frameworks.
+
+Each framework has a script in this folder, which runs as a process and calls the framework's converter.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ MISSING = 3
 class Importer:
     """A converter for models of another framework.
 
-    ``script``: the file in this folder that calls the converter.  ``package``: its Python package.
-    ``extra``: the extra of circlekit that installs it.
+    ``script``: the file in this folder that calls the converter.  ``package``: the Python package of the
+    converter.  ``extra``: the extra of circlekit that installs this package.
     """
 
     script: str
@@ -29,7 +32,7 @@ class Importer:
     extra: str
 
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
-        """Run the script with the arguments ``words``; raise StepFailed if it fails.
+        """Run the script with the arguments ``words``; report a missing package; raise StepFailed on failure.
 
         The script runs in ``Installation.venv_python`` if that exists and the package is not installed in
         this Python, otherwise in this Python.  ``program``, ``shown``: ONE's program and its arguments, for

@@ -30,7 +30,8 @@ MAX_RANK = 6
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     """Give the inputs and outputs of ``model`` the order and names of the ONNX model, in place.
 
-    Outputs also get its layout.  ``record``: names and arrays of the ONNX model, from ``onnx_model.py``.
+    The outputs also get the layout of the ONNX model.  ``record``: the names and arrays of the ONNX model,
+    which the script ``onnx_model.py`` writes.
     The output of ``model`` for an output of the ONNX model is found by its values; if its axes are permuted,
     a TRANSPOSE is appended.  Raise EquivalenceError if no output has the values, ModelError if the inputs do
     not correspond.
@@ -95,7 +96,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
 
 
 def _fingerprint(array: Array) -> list[float]:
-    """Return the numbers by which an array is recognized, as ``nodes_of`` in ``onnx_model.py`` does."""
+    """Return the numbers by which an array is recognized: those of ``nodes_of`` in ``onnx_model.py``."""
     mean_square = np.square(array, dtype=np.float64).mean()
     return [array.size, array.mean(dtype=np.float64), mean_square, array.min(), array.max()]
 

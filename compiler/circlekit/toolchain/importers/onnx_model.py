@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert an ONNX model to TFLite with onnx2tf, and record its outputs for seeded inputs.
 
-    onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
+    onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul] [--verbose]
 
 This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz file with the inputs in0, ...
 of the ONNX model, the outputs out0, ... that onnxruntime computes for them, the names of inputs and outputs,
@@ -130,7 +130,8 @@ def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     content = traced.SerializeToString()
     run = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    arrays = dict(zip([item.name for item in run.get_outputs()], run.run(None, seeded_inputs(np, run))))  # noqa: B905  # equal lengths
+    names = [item.name for item in run.get_outputs()]
+    arrays = dict(zip(names, run.run(None, seeded_inputs(np, run))))  # noqa: B905  # equal lengths
     rows = [
         (node.name or node.output[0], next(iter(node.input), ""), node.output[0], arrays[node.output[0]])
         for node in nodes

@@ -110,7 +110,7 @@ def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
     if arguments.bcq:
         try:
             graph_def = tf.compat.v1.GraphDef()
-            with open(arguments.input, "rb") as file:  # noqa: PTH123  # as above
+            with open(arguments.input, "rb") as file:  # noqa: PTH123  # no other use of pathlib
                 graph_def.ParseFromString(file.read())
             outputs = add_bcq_metadata(tf, graph_def, outputs)
         except Exception as error:
@@ -140,7 +140,7 @@ def read_graph(tf: Any, path: str) -> Any:
     from google.protobuf import text_format  # installed with the converter
     from google.protobuf.message import DecodeError  # installed with the converter
 
-    with open(path, "rb") as file:  # noqa: PTH123  # as above
+    with open(path, "rb") as file:  # noqa: PTH123  # no other use of pathlib
         content = file.read()
     graph_def = tf.compat.v1.GraphDef()
     try:
@@ -155,7 +155,7 @@ def read_graph(tf: Any, path: str) -> Any:
 
 
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
-    """Add the metadata of binary-coded weights to ``graph_def``; return the names of all its outputs.
+    """Add the metadata of binary-coded weights to ``graph_def``; return the names of the graph's outputs.
 
     The metadata, the weights and their constants become outputs, so that the converter keeps them.  If there
     are no such weights, or if their constants are not those of BCQ_NAMES and BCQ_OPTIONAL, return
@@ -166,20 +166,20 @@ def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
         if node.op == "Const" and BCQ_MARK in node.name and node.name != BCQ_METADATA:
             weight, _, name = node.name.partition(BCQ_MARK)
             described.setdefault(weight, set()).add(name)
-    sizes = {len(names) for names in described.values()}
+    counts = {len(names) for names in described.values()}
     known = {*BCQ_NAMES, BCQ_OPTIONAL}
-    if len(sizes) != 1 or not sizes <= {6, 7} or not all(names <= known for names in described.values()):
+    if len(counts) != 1 or not counts <= {6, 7} or not all(names <= known for names in described.values()):
         return outputs
     if all(node.name != BCQ_METADATA for node in graph_def.node):
-        values = [BCQ_START, BCQ_VERSION, len(outputs), sizes.pop() + 1, BCQ_END]
+        values = [BCQ_START, BCQ_VERSION, len(outputs), counts.pop() + 1, BCQ_END]
         node = graph_def.node.add(op="Const", name=BCQ_METADATA)
         node.attr["dtype"].type = tf.int32.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values, tf.int32))
     found = [BCQ_METADATA, *outputs]
-    has_more = any(BCQ_OPTIONAL in names for names in described.values())
+    has_optional = any(BCQ_OPTIONAL in names for names in described.values())
     for weight in sorted(described):
         found += [f"{weight}{BCQ_MARK}{name}" for name in BCQ_NAMES]
-        found += [weight, *([f"{weight}{BCQ_MARK}{BCQ_OPTIONAL}"] if has_more else [])]
+        found += [weight, *([f"{weight}{BCQ_MARK}{BCQ_OPTIONAL}"] if has_optional else [])]
     return found
 
 
