@@ -214,6 +214,7 @@ CASES = [
         "a model has no versoin; did you mean version?",
     ),
     ("graph twice", "graph a() {}\ngraph a() {}", "2:7", "graph a is defined twice"),
+    ("input twice", "graph a(%x: f32[1], %x: f32[1]) {}", "1:21", "%x is defined twice"),
     (
         "signature graph",
         'signature "s" @man ()\ngraph main() {}',
