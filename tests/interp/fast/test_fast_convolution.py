@@ -225,6 +225,13 @@ def test_empty_batch() -> None:
     check_fast(Conv2D(Value("", f32, (None, 5, 5, 2)), const(filter)), x, filter)
 
 
+def test_transpose_conv_of_no_rows() -> None:
+    shape, filter = np.array([1, 5, 9, 4], np.int32), normal(generator("empty"), 4, 3, 3, 2)
+    x = np.zeros((1, 0, 4, 2), np.float32)
+    op = TransposeConv(const(shape), const(filter), Value("", f32, x.shape), stride_h=2, stride_w=2)
+    check_fast(op, shape, filter, x)
+
+
 def test_left_to_the_plain_kernel() -> None:
     x, filter = Value("", f32, (1, 5, 5, 4)), normal(generator("none"), 4, 3, 3, 4)
     assert prepare(Conv2D(x, Value("", f32, (4, 3, 3, 4)))) is None, "a computed filter"

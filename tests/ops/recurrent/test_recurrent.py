@@ -176,6 +176,8 @@ def test_gru_refuses_what_nobody_defines() -> None:
     values = [Value("x", f32, (5, 1, 3)), *gate(rng, "float", 3, 4, 1)]
     with pytest.raises(ShapeError, match="hidden_hidden: expected 3 columns, one per input, got 4"):
         Gru(values[0], values[2], None, values[2], None, values[4])
+    with pytest.raises(ShapeError, match="state: expected 2 rows, one per sequence of the batch, got 1"):
+        Gru(Value("x", f32, (5, 2, 3)), values[1], None, values[2], None, values[4])
     op = Gru(values[0], values[1], None, values[2], None, values[4], return_sequences=True)
     with pytest.raises(UnsupportedError, match="GRU with return_sequences"):
         kernel_results(op, [np.zeros((5, 1, 3), np.float32), np.zeros((1, 4), np.float32)])

@@ -115,6 +115,10 @@ def test_padding_with_a_number(paddings: str, ops: str) -> None:
     check(f"%y = PadV2(%x, {paddings}, -1.5)", runtime("PADV2"), ops)
 
 
+def test_padding_of_no_elements_stays() -> None:
+    check("%y = PadV2(%x, [[1,1],[2,1]], -1.5)", runtime("PADV2"), "PadV2", shape="0,3")
+
+
 @pytest.mark.parametrize(("limit", "op"), [(40, "Concatenation"), (39, "PadV2")])
 def test_most_elements_of_padding(limit: int, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lower_padding, "MAX_CONSTANT_ELEMENTS", limit)

@@ -240,6 +240,19 @@ def test_a_branch_of_another_type_stays() -> None:
     check_pass(text, "remove_constant_if", refused="%y: is f32[?], %z of g is f32[4]")
 
 
+@pytest.mark.parametrize(("shape", "inner"), [("0", "4"), ("?", "4"), ("1,4", "4")])
+def test_a_branch_with_an_input_of_another_shape_stays(shape: str, inner: str) -> None:
+    """The values in the branch have the shapes that follow from the input of the branch."""
+    text = f"""
+        graph main(%x: f32[{shape}]) -> %z {{
+          %y = If(true, %x) {{then_graph: @g, else_graph: @g}}
+          %z = Neg(%y)
+        }}
+        graph g(%u: f32[{inner}]) -> %r {{ %r = Neg(%u) }}
+    """
+    check_refusal(text, "remove_constant_if", f"%x: is f32[{shape}], %u of g is f32[{inner}]")
+
+
 @pytest.mark.parametrize(("outputs", "ops"), [("%a", 1), ("%a, %b", 1), ("%n, %b", 2)])
 def test_a_value_that_a_branch_returns_twice(outputs: str, ops: int) -> None:
     """One value cannot be two outputs of the graph."""

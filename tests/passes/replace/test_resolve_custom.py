@@ -121,6 +121,13 @@ def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     )
 
 
+def test_split_v_of_another_total_stays() -> None:
+    text = SPLIT.format(custom("SplitV", "%x, %sizes, 0")).replace(
+        "{ %a", "{ %sizes = const i32[3] [1, 3, 3] %a"
+    )
+    check_refusal(text, "resolve_customop_splitv", "%a: expected sizes that fit %x")
+
+
 def test_broadcast_to() -> None:
     text = f"graph main(%u: f32[1,3]) -> %z {{ %z = {BROADCAST} : f32[2,3] }}"
     check_pass(text, "resolve_former_customop", ["BroadcastTo"])

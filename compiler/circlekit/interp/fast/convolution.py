@@ -175,7 +175,7 @@ class FastTransposeConv(FastConvolution):
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
         # infinity times the zeros that may pad the filter would be NaN
-        if self.is_float and not np.isfinite(input).all():
+        if not input.size or (self.is_float and not np.isfinite(input).all()):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]

@@ -72,7 +72,7 @@ class FullyConnected(
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {} if the last axis stays and the only result has the axes of the input, else None.
 
-        {}: if ``perm`` permutes the axes of the data, no attribute or constant has to change.
+        {} means that no attribute and no constant has to change.
         """
         return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 
@@ -144,7 +144,7 @@ BLOCK_ROWS = 16
 
 def shuffled_16x1(weights: Array) -> Array:
     """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, column by column."""
-    blocks = weights.reshape(-1, BLOCK_ROWS, weights.shape[1])
+    blocks = weights.reshape(len(weights) // BLOCK_ROWS, BLOCK_ROWS, weights.shape[1])
     return np.ascontiguousarray(blocks.swapaxes(1, 2)).reshape(weights.shape)
 
 

@@ -18,7 +18,7 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
-from circlekit.ops.checks import require_int_list, require_rank
+from circlekit.ops.checks import require_int_list, require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import normalized_axis, product, regrouped, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
@@ -81,27 +81,30 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
         """Return the new shape that follows from the changed shape of ``input`` (see the base class).
 
-        The result is {} if the requested shape stays.  For this it must fit the changed input; and either no
-        other shape follows, or another axis than axis 0 changed and the requested shape has a -1 or the
-        number of elements is known.
+        The result is {} if the requested shape stays.  It stays if it fits the changed input, and one of
+        these conditions holds:
+
+        - The change of the input gives no other shape.
+        - An axis other than axis 0 changed, and either the requested shape has a -1, or the number of
+          elements of the changed input is known.
         """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:
             return {}
         try:
-            literal = self.resolved_shape(requested, after)
+            unchanged = self.resolved_shape(requested, after)
         except ShapeError:
-            literal = None
+            unchanged = None
         dims = regrouped(before, after, old["output"], outer)
-        if dims is None and literal is None:
+        if dims is None and unchanged is None:
             change = f"from {format_shape(before)} to {format_shape(after)}"
             raise ShapeError(f"shape {requested} does not follow from the operand's change {change}")
         only_axis_0_changed = before[1:] == after[1:]
-        is_kept = literal is not None and (-1 in requested or product(after) is not None)
+        may_stay = unchanged is not None and (-1 in requested or product(after) is not None)
         if (
             dims is None
-            or (is_kept and not only_axis_0_changed)
-            or self.resolved_shape(dims, after) == literal
+            or (may_stay and not only_axis_0_changed)
+            or self.resolved_shape(dims, after) == unchanged
         ):
             return {}
         changes = {} if self.shape is None else {"shape": dims}
@@ -215,6 +218,8 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
         require_rank(self.perm, "perm", 1)
         shape, perm = self.input.shape, static_int_vector(self.perm)
         if perm is None:
+            if shape is not None:
+                require_length(self.perm.shape, len(shape), "perm")
             return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.perm)))
         if shape is None:
             shape = (None,) * len(perm)

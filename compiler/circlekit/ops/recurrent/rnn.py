@@ -19,7 +19,7 @@ from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_float, require_rank
-from circlekit.ops.dimensions import Dim, dims_differ
+from circlekit.ops.dimensions import Dim, dims_differ, product
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import (
     multiply_by_quantized_multiplier,
@@ -163,6 +163,9 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         weights = require_rank(self.hidden_hidden, "hidden_hidden", 2)
         if data is not None and weights is not None and dims_differ(data[2], weights[1]):
             raise ShapeError(f"hidden_hidden: expected {data[2]} columns, one per input, got {weights[1]}")
+        rows = None if self.state.shape is None else product(self.state.shape[:-1])
+        if data is not None and data[1] != 1 and dims_differ(data[1], rows):
+            raise ShapeError(f"state: expected {data[1]} rows, one per sequence of the batch, got {rows}")
         return TensorType(self.input.dtype, self.state.shape)
 
     def kernel(

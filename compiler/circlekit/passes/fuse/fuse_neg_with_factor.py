@@ -131,7 +131,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
 
     signs = signs_of(value)
     for axis in range(signs.ndim):
-        first = signs.take([0], axis)
+        first = signs.take(range(signs.shape[axis])[:1], axis)
         signs = first if (signs == first).all() else signs
     return signs.astype(np.float32)
 

@@ -113,8 +113,8 @@ class ReplaceWithFcGeluFc(Rewrite):
         for of_h, of_s, kind in ((w1, w2, "weights"), (b1, b2, "biases")):
             expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             found = np.zeros(1) if of_s is None else of_s.reshape(-1)
-            limit = RELATIVE_TOLERANCE * max(float(np.abs(expected).max()), 1e-30)
-            if not np.abs(expected - found).max() <= limit:  # also for NaN
+            limit = RELATIVE_TOLERANCE * float(np.abs(expected).max(initial=1e-30))
+            if not np.abs(expected - found).max(initial=0) <= limit:  # also for NaN
                 return f"expected the {kind} before Erf to be sqrt(1/2) times those of the other layer"
         return None
 

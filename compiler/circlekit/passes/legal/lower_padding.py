@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from circlekit.ir.op import Op
@@ -30,12 +28,11 @@ class PadByConcatenation(Replacement):
         is_known = value.is_static and op.output.is_static and op.paddings.is_plain and number.is_plain
         if not is_known or any(v.quantization is not None for v in (value, number, op.output)):
             return None
-        if op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
+        if not value.numel or op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
             return None
         pairs = op.paddings.array().reshape(-1, 2).tolist()
-        for axis in reversed(
-            range(len(pairs))
-        ):  # the last axis is slowest to join: do it while data are small
+        # the last axis comes first: joining along it is slowest, so it is done while the data are small
+        for axis in reversed(range(len(pairs))):
             sides = [_constant(value, axis, count, number, insert) for count in pairs[axis]]
             operands = [side for side in (sides[0], value, sides[1]) if side is not None]
             if len(operands) > 1:
@@ -44,8 +41,11 @@ class PadByConcatenation(Replacement):
 
 
 def _constant(value: Value, axis: int, count: int, number: Value, insert: Inserter) -> Value | None:
-    """Return padding in the shape of ``value``, but of size ``count`` along ``axis``; None if it is empty."""
-    shape = [count if a == axis else size for a, size in enumerate(value.static_shape)]
-    if not math.prod(shape):
+    """Return a constant whose elements are ``number``; None if ``count`` is 0.
+
+    Its shape is that of ``value``, but with the size ``count`` along ``axis``.
+    """
+    if not count:
         return None
+    shape = [count if a == axis else size for a, size in enumerate(value.static_shape)]
     return insert.constant("padding", np.full(shape, number.array().reshape(-1)[0]))

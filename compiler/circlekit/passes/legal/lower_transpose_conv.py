@@ -126,8 +126,9 @@ def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
 
 
 def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
-    """Return rows and columns of ``op``; None if sizes are unknown."""
-    if not (all(v.is_static for v in (op.input, op.filter, op.output)) and op.output_shape.is_plain):
+    """Return rows and columns of ``op``; None if a size is unknown or 0."""
+    values = (op.input, op.filter, op.output)
+    if not (all(v.is_static and v.numel for v in values) and op.output_shape.is_plain):
         return None
     axes = []
     for axis, stride in ((1, op.stride_h), (2, op.stride_w)):

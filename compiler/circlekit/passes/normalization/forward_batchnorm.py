@@ -93,7 +93,7 @@ class ForwardBatchNorm(Rewrite):
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
-    """Refuse if the result ``y`` of ``op`` does not have the channels of ``x`` in the same order."""
+    """Return a sentence unless the result ``y`` of ``op`` has the channels of ``x`` in the same order."""
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
         return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
@@ -124,7 +124,7 @@ def _repeated(c: Array, x: Value, y: Value) -> Array | None:
     another channel when ``c`` is broadcast to the shape of ``y``.
     """
     channels = x.shape[-1] if x.shape else None
-    if not channels or c.size % channels:
+    if not channels or not c.size or c.size % channels:
         return None
     sizes = tuple(dropwhile(lambda size: size == 1, c.shape))
     has_trailing_shape = y.shape is not None and y.shape[len(y.shape) - len(sizes) :] == sizes

@@ -10,7 +10,7 @@ from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import callees_first, fits
-from circlekit.ir.value import Value
+from circlekit.ir.value import Shape, Value
 from circlekit.ops.program.control import If
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import Context, Pass
@@ -114,12 +114,18 @@ def _operands(op: If) -> list[Value]:
 
 
 def _obstacle(graph: Graph, op: If) -> str | None:
-    """Return why the values of the branch cannot replace the results of ``op``; None if they can."""
+    """Return why the values of the branch cannot replace the results of ``op``; None if they can.
+
+    The values of the branch have the shapes that follow from those of its inputs.
+    """
     branch = branch_of(op)
     for value in branch.values():
         if value.is_variable:
             return f"%{value.name}: is a variable of {branch.name}"
     operands = dict(zip(branch.inputs, _operands(op), strict=True))
+    for value, operand in operands.items():
+        if _states_more(value.shape, operand.shape):
+            return f"%{operand.name}: is {operand.type}, %{value.name} of {branch.name} is {value.type}"
     for result, output in zip(op.results, branch.outputs, strict=True):
         source = operands.get(output, output)
         if result.dtype is not source.dtype or result.shape != source.shape:
@@ -131,3 +137,10 @@ def _obstacle(graph: Graph, op: If) -> str | None:
             name = f"%{source.name} of {branch.name}"
             return f"%{result.name}: is an output of the graph, and {name} cannot take its name"
     return None
+
+
+def _states_more(shape: Shape | None, other: Shape | None) -> bool:
+    """Return whether ``shape`` has a known rank or dimension that ``other`` does not have."""
+    if shape is None or other is None or len(shape) != len(other):
+        return shape is not None
+    return any(a not in (None, b) for a, b in zip(shape, other, strict=True))

@@ -44,10 +44,10 @@ class Region:
 
 
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """Return the elementwise operators between Reshapes and ``last``.
+    """Return the region of elementwise operators between Reshapes and ``last``; None if there is none.
 
-    ``last`` must read the result of an elementwise operator; such operators may read constants, results of
-    Reshapes and of other elementwise operators, but not only constants.  Return None if that is not so.
+    ``last`` must read the result of an elementwise operator.  The operators of the region may read
+    constants, results of Reshapes and results of one another; each must read a value that is no constant.
     ``dead_ends``: values that no region contains; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
@@ -99,7 +99,7 @@ def is_constant(value: Value) -> bool:
 def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     """Return why the operators of ``region`` must keep their shape; None if they may change it."""
     sources, first = sources_of(region), region.starts[0]
-    why = next((s for op in region.ops if (s := _bound(graph, op.output, region, last))), None)
+    why = next((s for op in region.ops if (s := _shape_obstacle(graph, op.output, region, last))), None)
     if why is not None:
         return why
     for value in region.inside:
@@ -117,10 +117,11 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
             return f"%{value.name}: has other quantization parameters than %{source.name}"
         if source.shape != sources[0].shape or (len(sources) > 1 and not source.is_static):
             return f"%{source.name}: expected the shape of %{sources[0].name}, which must be static"
-    return next((s for op in region.ops for v in op.inputs if (s := _unfit(v, first, sources[0]))), None)
+    operands = (value for op in region.ops for value in op.inputs)
+    return next((s for v in operands if (s := _unfit(v, first, sources[0]))), None)
 
 
-def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
+def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
     """Return why ``value`` must keep its shape; None if only ``region`` and ``last`` need it."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph, whose shape must stay"
@@ -130,10 +131,10 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """Return how many Reshapes would be removed, and why one of ``starts`` stays ("" if none does)."""
-    bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
-    freed = len(region.starts) - len(bound) + is_removable(last, sources_of(region)[0])
-    return freed, next(iter(bound), "")
+    """Return how many Reshapes would be removed, and why one of ``starts`` stays ("" if none stays)."""
+    reasons = [s for v in region.starts if (s := _shape_obstacle(graph, v, region, last))]
+    freed = len(region.starts) - len(reasons) + is_removable(last, sources_of(region)[0])
+    return freed, next(iter(reasons), "")
 
 
 def is_removable(last: Reshape, source: Value) -> bool:
@@ -174,12 +175,12 @@ def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):
-        head = whole.take([0], axis)
+        head = whole.take(range(whole.shape[axis])[:1], axis)
         if whole.shape[axis] > 1 and np.array_equal(_bits(whole), np.broadcast_to(_bits(head), whole.shape)):
             whole = head
     while whole.shape[:1] == (1,):
         whole = whole[0]
-    return np.ascontiguousarray(whole)  # has at least one dimension
+    return np.ascontiguousarray(whole)  # numpy gives a scalar one dimension
 
 
 def _bits(array: Array) -> Array:
@@ -198,7 +199,7 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value
             op.set_input(index, new[value])
         elif value is None or not is_constant(value):
             continue
-        elif value.numel > 1:
+        elif value.numel != 1:
             form = _form(value.array(), old.static_shape, known_dims(shape))
             if form.shape != value.shape:
                 op.set_input(index, _constant(graph, value, form))
@@ -231,7 +232,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """Rewrite the region before ``last``; return whether it did.  ``dead_ends``: see region_before."""
+        """Rewrite the region before ``last``; return whether it did so.  ``dead_ends``: see region_before."""
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:

@@ -10,6 +10,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import OpaqueOp
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value, format_shape
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.join import SplitV
@@ -136,17 +137,20 @@ class ResolveCustomSplitV(GraphPass):
         return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
-        """Replace ``op`` if it has no obstacle; return whether it did."""
-        value, *parameters = op.inputs if len(op.inputs) == 3 else (None,)
-        sizes, axis = (_as_int32(graph, v) for v in parameters) if parameters else (None, None)
+        """Replace ``op`` if it has no obstacle; return whether it was replaced."""
+        value, sizes, axis = op.inputs if len(op.inputs) == 3 else (None, None, None)
+        sizes, axis = _as_int32(graph, sizes), _as_int32(graph, axis)
         if value is None or sizes is None or axis is None:
             sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
             context.refuse(self.name, op, sentence)
             return False
-        if not context.accepts(self.name, op, None):
-            return False
         parts = [Value("", v.dtype, v.shape) for v in op.results]
-        Inserter(graph, op).replace(SplitV(value, sizes, axis, results=parts, num_splits=len(parts)))
+        split = SplitV(value, sizes, axis, results=parts, num_splits=len(parts))
+        misfit = None if fits(split) else f"%{op.output.name}: expected sizes that fit %{value.name}"
+        if not context.accepts(self.name, op, misfit):
+            split.drop_inputs()
+            return False
+        Inserter(graph, op).replace(split)
         return True
 
 
