@@ -575,6 +575,11 @@ def test_gru_is_unrolled() -> None:
     check(GRU, runtime(), "Gru", shape="3,2,2")
 
 
+def test_gru_of_no_inputs_stays() -> None:
+    text = GRU.replace("f32[9,2] gaussian(0, 0.4)", "f32[9,0] []")
+    check(text, runtime("GRU"), "Gru", shape="3,2,0")
+
+
 @pytest.mark.parametrize("attribute", ["return_sequences: true", "return_sequences: false, act: TANH"])
 def test_other_forms_of_gru_stay(attribute: str) -> None:
     text = GRU.replace("return_sequences: false", attribute).replace("%y = Gru", "%z = Gru")

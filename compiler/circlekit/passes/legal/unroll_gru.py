@@ -22,26 +22,28 @@ MAX_STEPS = 256
 
 
 class UnrollGru(Replacement):
-    """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * from_state + from_input).
+    """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * states[2] + inputs[2]).
 
-    A fully connected layer of h and one of x have results of three parts.  ``update`` is the logistic
-    function of the sum of their first parts, ``reset`` that of their second parts.  The third parts are
-    ``from_state`` (of h) and ``from_input`` (of x).  Source of one step: the kernel of ``Gru``.
+    x: the input of the step.  h: the state, [batch, units].  One fully connected layer of x and one of h have
+    3 * units results each, which are split into three parts, ``inputs`` and ``states``.  Then
+    update = logistic(states[0] + inputs[0]) and reset = logistic(states[1] + inputs[1]).
+    Source: the kernel of ``Gru``.
     """
 
-    changes_more = True
+    changes_more = True  # so legalizations that change less of the model run first
     kinds = (Gru,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, Gru)  # by kinds
         values = (op.input, op.hidden_hidden, op.hidden_input, op.state, op.output)
-        if not all(value.is_static and value.dtype is f32 for value in values):
+        if not all(value.is_static and value.numel and value.dtype is f32 for value in values):
             return None
-        if op.hidden_hidden.rank != 2 or op.hidden_input.rank != 2:  # FULLY_CONNECTED takes no others
+        if op.hidden_hidden.rank != 2 or op.hidden_input.rank != 2:  # FULLY_CONNECTED needs matrices
             return None
         count, batch, _ = op.input.static_shape
-        if not 0 < count <= MAX_STEPS or op.return_sequences or op.act is not Activation.NONE:
+        if count > MAX_STEPS or op.return_sequences or op.act is not Activation.NONE:
             return None
+        # in a GRU, ``hidden_hidden`` are the weights of the input, and ``hidden_input`` those of the state
         rows = insert.reshaped(op.input, (-1, op.input.static_shape[2]))
         sums = insert.make(FullyConnected(rows, op.hidden_hidden, op.hidden_hidden_bias))
         unpack = Unpack(insert.reshaped(sums, (count, batch, -1)), num=count, axis=0)
