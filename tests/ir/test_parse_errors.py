@@ -120,6 +120,18 @@ CASES = [
     ("quant dtype", line("%b: i8[1] quant(scale: array(f64, [1]))"), "3:13", "expected a list of f32"),
     ("quant rank", line("%b: i8[1] quant(scale: array(f32, [[1]]))"), "3:13", "expected a list of f32"),
     ("quant bytes", line('%b: i8[1] quant(scale: base64("AA=="))'), "3:13", "expected a list of f32"),
+    *(
+        (f"shape {shape[:40]} of {place}", line(text.format(f'array(f32, "", [{shape}])')), place, message)
+        for shape, message in (
+            ("0, 99999999999999999999", "an array of shape [0, 99999999999999999999] is too large"),
+            ("0, 4611686018427387904", "an array of shape [0, 4611686018427387904] is too large"),
+            (",".join("0" * 33), "expected at most 32 dimensions, got 33"),
+        )
+        for text, place in (
+            ("%b: f32[1] extra(a: {})", "3:14"),
+            ("%b: i8[1] quant(scale: {})", "3:13"),
+        )
+    ),
     ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
     ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),

@@ -2,23 +2,22 @@
 """Make the array of a constant from the text after ``const TYPE``, or from a literal that is an operand.
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
-dtype of the list below whose kind can hold its elements.  Bool holds true and false, a float dtype holds all
+dtype of the list below that can hold its elements.  Bool holds true and false, a float dtype holds all
 numbers, and an integer dtype holds numbers without a point or an exponent.
 
-1.  the dtype of the first other operand that is no literal and has the same declared dtypes; this step is
-    left out for operators that call graphs, because the dtypes of their operands are unrelated;
-2.  the dtypes that are declared for the operand, in their order;
-3.  if none are declared: bool for true and false, f32 if there is a float, else i32.
+1.  The dtype of the first other operand that is no literal and has the same declared dtypes.  Operators that
+    call graphs do not have this step, because the dtypes of their operands are unrelated.
+2.  The dtypes that are declared for the operand, in their order.
+3.  If none are declared: bool if all elements are true or false, f32 if there is a float, else i32.
 
-If no dtype of the list has such a kind, the first dtype of the list is taken.  Then true and false may stand
-for 1 and 0, or 1 and 0 for true and false; other elements are an error.  A number that is too large for the
-dtype is an error, too.
+If no dtype of the list can hold the elements, the first one is taken, and the elements are converted to it:
+true and false to 1 and 0, or 1 and 0 to true and false.  Any other element is an error.  A number that is
+too large for the dtype is always an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,14 @@ from circlekit.ir.core import Op, Value
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import FILLERS, fill, seed_of
-from circlekit.ir.text.literal_parsing import Fail, array_of, array_of_bytes, bytes_of, literal_dtype
+from circlekit.ir.text.literal_parsing import (
+    Fail,
+    array_of,
+    array_of_bytes,
+    bytes_of,
+    check_shape,
+    literal_dtype,
+)
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol
 from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
@@ -36,10 +42,7 @@ from circlekit.ir.value import Array, Shape, format_shape
 Resolve = Callable[[str, int, int], Any]
 """A function (name, offset, size) that returns ``size`` bytes of a file, or raises an error."""
 
-LARGEST_ELEMENTS = 1 << 48
-"""The product of a constant's dimensions other than 0 must be below this; numpy rejects larger shapes."""
-
-_BYTES = ("base64", "raw", "file")
+_BYTES = ("base64", "raw", "file")  # the forms that give the bytes of a constant
 
 
 def constant_array(
@@ -52,13 +55,15 @@ def constant_array(
 ) -> tuple[Shape | None, Array]:
     """Return the shape and the data of a constant.
 
-    ``payload``: the parsed text after the type.  ``dtype``: the dtype of the constant.  ``spec``: its type.
-    ``names``: the names of graph and value, which seed a filler (``gaussian(...)``, for example).
-    ``resolve``: reads ``file(...)``; None forbids it.
+    ``payload``: the parsed text after the type.  ``spec``: the type as it is written.  ``dtype``: the dtype
+    of the constant, also if the type has none.  ``names``: the names of graph and value, which seed a filler
+    (``gaussian(...)``, for example).  ``resolve``: reads ``file(...)``; None forbids it.  ``fail``: raises a
+    ParseError with the given message.
 
     The data have the dtype and the shape, except those of ``raw(...)`` and ``file(..., raw: true)``: these
-    are the bytes of a packed or sparse constant, a uint8 vector.
+    are the bytes of a packed or sparse constant, a uint8 vector.  Only their shape can be None (``[*]``).
     """
+    # ``zeros`` is short for ``zeros()``
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):
         array = array_of(call, dtype, _static(spec, fail) if spec.has_shape else None, fail)
@@ -85,14 +90,14 @@ def constant_array(
 
 
 def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
-    """Return the shape in ``spec``; call ``fail`` if it is missing, not static or too large for numpy."""
+    """Return the shape in ``spec``; call ``fail`` if it is missing, not static or too large."""
     if not spec.has_shape:
         fail("the type needs a shape here, such as f32[2,3]")
     if spec.shape is None or None in spec.shape:
         fail(f"a constant needs a static shape, got {format_shape(spec.shape)}")
-    if prod(d for d in spec.shape if d) >= LARGEST_ELEMENTS:
-        fail(f"a constant of shape {format_shape(spec.shape)} is too large")
-    return spec.shape  # type: ignore[return-value]  # no None is left
+    shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]  # no None is left
+    check_shape(shape, fail)
+    return shape
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
@@ -102,13 +107,15 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
             fail(f"{call.name} takes one base64 string")
         return bytes_of(call.positional[0], fail), call.name == "raw"
     arguments, raw = call.positional, call.named.get("raw", False)
-    types = [type(x) for x in arguments]
+    types = [type(x) for x in arguments]  # the exact types: true is no int, and a name without quotes no str
     if types != [str, int, int] or {*call.named} - {"raw"} or not isinstance(raw, bool):
         fail('expected file("name", offset, size)')
     if resolve is None:
         fail("this text refers to a file, which is not allowed here")
     path, offset, size = arguments
-    if not isinstance(offset, int) or not isinstance(size, int) or min(offset, size) < 0:
+    assert isinstance(offset, int)  # checked above; for the type checker
+    assert isinstance(size, int)
+    if min(offset, size) < 0:
         fail("offset and size must not be negative")
     data = resolve(str(path), offset, size)
     if memoryview(data).nbytes != size:
@@ -117,7 +124,10 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
 
 
 _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
-"""The kinds of numpy dtypes that can hold a literal, by the ``literal_dtype`` of the literal."""
+"""The letters of the kinds of numpy dtypes (f: float, i, u: integer, b: bool) that can hold a literal.
+
+The keys are the results of ``literal_dtype``: f32 for a literal with a float, i32 for other numbers.
+"""
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:
@@ -125,7 +135,7 @@ def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None
 
     ``allowed``: the dtypes that are declared for the operand.  ``alike``: the result of ``dtype_alike``.
     """
-    default = literal_dtype(literal, fail)
+    default = literal_dtype(literal, fail)  # bool, f32 or i32
     candidates = [*([] if alike is None else [alike]), *(allowed or [default])]
     dtype = next((d for d in candidates if _holds(d, default)), candidates[0])
     return array_of(literal, dtype, None, fail)

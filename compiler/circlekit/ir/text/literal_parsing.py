@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import prod
 from types import MappingProxyType
@@ -26,8 +26,14 @@ T = TypeVar("T")
 Fail = Callable[[str], NoReturn]
 """A function that raises a ParseError with the given message at the place of the literal."""
 
+ELEMENTS_BOUND = 1 << 48
+"""The product of the nonzero dimensions of an array must be less than this.
+
+numpy rejects much larger shapes, even of empty arrays.
+"""
+
 UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
-"""Given as ``values`` to ``tree_of`` while not all values are known: names then stay as ValueName."""
+"""Given to ``tree_of`` as ``values`` while not all values are known: each ``%name`` stays a ValueName."""
 
 # -- plain data --------------------------------------------------------------------------------
 
@@ -40,6 +46,7 @@ def tree_of(
 ) -> Any:
     """Return a literal as plain data: the inverse of ``literal_printing.format_tree``.
 
+    Plain data are numbers, strings, bytes, arrays, None, values, graphs, and lists and dicts of these.
     ``values``, ``graphs``: the values and graphs, by name, that ``%name`` and ``@name`` stand for.
     """
     if isinstance(literal, Symbol):
@@ -71,8 +78,8 @@ def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
 def _special(literal: Arguments, fail: Fail) -> Any:
     """Return the bytes of ``base64("...")``, or the array of an ``array(...)`` literal.
 
-    Examples are ``array(f32, [1.0, 2.0])``, ``array(f32, "TEXT")`` and ``array(f32, "TEXT", [2, 3])``, where
-    TEXT is base64.
+    Examples are ``array(f32, [1.0, 2.0])``, ``array(f32, "TEXT")`` and ``array(f32, "TEXT", [2, 3])``.  TEXT
+    is the base64 form of the elements, and ``[2, 3]`` is the shape; by default, the array is a vector.
     """
     arguments = literal.positional
     if literal.name == "base64" and len(arguments) == 1:
@@ -85,15 +92,16 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     if isinstance(arguments[1], list):
         return array_of(arguments[1], dtype, None, fail)
     data = bytes_of(arguments[1], fail)
-    listed = arguments[2] if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
-    dims = [x for x in listed if isinstance(x, int) and x >= 0] if isinstance(listed, list) else []
-    if not isinstance(listed, list) or len(dims) != len(listed):
+    shape = arguments[2] if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
+    dims = [x for x in shape if isinstance(x, int) and x >= 0] if isinstance(shape, list) else []
+    if not isinstance(shape, list) or len(dims) != len(shape):
         fail("expected a shape: a list of integers of at least 0")
+    check_shape(dims, fail)
     return array_of_bytes(data, dtype, tuple(dims), fail)
 
 
 def bytes_of(literal: Literal, fail: Fail) -> bytes:
-    """Return the bytes that a base64 string stands for."""
+    """Return the bytes that a string in quotes stands for, which is base64."""
     if not isinstance(literal, str) or isinstance(literal, Symbol):
         fail("expected a base64 string")
     try:
@@ -103,6 +111,14 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 # -- arrays ------------------------------------------------------------------------------------
+
+
+def check_shape(shape: Sequence[int], fail: Fail) -> None:
+    """Call ``fail`` if ``shape`` is above MAX_RANK or ELEMENTS_BOUND."""
+    if len(shape) > MAX_RANK:
+        fail(f"expected at most {MAX_RANK} dimensions, got {len(shape)}")
+    if prod(d for d in shape if d) >= ELEMENTS_BOUND:
+        fail(f"an array of shape {list(shape)} is too large")
 
 
 def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) -> Array:
@@ -126,8 +142,8 @@ def literal_dtype(literal: Literal, fail: Fail) -> DType:
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
     """Return the array of a number or of a list, flat or nested.
 
-    ``shape``: the shape of the array, by default that of the nested lists.  A number or a flat list may have
-    any shape with the same number of elements.
+    ``shape``: the shape of the array, by default that of the literal.  The array of a number or of a flat
+    list may have any shape with the same number of elements.
     """
     numbers = _numbers(literal, fail)
     if shape is None:
@@ -139,7 +155,10 @@ def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail
 
 
 def _numbers(literal: Literal, fail: Fail) -> Array:
-    """Return the numbers of nested lists as an array of Python objects with the shape of the lists."""
+    """Return the numbers in a literal as an array of Python objects with the shape of the nested lists.
+
+    A single number gives an array of rank 0.
+    """
     numbers = np.array(literal, object)
     if numbers.ndim > MAX_RANK:
         fail(f"the literal has {numbers.ndim} dimensions, expected at most {MAX_RANK}")
@@ -190,8 +209,8 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
     """Return a literal as a value of the attribute ``spec``, with the type of its default.
 
-    A float becomes the shortest decimal with the same float32, because files store 32 bits.  Lists become
-    tuples.
+    Files store a float in 32 bits: so a float becomes the shortest decimal with the same float32.  Lists
+    become tuples.
     """
     default = spec.default
     if spec.is_graph:
@@ -212,6 +231,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
 
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
+    """Return the member of an enum that ``literal`` names; ``members``: all members by name."""
     if not isinstance(literal, Symbol) or literal not in members:
         hint = did_you_mean(str(literal), members) or f"; expected one of {', '.join(members)}"
         fail(f"{spec.name} cannot be {literal}{hint}")
