@@ -100,6 +100,7 @@ CASES = [
     ),
     ("types", line("%b = Relu(%a) : f32[1], f32[1]"), "3:19", "expected 1 types, one for each result, got 2"),
     ("dtype", line("%b: f33[1]"), "3:7", "no dtype is named f33; did you mean f32?"),
+    ("dtype of a variable", line("%b: f33[1] variable"), "3:7", "no dtype is named f33; did you mean f32?"),
     ("no shape", line("%b: f32"), "3:7", "expected a dtype and a shape"),
     ("dimension", line("%b: f32[1,n]"), "3:7", "expected a number or ? as dimension of a model, got n"),
     ("negative", line("%b: f32[-1]"), "3:11", "expected an integer as dimension, got -1"),

@@ -15,9 +15,12 @@
     operator  := name, such as Conv2D
     ref       := "%" name, or a bare name (in pictures)
 
-Items in brackets and braces have commas between them.  Functions are named after what they parse, such as
-``parse_call`` for a ``call``, and raise ParseError for invalid text.  The names of operators, dtypes and
-fillers are checked later.
+Text in quotes stands for itself, ``[x]`` is optional, ``{x}`` is any number of x.  Items between brackets or
+braces have commas between them.  A picture is one side of a rewrite: a small graph as text.  ``name``,
+``string``, ``number``, ``graph`` (``@name``) and ``value`` (``%name``) are kinds of tokens.
+
+Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
+invalid text.  The names of operators, dtypes and fillers are checked later.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
 Literal = Union[int, float, bool, str, "Arguments", list["Literal"], dict[str, "Literal"]]
-"""A parsed literal.  Text in quotes is a plain ``str``; other words are of a subclass of ``str`` below."""
+"""A parsed literal.  Text in quotes is exactly of type ``str``, other words are of a subclass below."""
 
 
 class Symbol(str):
@@ -53,7 +56,10 @@ class ValueName(str):
 
 @dataclass(eq=False, repr=False)
 class Arguments:
-    """``name(...)``: a filler, a suffix of a type, or a literal such as ``base64(...)``."""
+    """``name(...)``: a filler, a suffix of a type, a literal such as ``base64(...)``, or a rule of a recipe.
+
+    ``positional``, ``named``: the arguments without and with ``name:``.  ``token``: the name, for errors.
+    """
 
     name: str
     positional: list[Literal]
@@ -65,8 +71,9 @@ class Arguments:
 class TypeNode:
     """A type.
 
-    ``dtype``: its name, None if left out or ``_``.  ``dims``: the dimensions, None if left out.  A dimension
-    is a number or "?"; in pictures it may also be "*", a name, or alternatives such as "O|1".
+    ``dtype``: its name, None if left out or ``_``.  ``dims``: the dimensions, None if left out; ["*"] if the
+    rank is unknown.  A dimension is a number or "?"; in pictures it may also be "*" (any number of ones), a
+    name, or alternatives such as "O|1".  ``suffixes``: what follows, such as ``quant(...)``.
     """
 
     dtype: str | None
@@ -107,8 +114,8 @@ class AttributeNode:
 class Call:
     """An operator.
 
-    ``kinds``: the name of its class, or the possible names in a picture.  ``like``: in a picture, the
-    operator whose attributes are taken over (see ``rewrite.picture``).
+    ``kinds``: the name of its class, or the possible names in a picture.  ``like``: in a picture, the result
+    of the operator whose attributes are taken over (see ``rewrite.picture``).  ``types``: of the results.
     """
 
     results: list[Token]
@@ -131,7 +138,10 @@ class Constant:
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
-    """Return the items before the mark ``close``; commas separate them, and a comma may follow the last."""
+    """Return the items before the mark ``close``; commas separate them, and a comma may follow the last.
+
+    ``item``: parses one item.
+    """
     items: list[T] = []
     while not source.accept(close):
         items.append(item())
@@ -150,7 +160,8 @@ def parse_statement(source: Source) -> Call | Constant:
             source.fail("a constant has one name", results[1])
         source.take()
         type_, token = parse_type(source), source.peek
-        if token.kind not in ("number", "string", "name", "mark") or token.text in ("}", ")"):
+        has_data = token.kind in ("number", "string", "name", "mark") and token.text not in ("}", ")")
+        if not has_data:
             source.fail("expected the data of the constant after its type, such as zeros, or a list")
         return Constant(results[0], type_, parse_literal(source), token)
     return parse_call(source, results)
@@ -195,12 +206,14 @@ def parse_type(source: Source) -> TypeNode:
     while source.peek.kind == "name" and source.ahead().text == "(" and source.peek.text in _SUFFIXES:
         suffixes.append(parse_arguments(source))
     while source.peek.kind == "name" and source.peek.text in _FLAGS:
-        token = source.take()
-        suffixes.append(Arguments(token.text, [], {}, token))
+        flag = source.take()
+        suffixes.append(Arguments(flag.text, [], {}, flag))
     return TypeNode(dtype, dims, suffixes, token)
 
 
 _SUFFIXES = frozenset({"quant", "sparse", "extra", "like", "named"})
+"""The words that begin a suffix of a type.  ``type_syntax`` says which of them a model may have."""
+
 _FLAGS = frozenset({"variable"})  # suffixes without parentheses
 
 
