@@ -138,9 +138,9 @@ CASES = [
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
     (
         "suffix",
-        line("%b: i8[1] like(1)"),
+        line("%b: i8[1] extra(1)"),
         "3:13",
-        "expected quant, named, extra or variable",
+        "every argument of extra needs a name",
     ),
     (
         "too few elements",

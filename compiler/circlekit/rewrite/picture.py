@@ -160,6 +160,10 @@ class _Reader:
 
     def add(self, call: Call) -> None:
         """Check the statement ``call`` and add its node; raise ParseError for a mistake."""
+        if call.types:
+            self.source.fail("types of results are allowed in models only", call.types[0].token)
+        if call.like is not None and not self.free:
+            self.source.fail("`like` is allowed in after only", call.like)
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
         required = count = len(call.operands)
@@ -213,10 +217,13 @@ class _Reader:
             self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is not optional", node.token)
         if node.type is None:
             return OperandPattern(node.name, optional=node.optional, const=node.const)
+        if node.type.suffixes:
+            word = node.type.suffixes[0]
+            self.source.fail(f"{word.name} after a type is allowed in models only", word.token)
         dtype = None
         if node.type.dtype is not None:
             dtype = BY_SHORT.get(node.type.dtype)
-            if dtype is None and node.type.dtype != "const":
+            if dtype is None:
                 self.source.fail(f"no dtype is named {node.type.dtype}", node.type.token)
         dims = None if node.type.dims is None else tuple(node.type.dims)
         if dims is not None and "*" in dims[1:]:

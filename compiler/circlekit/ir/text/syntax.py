@@ -211,8 +211,8 @@ def parse_type(source: Source) -> TypeNode:
     return TypeNode(dtype, dims, suffixes, token)
 
 
-_SUFFIXES = frozenset({"quant", "sparse", "extra", "like", "named"})
-"""The words that begin a suffix of a type.  ``type_syntax`` says which of them a model may have."""
+_SUFFIXES = frozenset({"quant", "extra", "named"})
+"""The words that begin a suffix of a type, in a model."""
 
 _FLAGS = frozenset({"variable"})  # suffixes without parentheses
 

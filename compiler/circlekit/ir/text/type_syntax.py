@@ -22,7 +22,7 @@ class TypeSpec:
     """A type as it is written in the text.
 
     ``dtype``: None if left out.  ``has_shape``: whether a shape or ``[*]`` is written.  ``shape``: None for
-    ``[*]``, and if no shape is written.
+    ``[*]``, and if no shape is written.  ``token``: the place of the type, for errors.
     """
 
     dtype: DType | None
@@ -49,7 +49,7 @@ class TypeSpec:
 
 
 def read_type(node: TypeNode, source: Source) -> TypeSpec:
-    """Return the type that ``node`` stands for; raise ParseError if it is invalid in a model."""
+    """Return the type that ``node`` stands for; raise ParseError if a model cannot have such a type."""
     dtype = None
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
@@ -67,14 +67,15 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
             spec.is_variable = True
         elif suffix.name == "named":
             spec.name = name_of(suffix, fail)
-        elif suffix.name == "extra" and not suffix.positional:
-            spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
+        elif suffix.positional:
+            fail("every argument of extra needs a name")
         else:
-            fail(f"expected quant, named, extra or variable after a type, got {suffix.name}")
+            spec.extra = {key: tree_of(value, fail) for key, value in suffix.named.items()}
     return spec
 
 
 def _shape(node: TypeNode, source: Source) -> Shape | None:
+    """Return the shape in ``node``; None if there is none, or for ``[*]``."""
     if node.dims is None or node.dims == ["*"]:
         return None
     dims: list[int | None] = []
@@ -103,6 +104,10 @@ _QUANT = ("scale", "zero_point", "axis", "min", "max", "details")
 
 
 def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
+    """Return the quantization parameters in ``quant(...)``; ``axis`` is the quantized dimension.
+
+    Values in ``details`` stay names: they may be defined later in the text.
+    """
     given: Mapping[str, Literal] = suffix.named
     if suffix.positional:
         fail("every argument of quant needs a name: " + ", ".join(_QUANT))
@@ -110,10 +115,10 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
         if name not in _QUANT:
             fail(f"quant has no {name}" + (did_you_mean(name, _QUANT) or f"; it has {', '.join(_QUANT)}"))
     scale = _vector(given.get("scale", []), DType.FLOAT32, fail)
-    zeros: Literal = [0] * scale.size
+    zeros: Literal = [0] * scale.size  # the default zero points
     axis = given.get("axis", 0)
     if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIMENSION:
-        fail("axis must be an integer")
+        fail("axis must be an integer that fits 32 bits")
     details = tree_of(given["details"], fail, UNRESOLVED) if "details" in given else None
     if details is not None and not isinstance(details, dict):
         fail("details must be {field: value, ...}")
