@@ -31,6 +31,9 @@ def model() -> Model:
 
 
 def test_everything_is_undone(model: Model) -> None:
+    neg = model.main.ops[1]
+    for operand in (None, *neg.inputs):
+        neg.set_input(0, operand)  # the oldest use of %a becomes its newest
     copy, ops, values = clone(model), model.main.ops, list(model.main.values())
     uses = {value: value.uses for value in values}
     snapshot = Snapshot(model)

@@ -2,8 +2,9 @@
 """Record the state of a model, to find what a pass changed and to undo it.
 
 Unlike ``clone``, a snapshot copies no values, operators or graphs: ``restore`` gives the same objects their
-earlier contents.  The state is one list for each field.  An object for each operator and each value would be
-slower, because Python's garbage collector visits all containers again and again.
+earlier contents.  The state is one list for each field (``version`` of all operators, for example).  A record
+for each operator and each value would be slower, because Python's garbage collector visits all containers
+again and again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from circlekit.ir.value import Value
 
 T = TypeVar("T")
 
+# the fields that are recorded as they are; lists, uses and ``extra`` are treated separately
 _OP_FIELDS = ("version", "attribute_values")
 _VALUE_FIELDS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
 
@@ -25,9 +27,10 @@ _VALUE_FIELDS = ("name", "dtype", "shape", "data", "quantization", "is_variable"
 class Snapshot:
     """The state of ``model`` when the snapshot is made.
 
-    Arrays of constants, and dicts of attributes, are shared with the model: they are replaced, never changed.
-    ``_operands``, ``_results``: the operands and results of each operator.  ``_extra``: a copy of each
-    ``extra`` that is not empty, by operator or value.
+    Arrays of constants, and dicts of attributes, are shared with the model: passes replace them, and never
+    write into them.
+    ``_operands``, ``_results``: the operands and results of each operator.  ``_uses``: the uses of each
+    value.  ``_extra``: a copy of each ``extra`` that is not empty, by operator or value.
     """
 
     def __init__(self, model: Model) -> None:
@@ -41,6 +44,7 @@ class Snapshot:
         self._operands = _Lists([op.inputs for op in self._ops])
         self._results = _Lists([op.results for op in self._ops])
         self._values = list(dict.fromkeys(v for graph in model.graphs for v in graph.values()))
+        self._uses = _Lists([value.uses for value in self._values])
         self._value_state = _columns(self._values, _VALUE_FIELDS)
         self._extra: dict[Op | Value, dict[str, Any]] = {x: x.extra.copy() for x in self._all() if x.extra}
 
@@ -62,8 +66,8 @@ class Snapshot:
             _assign(graph, fields | {"_names": None})  # ``unique_name`` collects the names again
             for op, before, after in zip(ops, (None, *ops), (*ops[1:], None), strict=False):
                 op.graph, op.previous, op.next = graph, before, after
-        for value in self._values:
-            value.producer, value._uses = None, {}
+        for value, uses in zip(self._values, self._uses, strict=True):
+            value.producer, value._uses = None, dict.fromkeys(uses)  # the producer is set again below
         states = ((self._values, self._value_state), (self._ops, self._op_state))
         for things, state in states:
             for name, column in state.items():
@@ -75,15 +79,13 @@ class Snapshot:
             op.inputs, op.results = operands, results
             for index, result in enumerate(results):
                 result.producer, result.result_index = op, index
-            for index, operand in enumerate(operands):
-                if operand is not None:
-                    operand._uses[op, index] = None
 
     def changed(self) -> tuple[list[Op], list[Op]]:
         """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
         An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
-        data, quantization or ``extra`` of one of its operands or results has changed.
+        data, quantization or ``extra`` of one of its operands or results has changed.  If it is still in the
+        model, it is in both lists.
         """
         changed_values = self._changed_values()
         state = self._op_state
@@ -99,7 +101,7 @@ class Snapshot:
         ops = list(self._model.ops())
         present = set(ops)
         gone = [op for op in self._ops if op not in same or op not in present]
-        return [op for op in ops if op not in same], gone
+        return [op for op in ops if op not in same], gone  # a new operator is not in ``same``, either
 
     def _changed_values(self) -> set[Value | None]:
         """Return the values whose dtype, shape, data, quantization or ``extra`` has changed."""
@@ -115,9 +117,9 @@ class Snapshot:
 
 
 class _Lists(Generic[T]):
-    """The contents of many lists in one list; iteration yields copies of the many lists."""
+    """The contents of many lists, kept in one list; iteration yields a copy of each of the many lists."""
 
-    def __init__(self, lists: Sequence[list[T]]) -> None:
+    def __init__(self, lists: Sequence[Sequence[T]]) -> None:
         self._lengths = [len(x) for x in lists]
         self._items = [item for x in lists for item in x]
 
@@ -132,7 +134,7 @@ def _columns(things: Sequence[object], names: Sequence[str]) -> dict[str, list[A
 
 
 def _copied(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of ``fields`` with copies of the dicts and lists that are its values."""
+    """Return a copy of ``fields``, in which each dict or list is a copy, too."""
     return {name: x.copy() if type(x) is dict or type(x) is list else x for name, x in fields.items()}
 
 
