@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimize circle and TFLite models; with ``verify=True``, the outputs are compared after every pass.
+"""Read, optimize, quantize, compare and write circle and TFLite models.
 
     model = circlekit.load("in.tflite")
     report = circlekit.optimize(model, verify=True)
     circlekit.save(model, "out.circle")
+
+With ``verify=True``, the outputs are compared after every pass.
 
 Each public name is imported from its module when it is first used, so that a command imports only what it
 needs.
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from circlekit.ir.value import Value
     from circlekit.ops.numerics.output_stage import Kernels
     from circlekit.passes.engine.optimization_report import Report
-    from circlekit.passes.engine.registry import every_pass as passes
+    from circlekit.passes.engine.registry import every_pass as passes  # see __getattr__
     from circlekit.quant.calibration.calibration import Calibration
     from circlekit.rewrite import Pass, Rewrite, condition
 
@@ -122,15 +124,15 @@ _MODULES = {
     "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
-"""For each module, the public names to import from it; ``passes`` and ``__version__`` are not among them."""
+"""{module: its public names}; ``__getattr__`` finds ``passes`` and ``__version__`` in other ways."""
 
 
-if not TYPE_CHECKING:  # type checkers do not see __getattr__, so they report names that do not exist
+if not TYPE_CHECKING:  # a type checker must not see __getattr__: it would accept misspelled names
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
             return import_module("importlib.metadata").version("circlekit")
-        if name == "passes":  # the package, which can also be called like a function
+        if name == "passes":  # this package has __call__: circlekit.passes() returns all passes
             return import_module("circlekit.passes")
         for module, names in _MODULES.items():
             if name in names:

@@ -89,12 +89,15 @@ class EquivalenceError(CirclekitError):
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 
-    Of ``names``, at most ``limit`` are suggested.  If ``word`` has three letters or more, names that begin
-    with ``word`` are suggested.  If there is no such name, those with the smallest edit distance to ``word``
-    are suggested.  One edit is allowed for every three letters of ``word``, and always at least one; if word
-    and name have equally many underscores, this limit also holds for each part between underscores.  Upper
-    and lower case count as equal, and so do ``-`` and ``_``.  Names of one letter are not suggested for their
-    distance.
+    At most ``limit`` of ``names`` are suggested, with "or" between them:
+
+    1. If ``word`` has three letters or more: the names that begin with ``word``.
+    2. If there is no such name: the names of two letters or more with the smallest edit distance to ``word``,
+       first those with the same first letter.  The distance is at most a third of the length of ``word``, but
+       one edit is always allowed.  If word and name have equally many underscores, the same limit holds for
+       each part between underscores.
+
+    Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
@@ -112,7 +115,7 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
 
 
 def _is_near(word: str, name: str) -> bool:
-    """Return whether few edits turn ``word`` into ``name``, in whole and in each part between underscores."""
+    """Return whether few enough edits turn ``word`` into ``name``: see ``did_you_mean``."""
     pairs = [(word, name)]
     if word.count("_") == name.count("_"):
         pairs += zip(word.split("_"), name.split("_"), strict=True)
@@ -129,6 +132,8 @@ def edit_distance(a: str, b: str) -> int:
 
     An edit inserts, deletes or replaces a letter, or swaps two neighbors.
     """
+    # ``row[j]``: the distance between the letters of ``a`` read so far and the first j letters of ``b``;
+    # ``before``, ``older``: that row one and two letters of ``a`` earlier
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a):
@@ -145,4 +150,4 @@ SIMILAR_NAMES = 9
 """The largest number of names whose edit distance to a word is computed: the most similar by ``difflib``."""
 
 SEARCH_LIMIT_CHARACTERS = 100
-"""No names are suggested for a word of this length or longer: the search takes quadratic time."""
+"""No names are suggested for a word of this length or longer, because the search takes quadratic time."""

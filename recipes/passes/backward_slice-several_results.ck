@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %d: Unpack has other results
+# Refused: %d: Unpack has several results
 
 graph main(%x: f32[2,4,6]) -> %y {
   %a, %b, %c, %d = Unpack(%x) {num: 4, axis: 1}
@@ -9,5 +9,5 @@ graph main(%x: f32[2,4,6]) -> %y {
 rules {
   passes(backward_slice)
   unchanged()
-  refused("Unpack has other results")
+  refused("Unpack has several results")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: slices of the operands would move more bytes, or be more operators
+# Refused: %a: slices of the operands would move more bytes, or need more operators
 
 graph main(%x: f32[4,5], %z: f32[4,5]) -> %y {
   %a = Add(%x, %z)
@@ -9,5 +9,5 @@ graph main(%x: f32[4,5], %z: f32[4,5]) -> %y {
 rules {
   passes(backward_slice)
   unchanged()
-  refused("%a: slices of the operands would move more bytes, or be more operators")
+  refused("%a: slices of the operands would move more bytes, or need more operators")
 }

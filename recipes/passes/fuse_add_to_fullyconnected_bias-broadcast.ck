@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape [1,1] broadcasts %n of [8]
+# Refused: %a/rhs: broadcasting with its shape [1,1] may change the shape [8] of %n
 
 graph main(%x: f32[2,4]) -> %z {
   %w = const f32[3,8] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[2,4]) -> %z {
 rules {
   passes(fuse_add_to_fullyconnected_bias)
   unchanged()
-  refused("shape [1,1] broadcasts %n of [8]")
+  refused("broadcasting with its shape [1,1] may change the shape [8] of %n")
 }

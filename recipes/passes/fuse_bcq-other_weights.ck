@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: the codes are of other weights, with an error of 200%
+# Refused: %w: the codes differ from the weights by 200%, the limit is 90%
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("the codes are of other weights, with an error of 200%")
+  refused("the codes differ from the weights by 200%, the limit is 90%")
 }

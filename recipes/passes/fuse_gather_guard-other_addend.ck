@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %p: expected 5, its rows, as addend, got 4
+# Refused: %p: has 5 rows, but the number added to i is 4
 
 graph main(%i: i32[2,3]) -> %z {
   %p = const f32[5,4] gaussian(0, 1)
@@ -12,5 +12,5 @@ graph main(%i: i32[2,3]) -> %z {
 rules {
   passes(fuse_gather_guard)
   unchanged()
-  refused("expected 5, its rows, as addend, got 4")
+  refused("has 5 rows, but the number added to i is 4")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %g: shape [2,3,8] broadcasts %x of [1,3,8]
+# Refused: %g: broadcasting with its shape [2,3,8] may change the shape [1,3,8] of %x
 
 graph main(%x: f32[1,3,8]) -> %z {
   %g = const f32[2,3,8] uniform(0.5, 2)
@@ -18,5 +18,5 @@ graph main(%x: f32[1,3,8]) -> %z {
 rules {
   passes(fuse_layernorm)
   unchanged()
-  refused("shape [2,3,8] broadcasts %x of [1,3,8]")
+  refused("broadcasting with its shape [2,3,8] may change the shape [1,3,8] of %x")
 }

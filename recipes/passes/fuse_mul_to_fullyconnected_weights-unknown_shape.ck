@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape [4] broadcasts %n of [?,1]
+# Refused: %a/rhs: broadcasting with its shape [4] may change the shape [?,1] of %n
 
 graph main(%x: f32[?,4]) -> %z {
   %w = const f32[3,4] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[?,4]) -> %z {
 rules {
   passes(fuse_mul_to_fullyconnected_weights)
   unchanged()
-  refused("broadcasts %n of [?,1]")
+  refused("may change the shape [?,1] of %n")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a/rhs: shape [1,1,4] broadcasts %x of [2,4]
+# Refused: %a/rhs: broadcasting with its shape [1,1,4] may change the shape [2,4] of %x
 
 graph main(%x: f32[2,4]) -> %z {
   %r = Relu(%x)
@@ -13,5 +13,5 @@ graph main(%x: f32[2,4]) -> %z {
 rules {
   passes(fuse_prelu)
   unchanged()
-  refused("shape [1,1,4] broadcasts %x of [2,4]")
+  refused("broadcasting with its shape [1,1,4] may change the shape [2,4] of %x")
 }

@@ -30,7 +30,7 @@ from tests.api.test_quantization_choice import NET, ROUNDED, SAMPLES
     ids=lambda argument: next(iter(argument)),
 )
 def test_a_plan_takes_no_other_argument(argument: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedError, match="a plan decides everything: expected no other arguments"):
+    with pytest.raises(UnsupportedError, match="a plan decides everything: expected none of samples,"):
         circlekit.quantize(circlekit.parse(NET), plan=Plan("int8"), **argument)
 
 
@@ -101,3 +101,9 @@ def test_the_sizes_are_those_of_the_files(tmp_path: Path) -> None:
     circlekit.save(model, tmp_path / "quantized.tflite")
     for summary, name in ((report.before, "net.tflite"), (report.after, "quantized.tflite")):
         assert summary.file_size == (tmp_path / name).stat().st_size
+
+
+def test_patterns_may_come_from_an_iterator() -> None:
+    model = circlekit.parse(NET)
+    circlekit.quantize(model, samples=SAMPLES, only=iter(["LOGISTIC"]))
+    assert [op.code for op in model.ops()] == ["FULLY_CONNECTED", "QUANTIZE", "LOGISTIC", "DEQUANTIZE"]

@@ -196,8 +196,8 @@ def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Outp
     words = [str(tmp_path / "float.ck"), str(tmp_path / "int8.ck")]
     compare_command([*words, "--per-layer"])
     lines = capsys.readouterr().out.splitlines()
-    found = [line for line in lines if "more; --csv" in line]
-    assert found == ([f"... and {more} more; --csv and --json list all"] if more else [])
+    found = [line for line in lines if "more operators; --csv" in line]
+    assert found == ([f"... and {more} more operators; --csv and --json list all"] if more else [])
     start = lines.index("operators, by the error that each adds to its result")
     assert len([line for line in lines[start:] if "%v" in line]) >= quantization_errors.MAX_PRINTED_LAYERS
     compare_command(words)

@@ -102,7 +102,7 @@ def test_circlekit_explain_leaves_the_model_alone(net: Path, capsys: pytest.Capt
     assert list(net.parent.iterdir()) == [net]
     assert explain([str(net), "--pass", FUSED]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{FUSED} would rewrite 1 place, asked for by name; the nearest miss: %z = Add(")
+    assert text.startswith(f"{FUSED} would rewrite 1 place if asked for by name; the nearest miss: %z = Add(")
     assert explain([str(net), "--pass", FUSED, "--op", "MUL"]) == 2
 
 
@@ -140,7 +140,7 @@ OTHER = "other passes have nothing to say: neither a rewrite nor a near miss"
         ([QUIET, FIRED], ["fired rewrote 1 place; no near miss", "", f"1 {OTHER}"]),
         (
             [WOULD, QUIET],
-            ["asked for by name, these would rewrite something: would (2 places)", "", f"1 {OTHER}"],
+            ["these passes would rewrite something if named by the user: would (2 places)", "", f"1 {OTHER}"],
         ),
     ],
 )

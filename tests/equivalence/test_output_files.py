@@ -60,7 +60,7 @@ def test_arrays_of_several_shapes_do_not_fit_one_file(tmp_path: Path) -> None:
     [
         ("out.npz", 2, None),
         ("out.NPY", 1, None),
-        ("out.npy", 2, "an npy file holds one output, got 2; write npz"),
+        ("out.npy", 2, "an npy file holds one output, got 2; write an npz file"),
         ("out.npy", 0, "an npy file holds one output, got 0"),
         ("out.h5", 2, None),
         ("out", 2, None),

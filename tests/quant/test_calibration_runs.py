@@ -117,7 +117,7 @@ def test_an_interrupted_run_continues(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": "others"}, "sample 1 differs from that of"),
+        ({"samples": "others"}, "sample 1 differs from sample 1 of the interrupted run"),
         ({"samples": "fewer"}, "expected the 2 samples of the interrupted run, got only 1"),
         ({"channels": False}, "statistics of %x .* differ from"),
         ({"runner": Runner("litert")}, "expected a calibration by litert, got one by circlekit"),

@@ -54,7 +54,7 @@ def test_the_notes_count_the_operators_of_a_pattern(target: float) -> None:
     report = circlekit.quantize(model, samples=samples, auto=False, target_sqnr=target)
     raised = [name for name, op in report.plan.main.operators.items() if op.is_float]
     (note,) = (note for note in report.notes if note.startswith("spectrogram front"))
-    pattern = r"spectrogram front: (\d) of 4 operators raised, they make (\d+)% of the noise"
+    pattern = r"spectrogram front: (\d) of 4 operators raised; all 4 make (\d+)% of the noise"
     found = re.fullmatch(pattern, note)
     assert found is not None
     assert 1 <= int(found[1]) <= len(raised)
@@ -72,4 +72,4 @@ def test_the_notes_say_how_much_of_the_noise_a_pattern_makes() -> None:
     result = Raised({key_of(op): "float" for op in ops[:1]})
     clusters = [("front", ops[:2]), ("rear", ops[2:])]
     _, note = mixed_precision._notes(Known(), clusters, result, 4)  # type: ignore[arg-type]
-    assert note == "front: 1 of 2 operators raised, they make 75% of the noise"
+    assert note == "front: 1 of 2 operators raised; all 2 make 75% of the noise"

@@ -184,8 +184,8 @@ def test_svdf() -> None:
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (lstm(act=Activation.RELU), "always has the activation TANH, expected RELU"),
-        (lstm(("peephole", "projection")), "misreads peephole weights"),
+        (lstm(act=Activation.RELU), "always has the activation TANH, got RELU"),
+        (lstm(("peephole", "projection")), "needs as many outputs as cells for peephole weights"),
         (svdf(Activation.TANH), "has no activation TANH"),
     ],
     ids=["activation", "peephole and projection", "activation of SVDF"],

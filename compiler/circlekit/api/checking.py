@@ -13,18 +13,18 @@ from circlekit.targets.findings import Finding, TargetChoice, choose_targets, fi
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     """Return a finding for each operator, input and output of ``model`` that a target cannot run or take.
 
-    ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
-    interpreter, for a circle model.
+    ``target``: names of runtimes, separated by commas; None: litert for a TFLite model, and luci (ONE's
+    interpreter) for a circle model.
     A finding has the fields ``target``, ``graph``, ``index``, ``operator``, ``result``, ``reason`` and
     ``remedy``.  The remedy of an operator is a conversion, a pipeline or a pass after which the target runs
-    it; this was tried on a copy.  If none of these helps, the remedy says what to export instead, and what
-    may help: known shapes, a scheme of ``quantize`` in which the target has the operator, or a runtime that
-    runs it.
+    the operator; this was tried on a copy of ``model``.  If none of these helps, the remedy always says what
+    to export instead.  It also names what may help: known shapes, a scheme of ``quantize`` in which the
+    target has the operator, or another runtime that runs the operator.
     Raise UnsupportedError for an unknown target.
     """
     check_model(model)
     findings: list[Finding] = []
     for chosen in choose_targets(target, model.format):
-        found = with_remedies(model, chosen, find_unsupported(model, chosen))
+        found = with_remedies(model, chosen, find_unsupported(model, chosen))  # conversions and passes
         findings += with_other_remedies(model, chosen, found)
     return findings

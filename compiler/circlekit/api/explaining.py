@@ -22,8 +22,10 @@ def explain(
 ) -> list[Explanation]:
     """Return what passes would rewrite in ``model``, and why not more; ``model`` is not changed.
 
-    ``passes``: the name of a pass, or ``all``; with ``all``, the pass with the nearest miss comes first.
-    ``format``, ``settings``, ``target``: see ``optimize``.
+    ``passes``: the name of a pass, or ``all``.  With ``all``, the pass that came nearest to one more rewrite
+    comes first.
+    ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
+    value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
     Raise RewriteError for an unknown pass, UnsupportedError for an unknown target.
     """
     check_model(model)
@@ -40,11 +42,11 @@ def explain_op(
 ) -> list[OpExplanation]:
     """Return for each chosen operator which passes come nearest to rewriting it, and why they do not.
 
-    ``which``: chooses operators by the name of a result (``%name``), a code (``TRANSPOSE``), the code of a
-    custom operator, or a class name.
-    ``format``, ``settings``, ``target``: see ``optimize``.
-    Return [] if ``which`` names a declared operator, but the model has no such operator.  Raise ModelError if
-    ``which`` names nothing in the model and no declared operator, UnsupportedError for an unknown target.
+    ``which``: chooses operators.  It is the name of a result (``%name``), a code (``TRANSPOSE``), the code of
+    a custom operator, or the name of an operator class (``Transpose``).
+    ``format``, ``settings``, ``target``: see ``explain``.
+    Return [] if circlekit declares the operator ``which``, but the model has none.  Raise ModelError if
+    ``which`` is neither a declared operator nor in the model, UnsupportedError for an unknown target.
     """
     check_model(model)
     format = format or model.format

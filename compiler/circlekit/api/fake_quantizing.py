@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert fake quantization into models."""
+"""Insert FAKE_QUANT operators, which round floats to the numbers that integers can represent."""
 
 from __future__ import annotations
 
@@ -29,23 +29,28 @@ def fake_quantize(
 ) -> list[Inserted]:
     """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize does.
 
-    Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations.
+    Return a record of each rounded value.  The ranges of activations come from exactly one of ``samples`` and
+    ``calibration``.
 
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
-    ``calibration``: ranges of the model after O1; if ``model`` is already optimized, use ``optimize=False``.
+    ``calibration``: ranges that were recorded on the model into which the operators are inserted: on the
+    result of O1, or with ``optimize=False`` on ``model`` as it is.
     ``optimize``: run O1 first, so that batch norms are folded.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
-    Raise UnsupportedError for an option that has a meaning only in training; ModelError if not exactly
-    one of ``samples`` and ``calibration`` is given, or if a tensor has no range; and the errors of
-    ``calibrate`` and of the function ``optimize``.
+    Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
+    training.  Raise ModelError if both or none of ``samples`` and ``calibration`` are given, or if a tensor
+    has no range.  The errors of ``calibrate`` and of the function ``optimize`` pass through.  After an error,
+    ``model`` may already be optimized or partly changed.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}
-    refuse_training_options(list(options))
+    refuse_training_options(list(options))  # the options that are left have no field
     chosen = FakeQuantOptions(**known)
     if (samples is None) == (calibration is None):
-        raise ModelError("expected either samples or a calibration: activations need ranges")
+        got = "neither" if samples is None else "both"
+        wanted = "expected exactly one of samples and calibration"
+        raise ModelError(f"{wanted}, got {got}: the ranges of activations come from it")
     if optimize:
         run_passes(model, "O1")
     if calibration is None:

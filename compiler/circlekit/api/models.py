@@ -47,27 +47,25 @@ def load(source: ModelFile) -> Model:
 
 
 def read(source: ModelFile) -> tuple[Model, memoryview | None]:
-    """Load a model as ``load`` does; return (model, bytes of its file).
-
-    The bytes are None if the file is text.
-    """
+    """Load a model as ``load`` does; return (model, bytes of its file), with None for the bytes of a text."""
     name, content = _content(source)
     file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but white space
-    if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
+    is_text = probe != b"" and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
+    if not is_text:
         model, file = load_bytes(content, name), content
     elif isinstance(source, str | os.PathLike):
         model = _recipe(content, name)
-    else:  # without a path there is no folder for the files that a recipe may name
+    else:  # not from a path: the recipe must not name files, because no folder is known
         model = read_recipe(decoded(content, name), name)
     model.source = name
     return model, file
 
 
 def _recipe(content: memoryview, path: str) -> Model:
-    """Return the model in the recipe ``content``; raise ParseError if it is invalid.
+    """Return the model in the recipe ``content``; raise ParseError if the recipe is invalid.
 
-    If ``path`` has the extension of a binary model, the error says that such a file was expected, too.
+    If ``path`` has the extension of a binary model, the error also says that a binary file was expected.
     """
     try:
         return recipe_in(content, path)
@@ -87,29 +85,29 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
     if not hasattr(source, "read"):
         kind = type(source).__name__
         raise FileError(f"cannot load {kind}: expected a path, bytes or a file object opened in binary mode")
-    if isinstance(source.read(0), str):
+    if isinstance(source.read(0), str):  # reads nothing, but shows the type
         raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
     return name, read_all(source, name)
 
 
 def parse(text: str) -> Model:
-    """Return the model that ``text`` describes; types of results that it does not state are inferred.
+    """Return the model that ``text`` describes; the types of results that ``text`` omits are inferred.
 
-    ``print(model)`` shows this form, but shortens large constants, and a shortened constant cannot be parsed.
+    ``print(model)`` shows the same form, but shortens large constants; a shortened constant is an error here.
     Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
     model = parse_model(text)
-    declare_opaque(model, "text")
+    declare_opaque(model, "text")  # operators written as Opaque get their classes; errors name "text"
     return model
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
     """Write ``model`` to the file ``path``, completely or not at all.
 
-    ``format``: circle or tflite; None: the format of the extension of ``path``, or of ``model`` if ``path``
-    has no extension.
+    ``format``: circle or tflite.  None: the format that the extension of ``path`` names; if ``path`` has no
+    extension, the format of ``model``.
     Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
     UnsupportedError for an operator that cannot be replaced, FileError if the file cannot be written, or if
     its extension is unknown and ``format`` is None.
@@ -124,12 +122,12 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
-    """Run the main graph; return a new array for each of its outputs, in their order.
+    """Run the main graph of ``model``; return a new array for each output of the graph, in their order.
 
     ``inputs``: a list of arrays in the order of the graph's inputs, or a dict of arrays by input name.  A
-    quantized input needs integers, not real numbers.  An unknown dimension may have any size.
-    Raise ShapeError if dtypes or shapes differ from those of the graph, UnsupportedError if an operator has
-    no kernel for its operands.
+    quantized input needs integers, not real numbers.  Where the graph has an unknown dimension, an array may
+    have any size.  Raise ShapeError if dtypes or shapes differ from those of the graph, UnsupportedError if
+    an operator has no kernel for its operands.
     """
     check_model(model)
     if not isinstance(inputs, list | tuple | Mapping):
@@ -143,10 +141,11 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
     ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
-    Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``:
-    1e-5 for float32, up to 1e-4 if ``a`` amplifies rounding errors, more where the terms of an output cancel.
+    Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
+    For float32 the fraction is 1e-5; it is up to 1e-4 if ``a`` amplifies rounding errors, and larger where
+    large terms of an output cancel.
     If one model is float and the other is its quantized form, values are compared as real numbers.
-    The result is true if the models are equal; its ``str`` lists what was compared.
+    ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
     """
     check_model(a)
@@ -157,6 +156,7 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:
     """Return the records {label: inputs} on which to run ``model``; None if ``inputs`` is None.
 
+    A record has one array for each input.  Reports name it by its label.
     ``inputs``: the path of a file or folder with records, or the arrays of a single record.
     Raise FileError or FormatError if the file cannot be read.
     """
@@ -178,38 +178,39 @@ def check_model(model: object) -> None:
 # -- paths to write -----------------------------------------------------------------------------
 
 
-def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or, if that is None, the format of ``target``'s extension.
+def target_format(output: FilePath, format: str | None) -> str:
+    """Return the format in which to write the file ``output``.
 
-    Raise FileError if the extension is that of another format than ``format``, if ``format`` is None and the
-    extension is unknown, or if ``target`` is empty.
+    This is ``format``, or, if ``format`` is None, the format that the extension of ``output`` names.
+    Raise FileError if ``output`` is empty, if its extension names another format than ``format``, or if
+    ``format`` is None and the extension is unknown.
     """
-    if not os.fspath(target):
+    if not os.fspath(output):
         raise FileError("a file without a name cannot be written")
-    named = format_of(target)
+    named = format_of(output)
     if format is None and named is None:
         raise FileError(
-            f"{os.fspath(target)}: expected the extension .circle or .tflite, or a format (--format)"
+            f"{os.fspath(output)}: expected the extension .circle or .tflite, or a format (--format)"
         )
     if format is not None and named is not None and format != named:
-        raise FileError(f"{os.fspath(target)}: the extension is for {named}, but the format is {format}")
+        raise FileError(f"{os.fspath(output)}: the extension is for {named}, but the format is {format}")
     return str(format or named)
 
 
-def check_target(target: FilePath) -> None:
-    """Raise FileError if ``target`` is empty, a directory, or in a directory that does not exist."""
-    if not os.fspath(target):
+def check_target(output: FilePath) -> None:
+    """Raise FileError if the path ``output`` is empty, a directory, or in a directory that does not exist."""
+    if not os.fspath(output):
         raise FileError("a file without a name cannot be written")
-    path = Path(target)
+    path = Path(output)
     with translated(path, "written"):
         if path.is_dir():
             raise FileError(f"expected the name of a file, got the directory {path}")
         require_directory(path)
 
 
-def check_apart(source: FilePath, target: FilePath) -> None:
-    """Raise FileError if ``target`` is the file ``source`` itself, which must not be overwritten."""
-    with translated(target, "written"):
-        is_same = Path(source).exists() and Path(target).exists() and Path(source).samefile(target)
+def check_apart(source: FilePath, output: FilePath) -> None:
+    """Raise FileError if ``output`` is the input model ``source``, which must not be overwritten."""
+    with translated(output, "written"):
+        is_same = Path(source).exists() and Path(output).exists() and Path(source).samefile(output)
     if is_same:
-        raise FileError(f"{os.fspath(target)} is the input model; choose another file to write")
+        raise FileError(f"{os.fspath(output)} is the input model; choose another file to write")

@@ -23,25 +23,27 @@ from circlekit.quant.techniques.feature_map_equalization import (
 
 
 def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 99.0) -> int:
-    """Copy ranges from an HDF5 file of ONE's runtime into ``model``; return how many tensors got a range.
+    """Write ranges from the HDF5 file ``path`` of ONE's runtime into ``model``; return how many it wrote.
 
-    ``low``, ``high``: percentiles, 0 to 100.  The file has a min and a max of each tensor for each run.  A
-    tensor gets as its min the percentile ``low`` of its minima, and as its max the percentile ``high`` of its
-    maxima.
-    Raise FileError if the file cannot be read, FormatError if it has another layout, ModelError if it has no
-    range for a float tensor, UnsupportedError for a wrong percentile.
+    The file has the min and the max of each tensor in each run on a device.  ``low``, ``high``: percentiles
+    from 0 to 100.  The min of a tensor becomes the percentile ``low`` of its minima in all runs, its max the
+    percentile ``high`` of its maxima.
+    Raise FileError if the file cannot be read, FormatError if it has another layout.  Raise ModelError if it
+    lacks the range of a float input or of the float first result of an operator.  Raise UnsupportedError for
+    a percentile below 0 or above 100.
     """
     check_model(model)
     return minmax_dump.embed_ranges(model, path, low, high)
 
 
 def implant(model: Model, path: FilePath) -> None:
-    """Quantize ``model``, in place, with the given parameters of its tensors and integers of its constants.
+    """Quantize ``model``, in place, with scales, zero points and integers of constants from files.
 
-    ``path``: a JSON file for ONE's q-implant; it names the npy files that hold the parameters and integers.
+    ``path``: a JSON file for ONE's q-implant.  For each tensor it names npy files with scales and zero
+    points; for a constant it may also name a file with the integers.
     Raise FileError or FormatError if a file is missing or wrong; ModelError or ShapeError if the arrays do
-    not fit the model; ModelError if a tensor stays float32; UnsupportedError for a sparse constant without
-    given integers.
+    not fit the model; ModelError if a tensor stays float32, because the file does not name it;
+    UnsupportedError for a sparse constant without integers.
     """
     check_model(model)
     implanting.implant(model, path)
@@ -52,8 +54,9 @@ def equalize_feature_maps(
 ) -> list[Pattern]:
     """Scale channels between layers of ``model`` to similar magnitudes, in place; return the pairs of layers.
 
-    The outputs of the model stay equal up to rounding.
-    ``samples``: see ``calibrate``; None: one seeded random sample.
+    Weights of the first layer of a pair are divided by a scale for each channel, weights of the second layer
+    are multiplied by it.  So the outputs of the model stay equal up to rounding.
+    ``samples``: the magnitudes are measured on them, see ``calibrate``; None: one seeded random sample.
     ``allow_copies``: whether to copy a layer whose result has several users, so that each copy can be
     equalized.
     """
@@ -67,10 +70,10 @@ def equalize_feature_maps(
 def analyze(model: Model, analysis: object, samples: Samples | None = None, arguments: str = "") -> int:
     """Run ``model`` on samples and call ``analysis`` for each operator; return the number of samples.
 
-    ``analysis``: an object with the hooks (methods) of ONE's dalgona, or the path of a Python file that has a
-    class with the name of the file.
+    ``analysis``: an object whose methods are the hooks of ONE's tool dalgona, such as ``DefaultOpPost``; or
+    the path of a Python file NAME.py with a class NAME of such objects.
     ``samples``: see ``calibrate``; None: one seeded random sample.
-    ``arguments``: the text with which the hook StartAnalysis is called.
+    ``arguments``: the text that the hook ``StartAnalysis`` gets.
     """
     check_model(model)
     if isinstance(analysis, str | os.PathLike):
@@ -79,5 +82,5 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
 
 
 def samples_or_random(model: Model, samples: Samples | None) -> Iterator[list[Array]]:
-    """Return the checked ``samples``; for None, one sample of seeded random numbers, as in ONE's tools."""
+    """Yield the checked ``samples``; for None, one sample of seeded random numbers, as in ONE's tools."""
     return checked_samples(model, RandomSamples(model, 1, like_one=True) if samples is None else samples)

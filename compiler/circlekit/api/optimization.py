@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of an optimization: run passes, verify them by value, legalize, find a wrong rewrite, report."""
+"""The steps of an optimization: run passes, compare values, legalize, find a wrong rewrite, report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from circlekit.api.options import Options
 from circlekit.api.structure_checks import check_structure
 from circlekit.api.target_watch import TargetWatch
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.verify import Verifier, watch
+from circlekit.equivalence.verify import Verifier
+from circlekit.equivalence.verify import watch as verify_after_pass
 from circlekit.errors import EquivalenceError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
@@ -36,24 +37,28 @@ from circlekit.rewrite.base import Context
 
 
 class Optimization:
-    """The optimization of one model.  The callers, in ``rewriting``, call its methods in order.
+    """The optimization of one model.
+
+    The functions in ``rewriting`` call ``run_passes``, ``legalize`` and ``conclude`` in this order, the first
+    two in a ``with`` block of ``bisecting``.
 
     ``model``: the model, which changes in place.  ``options``: the result of ``checked_options``.
     ``format``: the format in which the model will be written.
     ``original``: a copy of the model before the work if the options need one, otherwise ``model`` itself.
     ``verifier``: knows the outputs of the original; None if nothing is verified.
+    ``watch``: finds the operators that the targets cannot run, before and after the work.
     """
 
     def __init__(self, model: Model, options: Options, format: str) -> None:
         self.model, self.options, self.format = model, options, format
         self._records = records_of(model, options.inputs)
-        special = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
-        self.watch = TargetWatch(model, options.target, format, special)
+        special_forms = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
+        self.watch = TargetWatch(model, options.target, format, special_forms)
         self.verifier = self._new_verifier()
         self.original = clone(model) if options.bisect is not None or options.profile else model
 
     def _new_verifier(self) -> Verifier | None:
-        """Run the original model and return a verifier; None if the options do not ask for verification."""
+        """Run the original model; return a verifier, or None if no option asks for verification."""
         options = self.options
         wanted = options.verify or options.record is not None or options.bisect is not None
         if not wanted and self._records is None:
@@ -62,26 +67,26 @@ class Optimization:
         return Verifier(self.model, self._records)
 
     def run_passes(self, file_size: int | None = None) -> Report:
-        """Run the passes, verify each that changes something, and return the report.
+        """Run the passes, verify the model after each pass that changes it, and return the report.
 
-        The caller sets ``after`` of the report, when nothing more will change.
+        The field ``after`` of the report is a placeholder, which the caller replaces when the model is final.
         ``file_size``: the size of the original file in bytes, None if it is unknown.
         """
         model, options = self.model, self.options
         before = summarize(model, file_size, self.watch.planner)
         passes, context = self._selected_passes(), self._new_context()
         if passes and options.validate:
-            settle_ranks(model)
+            settle_ranks(model)  # the caller has found the structure valid
         elif passes:
-            check_order(model)
+            check_order(model)  # of the structure, only what passes need in order to end
         is_asked = options.explain_op is not None
         original_names = set[str]().union(*map(names_of_op, model.ops())) if is_asked else ()
         pass_records = run_passes(model, passes, context, self._check_values, _announce)
-        report = Report(before, before, pass_records)
+        report = Report(before=before, after=before, passes=pass_records)
         if self.verifier is not None:
             report.verified, report.notes = True, self.verifier.notes
         changes = {record.name: record.changes for record in pass_records}
-        for name, item in all_passes().items():
+        for name, item in all_passes().items():  # a pass that did not run may have a note, too
             report.notes += item.notes(model, context, changes.get(name))
             report.notes += filter(None, [target_obstacle(name, context)])
         self._explain(report, original_names)
@@ -94,14 +99,14 @@ class Optimization:
     def _new_context(self) -> Context:
         """Return the context in which the passes run."""
         rules = rules_of_targets(self.watch.targets, self.format)
-        is_exact = only_pipelines(self.options.passes)
+        is_exact = only_pipelines(self.options.passes)  # then passes omit approximate and costly rewrites
         return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
 
     def _check_values(self, name: str, changes: int) -> None:
         """Compare the outputs with those of the original after the pass ``name`` made ``changes`` changes."""
         if self.verifier is not None and changes:
             progress().begin(f"verifying {name}")
-            watch(self.verifier, self.model, name)
+            verify_after_pass(self.verifier, self.model, name)
 
     def _explain(self, report: Report, original_names: Collection[str]) -> None:
         """Add to ``report`` the explanations for which the options ask.
@@ -122,15 +127,16 @@ class Optimization:
                 report.notes.append(f"no operator {options.explain_op} is left to explain")
 
     def legalize(self, model: Model, report: Report, name: str) -> None:
-        """Replace in ``model`` the operators that the format or a named target lacks; check the result.
+        """Replace in ``model`` the operators that the format or a target of the user lacks; check the result.
 
-        A named target is one that the user named.
+        A default target, which the user did not name, does not count.
         ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
-        targets = self.watch.targets.legalized
+        targets = self.watch.targets.legalized  # None if the user named none
         report.legalizations = legalize_in_place(model, self.format, keep, targets)
-        if targets and report.legalizations and self.options.passes and only_pipelines(self.options.passes):
+        runs_pipelines = bool(self.options.passes) and only_pipelines(self.options.passes)
+        if targets and report.legalizations and runs_pipelines:
             self._merge_legalized(model, report, keep)
         if self.options.validate:
             check_structure(model, name)
@@ -141,8 +147,9 @@ class Optimization:
     def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
         """Run the pipelines once more on the legalized ``model``; keep the result if it has fewer operators.
 
-        Legalization replaces one operator at a time; the RESHAPEs that it inserts may be merged with their
-        neighbors.  After the pipelines, the model is legalized again.
+        Legalization replaces one operator at a time.  Passes may merge the RESHAPEs that it inserts with
+        neighboring operators.  After the pipelines, the model is legalized again.
+        ``keep``: the legalizations to omit, as in ``legalize_in_place``.
         """
         before, count = Snapshot(model), sum(map(len, model.graphs))
         pass_records = run_passes(model, self._selected_passes(), self._new_context())
@@ -155,16 +162,19 @@ class Optimization:
         report.legalizations = dict(Counter(report.legalizations) + Counter(legalizations))
 
     def conclude(self, report: Report, started: float) -> None:
-        """Add to ``report`` how far the outputs differ, and the seconds since the time ``started``."""
+        """Add to ``report`` how far the outputs differ, and the time in seconds.
+
+        ``started``: the result of ``time.monotonic()`` at the beginning.
+        """
         report.differences = [] if self.verifier is None else self.verifier.differences()
         report.seconds = time.monotonic() - started
 
     @contextmanager
     def bisecting(self) -> Iterator[None]:
-        """Return a context that replaces an error raised in it by one that names the wrong rewrite.
+        """Return a context that replaces an error raised in it by an error that names the wrong rewrite.
 
         The smallest model that shows the fault is written to the file ``options.bisect``.  If
-        ``options.bisect`` is None, or if no wrong rewrite is found, the error stays as it is.
+        ``options.bisect`` is None, or if no wrong rewrite is found, the error is raised unchanged.
         """
         try:
             yield

@@ -28,13 +28,16 @@ from circlekit.targets.findings import TargetChoice, choose_targets
 
 @dataclass(frozen=True)
 class Options:
-    """What ``convert`` does to a model.  Fields that are not described here are described at ``optimize``.
+    """What ``convert`` does to a model.  The other fields are arguments of the function ``optimize``.
 
+    ``passes``: names of passes and pipelines, in the order to run them.
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
-    ``profile``: write ONE's table of origins into the metadata: from which operators each operator was made.
-    ``keep_activations``: keep a fused activation that ONE's runtime ignores; otherwise it is written as an
-    operator of its own.
-    ``explain_op``: the operators of the optimized model to explain; see ``which`` of ``explain_op``.
+    ``profile``: write ONE's tables of origins into the metadata.  They list, for each operator that is
+    written, the operators of the input model from which it was made.
+    ``keep_activations``: keep the activation that is fused into a TRANSPOSE_CONV, although ONE's runtime
+    ignores it.  If False, the activation is written as an operator of its own where the target is luci.
+    ``explain_op``: chooses operators of the optimized model to explain, as ``which`` of the function
+    ``explain_op`` does.
     """
 
     passes: Sequence[str] = ()
@@ -53,18 +56,21 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``; return them with records in ``settings`` in place of the files that hold them.
+    """Check ``options``; return a copy in which settings that name HDF5 files have the records of the files.
 
-    A record is one array for each input of a model; some settings name an HDF5 file of records.
+    A record has one array for each input of a model.
 
     Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
-    UnsupportedError for an unknown target, FileError for an unusable path.
+    UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder or a file of
+    records cannot be read.
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
     passes = all_passes()
     for setting in options.settings:
-        owner = next(n for n, item in passes.items() if any(o.name == setting for o in item.options))
+        owner = next(
+            name for name, item in passes.items() if any(option.name == setting for option in item.options)
+        )
         if owner not in names:
             raise RewriteError(
                 f"{setting} is a setting of the pass {owner}, which does not run; add {owner} to the passes"
@@ -73,7 +79,7 @@ def checked_options(options: Options) -> Options:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
-    choose_targets(options.target, "")  # raises for an unknown name
+    choose_targets(options.target, "")  # raises for an unknown name; the format does not matter here
     settings = dict(options.settings)
     for name, option in (all_options() if settings else {}).items():
         if option.records and isinstance(settings.get(name), str | os.PathLike):
@@ -84,8 +90,9 @@ def checked_options(options: Options) -> Options:
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
-    """Return the pipeline in a TOML file; ``parse_pipeline`` describes its content.
+    """Return the pipeline in the TOML file ``path``: passes to run, passes to omit, settings of passes.
 
+    ``parse_pipeline`` describes the keys of the file.
     Raise FileError if the file cannot be read, ParseError for invalid text, RewriteError for unknown names.
     """
     try:

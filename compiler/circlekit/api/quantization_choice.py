@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the plan of a quantization: by techniques that are tried on samples, or by plain rules."""
+"""Choose the plan of a quantization: by techniques that are tried on samples, or by plain rules.
+
+A plan has the form (dtype, scale, zero point) of each tensor.  By plain rules, forms follow from the ranges
+of tensors alone.  Techniques change the float model or the rounding of weights, such as equalization or GPTQ.
+To raise an operator is to give it a scheme of a higher precision than the others have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,22 +39,23 @@ from circlekit.targets.target import Target
 class QuantizationChoice:
     """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
 
-    To raise an operator is to give it a scheme of a higher precision.  Fields that are not described here are
-    arguments of ``circlekit.quantize``.
-
+    ``scheme``: the default scheme.  ``runtime``: the runtime that has to run the result.
+    ``estimator``, ``operators``, ``only``: arguments of ``circlekit.quantize``.
     ``interface``: the dtypes of inputs and of outputs, None for float.
-    ``given``: for each graph, the grids that FAKE_QUANT or QUANTIZE operators fixed (``take_grids``).
+    ``given``: for each graph, by name of a tensor, the grid to which a removed FAKE_QUANT or QUANTIZE rounded
+    the tensor (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
-    ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
-    ``unasked``: the raised operators for which the user did not ask.  ``raised``: all raised operators.
+    ``find``: if the user asked for mixed precision, the function that chooses operators to raise in addition
+    to its last argument; else None.
+    ``unasked``: raised operators for which the user did not ask.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of how techniques changed the float model,
-    for ``replay``.
+    from which ``replay`` repeats the changes.
     """
 
     scheme: Scheme
     estimator: str
     operators: dict[str, str]
-    only: Iterable[str] | None
+    only: list[str] | None
     runtime: Target
     interface: tuple[DType | None, DType | None]
     given: Sequence[Mapping[str, TensorForm]]
@@ -63,8 +69,9 @@ class QuantizationChoice:
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
         """Return a plan by plain rules.
 
-        ``raised``: the schemes of raised operators by name; None: those of the field ``raised``.  A scheme
-        that the user chose for an operator (``operators``) takes precedence.
+        ``ranges``: for each graph, the range of each tensor by name.  ``raised``: the schemes of raised
+        operators by name of the first result; None: those of the field ``raised``.  A scheme that the user
+        chose for an operator (``operators``) takes precedence.
         """
         operators = {**(self.raised.schemes if raised is None else raised), **self.operators}
         return plan_model(
@@ -76,7 +83,11 @@ class QuantizationChoice:
         return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
 
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
-        """Raise operators for which the user did not ask, where that helps."""
+        """Raise operators for which the user did not ask, where that helps.
+
+        The last operators of an int8 model with float outputs are raised to int16.  Other operators are
+        raised only if the user did not ask for mixed precision, which chooses them.
+        """
         raises_outputs = self.scheme is SCHEMES["int8"] and self.interface[1] is None
         if self.find is not None and not raises_outputs:
             return
@@ -93,17 +104,17 @@ class QuantizationChoice:
     def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
         """If the user asked for mixed precision, choose the operators to raise.
 
-        ``ranges``: those of the final plan.  Call this after techniques were tried, because the choice of
-        operators depends on the final ranges.
+        ``ranges``: those of the final plan, on which the choice depends.  So this is called after the trials
+        of techniques.
         """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)
 
     def _float_interface_plans(self, model: Model, ranges: Ranges) -> MakeMixedPlan:
-        """Return a function that makes plans with float inputs and outputs, because the samples are float."""
+        """Return a function that makes plans with float inputs and outputs: trials run on float samples."""
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
-            """Return a plan with these schemes of raised operators."""
+            """Return a plan in which the raised operators have these schemes, by name of the first result."""
             plan = self.plan(model, ranges, schemes)
             plan.inputs = plan.outputs = None
             return plan
@@ -119,16 +130,16 @@ class QuantizationChoice:
     ) -> Plan:
         """Quantize the prepared ``model`` in place and return the plan.
 
-        ``seconds``: about how long techniques are tried on ``samples``; 0: plain rules decide.  Plain
-        rules also decide if there are no samples, if ``calibration`` or ``given`` grids are there, or if the
-        scheme has float weights or follows ONE.
+        ``seconds``: about how long techniques are tried on ``samples``.  Plain rules decide if ``seconds`` is
+        0, if there are no samples, if there is a ``calibration`` or a grid in ``given``, or if the scheme has
+        float weights or follows ONE.
         Raise ModelError if the scheme needs ranges and nothing (samples, ``calibration``, grids) gives them.
         """
         scheme, has_grids = self.scheme, any(self.given)
         may_search = (
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
-        searched = samples if seconds and may_search else None
+        searched = samples if seconds and may_search else None  # samples to try techniques on; None: no trial
         is_raisable = scheme.arithmetic is Arithmetic.INTEGERS or _has_int4_weights(scheme)
         may_raise = is_raisable and "raising" not in self.without
         if searched is not None:
@@ -168,7 +179,7 @@ class QuantizationChoice:
         plan = self.plan(model, ranges)
         apply(model, plan)
         if has_grids:
-            remove_idle_bounds(model)
+            remove_idle_bounds(model)  # ``take_grids`` inserted MINIMUMs; some clip nothing any more
         return plan
 
     def _reads_ranges(self) -> bool:

@@ -58,17 +58,19 @@ def calibrate(
     ``channels``: the tensors that get statistics per channel: True for all, a list of names, or a dict
     {name: axis of the channels}.
     ``histograms``: the tensors that get a histogram: True for all, or a list of names.
-    ``engine``: ``circlekit``, or ``litert``, which must be installed and is faster for large models.
+    ``engine``: what runs the model: ``circlekit``, or ``litert``.  LiteRT is faster for large models, and
+    must be installed.
     ``processes``: the number of processes that run samples; None: one, or for long work as many as there are
     processors.
     ``client``: a ``distributed.Client``, to run on its Dask cluster.
     ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
-    interrupted run left such a file, this run continues it; the samples must be the same.
-    The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
+    interrupted run left such a file, this run continues that run; the samples must be the same.
+    The result does not depend on the number of processes or workers.  Its methods ``save`` and ``load`` write
+    and read files.
 
-    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` is
-    complete or belongs to another model, other samples or other arguments; ShapeError if a sample does not
-    fit the inputs; UnsupportedError if the engine cannot run the model.
+    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if the file
+    ``state`` is of a run that ended, or of another model, other samples or other arguments; ShapeError if a
+    sample does not fit the inputs; UnsupportedError if the engine cannot run the model.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -101,27 +103,28 @@ def quantize(
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for a scheme with float activations, or for a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  Rounded tensors get exactly the grids of these
-    operators.
-    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It decides
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  A rounded tensor gets exactly the dtype, scale and
+    zero point with which the operator rounds.
+    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
-    pattern is the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If
-    several patterns select an operator, the last one counts.
+    pattern is the name of a result, the text ``re:`` followed by a regular expression, or a code such as
+    ``CONV_2D``.  If several patterns select an operator, the last pattern counts.
     ``only``: patterns of the operators to quantize; the others stay float.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
     ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: the pipeline, or the names of the passes, that run on the float model first.
     ``target``: the runtime that has to run the result.
-    ``auto``: with samples, try techniques, keep those that help on samples that are held back, and note what
-    was tried.  This takes about ``seconds`` seconds on a usual processor core; the limit is a number of
-    operations, so that the result does not depend on the machine.  Without ``auto``, plain rules decide.
-    ``without``: techniques that are not tried, by their words in ``circlekit.quant.auto.TECHNIQUES``.
-    ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
+    ``auto``: with samples, try techniques such as equalization, keep those that help on samples that are held
+    back, and note what was tried.  This takes about ``seconds`` seconds on a usual processor core.  The limit
+    is a number of operations, so the result does not depend on the machine.  Without ``auto``, no technique
+    is tried, and scales follow from the ranges alone.
+    ``without``: techniques that are not tried: keys of ``circlekit.quant.auto.TECHNIQUES``.
+    ``target_sqnr``, ``budget``: ask for mixed precision, which needs samples: some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
-    signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a budget such as
-    ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
+    signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
+    ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
     calibrations and plans that do not fit.
@@ -129,9 +132,10 @@ def quantize(
     check_model(model)
     started = time.monotonic()
     if plan is not None:
-        others = (samples, calibration, operators, only, target_sqnr, budget)
-        if any(other is not None for other in others):
-            raise UnsupportedError("a plan decides everything: expected no other arguments")
+        decided = (samples, calibration, operators, only, target_sqnr, budget)
+        if any(argument is not None for argument in decided):
+            names = "samples, calibration, operators, only, target_sqnr and budget"
+            raise UnsupportedError(f"a plan decides everything: expected none of {names}")
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
     if not (seconds >= 0 and math.isfinite(seconds) and math.isfinite(target_sqnr or 0)):
         raise UnsupportedError(f"expected finite numbers, got seconds={seconds}, target_sqnr={target_sqnr}")
@@ -150,7 +154,7 @@ def quantize(
         chosen,
         estimator,
         dict(operators or {}),
-        only,
+        None if only is None else list(only),  # read once per plan
         runtime,
         interface,
         given,
@@ -171,7 +175,7 @@ def quantize(
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield notes for a model without float operators, for a larger file, and for sparse constants.
+    """Yield the notes that apply: there was no float operator, the file grows, sparse constants became dense.
 
     ``densified``: the number of sparse constants that became dense.
     """
@@ -189,9 +193,10 @@ def _count_sparse(model: Model) -> int:
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
-    """Change ``model`` in place into the float model to quantize; return the grids that operators fixed.
+    """Change ``model`` in place into the float model to quantize; return the grids of its tensors by graph.
 
-    See ``take_grids``.  The list is empty if ``scheme`` has float activations or follows ONE.
+    A grid is the form of a tensor that a FAKE_QUANT or QUANTIZE rounded; ``take_grids`` removes these
+    operators.  The list is empty if ``scheme`` has float activations or follows ONE.
     """
     runtime = find_target(steps.target)
     make_names_distinct(model)
@@ -200,7 +205,7 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
         optimize(model, steps.passes)
     if not scheme.follows_one:
         legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
-    is_calibrated = steps.is_calibrated or any(given)
+    is_calibrated = steps.is_calibrated or any(given)  # then passes must not make tensors without a range
     prepare = ONE_PREPARATION if scheme.follows_one else preparation(scheme, is_calibrated)
     optimize(model, prepare, target="none")
     return given
@@ -228,7 +233,10 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
 
 
 def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
-    """Raise ModelError if there are no samples, UnsupportedError if ``scheme`` has no mixed precision."""
+    """Check that mixed precision is possible.
+
+    Raise ModelError if there are no samples, UnsupportedError if ``scheme`` follows ONE.
+    """
     if not samples:
         raise ModelError("expected samples for mixed precision, got none")
     if scheme.follows_one:
@@ -248,7 +256,7 @@ def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
 
 
 def _summary(model: Model) -> Summary:
-    """Return the summary of ``model`` with the size of its file."""
+    """Return the summary of ``model``, with the size that its file would have."""
     file = encoded(legalize(model, model.format), model.format)
     return summarize(model, file.size)
 

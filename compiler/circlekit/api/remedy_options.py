@@ -23,23 +23,25 @@ from circlekit.targets.findings import Finding
 from circlekit.targets.target import Target, find_target, target_names
 
 RANGE = (0.5, 1.0)
-"""The (lowest, highest) number assumed for each tensor when a scheme is tried; no operator refuses them."""
+"""The (lowest, highest) number that a trial assumes for each tensor; no operator refuses such numbers."""
 
 
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings`` about ``target``, where those without a remedy get one.
 
-    A finding without a remedy must be about an operator, not about an input or output of the model.
-    The remedy names what helps: known shapes, a quantization scheme in which the target has the operator, or
-    other runtimes that run the operator as it is.  It always says what to export instead.
+    A finding about an input or output of the model must have a remedy already.
+    The new remedy names what helps an operator: known shapes, a quantization scheme in which the target has
+    the operator, or other runtimes that run it as it is.  The remedy always says what to export instead.
     """
     graphs = {graph.name: graph for graph in model.graphs}
-    return [
-        finding
-        if finding.remedy
-        else replace(finding, remedy=_remedy(graphs[finding.graph].ops[finding.index], model.format, target))
-        for finding in findings
-    ]
+
+    def with_remedy(finding: Finding) -> Finding:
+        if finding.remedy:
+            return finding
+        op = graphs[finding.graph].ops[finding.index]
+        return replace(finding, remedy=_remedy(op, model.format, target))
+
+    return [with_remedy(finding) for finding in findings]
 
 
 def _remedy(op: Op, format: str, target: Target) -> str:
@@ -66,7 +68,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
         return
     model = lone_model(op)
     for value in model.main.values():
-        if value.quantization is not None:
+        if value.quantization is not None:  # make a float model; any elements will do for its constants
             value.dtype, value.quantization = f32, None
             value.data = None if value.data is None else np.ones(value.static_shape, np.float32)
     (trial,) = model.main
@@ -76,8 +78,9 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
         if scheme.arithmetic is not Arithmetic.INTEGERS or scheme.follows_one:
             continue
         with suppress(CirclekitError):
-            plan = choose(model, [ranges], {trial: scheme}, scheme.name, target).main.operators.get(name)
-            if plan is not None and plan.scheme == scheme.name:
+            plan = choose(model, [ranges], {trial: scheme}, scheme.name, target)
+            planned = plan.main.operators.get(name)
+            if planned is not None and planned.scheme == scheme.name:  # else another scheme, or float
                 command = f"circlekit quantize --scheme {scheme.name} --target {target.name}"
                 yield f"{command} on the float model gives it a form that runs"
                 return
@@ -86,8 +89,9 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
 def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
     """Yield texts that name the other runtimes that run ``op`` as it is, and ``--target`` for one of them."""
     others = [find_target(name) for name in target_names() if name != target.name]
+    # not the targets with a delegate: litert-xnnpack is litert with a delegate
     running = [other for other in others if not other.delegated and other.refusal(op) is None]
-    for formats in dict.fromkeys(other.formats for other in running):
+    for formats in dict.fromkeys(other.formats for other in running):  # one text per set of file formats
         names = [other.name for other in running if other.formats == formats]
         verb = "runs" if len(names) == 1 else "run"
         if format in formats:

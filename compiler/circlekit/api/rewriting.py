@@ -44,19 +44,20 @@ def optimize(
     """Optimize ``model`` in place and return a report of what was done.
 
     ``passes``: names of passes and pipelines, in the order to run them, or a Pipeline from ``read_pipeline``.
-    ``verify``: run the model before the passes and after each pass that changed it.  If outputs differ
+    ``verify``: run the model before the passes and after each pass that changed the model.  If outputs differ
     after a pass, raise EquivalenceError and leave ``model`` as this pass made it.
     ``record``: a directory to which the compared values are written; implies ``verify``.
     ``explain``: the name of a pass whose rewrites and near misses are reported, or ``all``.
     ``disable``: names of passes to leave out.
     ``format``: the format in which the model will be written, circle or tflite; None: that of the model.
-    ``bisect``: a file for the smallest model that shows a fault, if there is a fault; implies ``verify``.
+    ``bisect``: the path of a file.  If a rewrite is wrong, the error names that rewrite, and the smallest
+    model that shows the fault is written to the file.  Implies ``verify``.
     ``settings``: {name of an option of a pass: value}.
     ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
     ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
     if one of them runs the operators that the rewrite would replace, but not the new operators.  The default
-    is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If targets are
-    named here, operators that one of them lacks are replaced at the end where that is possible.
+    is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If the caller
+    names targets, operators that one of them lacks are replaced at the end where that is possible.
 
     Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
     for an unknown target, FileError if ``record`` is unusable.  Raise, later, ModelError if an operator reads
@@ -76,7 +77,7 @@ def optimize(
         explain,
         bisect=bisect,
         settings={**passes.settings, **(settings or {})},
-        validate=False,
+        validate=False,  # the model is examined only if a pass fails (``blaming_model``)
         inputs=inputs,
         target=target,
     )
@@ -104,11 +105,11 @@ def convert(
 ) -> Report:
     """Read a model, optimize it, write it, and return a report; its ``after`` describes the written model.
 
-    ``source``: see ``load``.  ``target``: a path, or a stream opened in binary mode.
+    ``source``: see ``load``.  ``target``: where to write: a path, or a stream opened in binary mode.
     ``options``: if None, no pass runs, and only the format changes.
-    ``format``: the format to write.  None means the format of the extension of a path; for a stream, the
+    ``format``: the format to write.  None: for a path, the format that its extension names; for a stream, the
     format of the input.
-    ``is_strict``: whether to raise FileError if the extension of ``target`` is that of another format than
+    ``is_strict``: whether to raise FileError if the extension of ``target`` names another format than
     ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
@@ -132,10 +133,10 @@ def convert(
     if work.verifier is not None and options.record is not None:
         write_record(options.record, legal, work.verifier)
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
-    is_same = model.format == format and origin.is_complete and not options.profile
-    if content is not None and is_same and not report.changes and _epochs(legal) == epochs:
+    may_copy = model.format == format and origin.is_complete and not options.profile
+    if content is not None and may_copy and not report.changes and _epochs(legal) == epochs:
         report.unchanged = True
-        file = Encoded(content, [], origin.source)
+        file = Encoded(skeleton=content, payloads=[], source=origin.source)  # the bytes of the input file
     else:
         file = encoded(legal, format)
     if content is not None:
@@ -148,14 +149,14 @@ def convert(
 
 
 def convert_model(model: Model, options: Options, format: str) -> tuple[Model, Report]:
-    """Return (the model that ``convert`` would write, the report); ``model`` is changed, too.
+    """Optimize ``model`` in place; return (a copy as ``convert`` would write it, the report).
 
-    ``options``: ``record`` must be None.
+    ``options``: ``record`` must be None, because no compared values are written.
     """
     check_model(model)
     check_format(format)
     started = time.monotonic()
-    work, legal, report = _convert(model, checked_options(options), format, str(model.source), None)
+    work, legal, report = _convert(model, checked_options(options), format, str(model.source), file_size=None)
     report.after = summarize(legal, planner=work.watch.planner)
     report.after.format = format
     work.conclude(report, started)
@@ -174,6 +175,7 @@ def _convert(
     if options.validate:
         check_structure(model, name)
     work = Optimization(model, options, format)
+    # if the structure was checked above, an exception in a pass is an error of the pass
     guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, work.bisecting():
         report = work.run_passes(file_size)
@@ -186,5 +188,5 @@ def _convert(
 
 
 def _epochs(model: Model) -> list[int]:
-    """Return the epoch of each graph, a number that grows with each change."""
+    """Return the epoch of each graph: a number that grows with each change of the graph."""
     return [graph.epoch for graph in model.graphs]

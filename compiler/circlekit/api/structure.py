@@ -29,13 +29,14 @@ from circlekit.structure.run_parts import run_parts
 
 
 def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -> Partition:
-    """Divide ``model`` into parts; all operators of a part run on the same backend.
+    """Divide ``model`` into parts; all operators of a part run on the same backend, such as ``cpu``.
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
-    joins a part only if this part computes its operands on the same backend.
-    A value that one part computes and another reads has the same name in both.  ``save_parts`` writes the
-    parts.
+    joins the part from which it reads only if that part has the same backend and the operator reads from no
+    other part.
+    A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
+    the parts.
 
     Raise FormatError if the table or file is wrong, UnsupportedError if operators that share state would be
     in different parts.
@@ -47,7 +48,7 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
     """Return a model of chosen operators of the main graph.
 
-    ``ids``: indices of operators.  ``names``: names of results of operators.
+    An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results.
     The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
     are the results that other operators read or that are outputs of ``model``.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
@@ -73,8 +74,8 @@ def resize(model: Model, shapes: Shapes) -> Model:
     """Return a copy of ``model`` whose inputs have other shapes.
 
     ``shapes``: a list with a shape for each input, or a dict by name with shapes for some inputs; -1 or None
-    stands for an unknown dimension.  The shapes of all results are inferred; constants that state a shape,
-    such as that of a RESHAPE, change, too.
+    stands for an unknown dimension.  The shapes of all results are inferred.  A constant that states a shape,
+    such as the operand of a RESHAPE, changes, too.
     Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if the
     operands of an operator do not fit any more.
     """
@@ -87,11 +88,11 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output of
-    the same name; if no output has this name, the input becomes an input of the result.
+    ``connect``: {name of an input: name of the output that it reads}.  An input that is not a key reads the
+    output of the same name; if no output has this name, the input becomes an input of the result.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
-    Raise ModelError for equal names of outputs, for unknown names, and for models that read from each other
-    in a circle; ShapeError if the types of an output and the input that reads it differ.
+    Raise ModelError if two outputs have the same name, for unknown names, and for models that read from each
+    other in a circle; ShapeError if the types of an output and of the input that reads it differ.
     """
     for model in models:
         check_model(model)
@@ -101,8 +102,9 @@ def merge(
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     """Write the parts and two connection files into ``folder``; return the connection.
 
-    A connection has the file of each part, and the names of its inputs and outputs, which connect the parts.
-    ``source``: the file name of the divided model.  For ``NAME.circle`` the files are
+    A connection lists the file of each part and the names of the inputs and outputs of the part.  An input
+    reads the output of the same name of another part.
+    ``source``: the file name of the divided model.  For ``NAME.circle`` the written files are
     ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
@@ -125,8 +127,10 @@ def partition_file(
 ) -> Connection:
     """Divide the model ``input_file`` by ``part_file``; write the parts; return the connection.
 
-    Both files are in the folder ``work_path``, and the parts are written there (``save_parts``).
-    ``backends``, ``default``: if not empty, they replace the part file's ``backends`` and ``default``.
+    Both files are in the folder ``work_path``, by default the working directory.  The parts are written there
+    (``save_parts``).
+    ``backends``, ``default``: all backends, and the backend of operators that the part file does not name;
+    if not empty, they replace those of the part file.
     ``fewest``: see ``partition``.
     """
     folder = Path(work_path)
@@ -155,17 +159,18 @@ class DividedModel:
         Raise ModelError if an input of a part or an output of the source model is not provided, and the
         errors of the function ``run``.
         """
-        names = self.connection.source
+        whole = self.connection.source  # file, inputs and outputs of the source model, by name
         if isinstance(inputs, Mapping):
-            inputs = [inputs[name] for name in names.inputs if name in inputs]
-        if len(inputs) != len(names.inputs):
-            raise ModelError(f"{names.file}: expected {len(names.inputs)} inputs, got {len(inputs)}")
-        given = dict(zip(names.inputs, inputs, strict=True))
-        values = run_parts(self.parts, given, select_kernels(self.source))
-        missing = [name for name in names.outputs if name not in values]
+            inputs = [inputs[name] for name in whole.inputs if name in inputs]
+        if len(inputs) != len(whole.inputs):
+            raise ModelError(f"{whole.file}: expected {len(whole.inputs)} inputs, got {len(inputs)}")
+        given = dict(zip(whole.inputs, inputs, strict=True))
+        kernels = select_kernels(self.source)  # alone, a part might select other kernels
+        values = run_parts(self.parts, given, kernels)
+        missing = [name for name in whole.outputs if name not in values]
         if missing:
-            raise ModelError(f"no part provides output %{missing[0]} of {names.file}")
-        return [values[name] for name in names.outputs]
+            raise ModelError(f"no part provides output %{missing[0]} of {whole.file}")
+        return [values[name] for name in whole.outputs]
 
     def run_whole(self, inputs: Inputs) -> list[Array]:
         """Run the source model itself and return its outputs."""
@@ -175,11 +180,14 @@ class DividedModel:
 def load_parts(path: FilePath) -> DividedModel:
     """Load the source model and the parts that the .conn.ini or .conn.json file ``path`` names.
 
-    The model files are in the folder of ``path`` or, as ONE expects, in the working directory.
+    A model file is in the folder of ``path`` or, as ONE expects, in the working directory.
     """
     connected = read_connection(Path(path))
-    files = [part.file for part in (connected.source, *connected.parts)]
-    beside = [Path(path).parent / file for file in files]
-    found = [a if a.exists() or not Path(b).exists() else Path(b) for a, b in zip(beside, files, strict=True)]
-    source, *parts = map(load, found)
+
+    def find(file: str) -> Path:
+        """Return the path of ``file``; if it is in neither folder, the path beside ``path``."""
+        beside, working = Path(path).parent / file, Path(file)
+        return working if working.exists() and not beside.exists() else beside
+
+    source, *parts = (load(find(part.file)) for part in (connected.source, *connected.parts))
     return DividedModel(source, parts, connected)

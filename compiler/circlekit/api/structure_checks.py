@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the structure of a model; tell errors of an invalid model from errors of a pass."""
+"""Check the structure of a model; find out whether an exception is due to an invalid model or to a pass.
+
+A structural rule is, for example, that an operator reads only values that were produced before.  A shape rule
+is what an operator demands of the shapes and dtypes of its operands and results.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ def check_structure(model: Model, name: str) -> None:
     findings = verify(model)
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))
+        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))  # a line for each other one
     check_shapes(model)
 
 
@@ -29,10 +33,10 @@ def blaming_model(model: Model, name: str) -> Iterator[None]:
     """Turn exceptions in the body of ``with`` into ModelErrors if ``model`` was invalid before the body ran.
 
     An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
-    exception for such a model.  A CirclekitError or MemoryError is raised as it is.
+    exception for such a model.  A CirclekitError or MemoryError is raised unchanged.
     ``name``: the name of the model in messages.
     """
-    fault = ""
+    fault = ""  # "" for a valid model
     try:
         check_structure(model, name)
     except CirclekitError as invalid:

@@ -12,19 +12,22 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target of a format: another runtime that may run the file}.
+"""{default target: another runtime for files of the same format}.
 
-If the user named no target, ``TargetWatch`` examines the model for the other runtime, too.
+``luci`` is ONE's interpreter, ``onert`` its runtime on devices.  If the user named no target, ``TargetWatch``
+examines the model for the other runtime, too.
 """
 
 
 class TargetWatch:
-    """Examines a model before and after it is optimized.
+    """Examines a model before it is optimized, in the constructor, and afterwards, in ``conclude``.
 
+    Arguments:
     ``choice``: the targets that the user named; None: the default target of ``format``, the format in which
     the model will be written.
-    ``special_forms``: whether a pass will make forms that only some runtimes have.
+    ``special_forms``: whether a pass will make, on purpose, operators that only some runtimes have.
 
+    Fields:
     ``targets``: the chosen targets.
     ``others``: runtimes that do not restrict the optimization.  The report gets a note if one of them runs
     the original but not the result.
@@ -45,14 +48,14 @@ class TargetWatch:
     def conclude(self, report: Report, model: Model) -> None:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
-        An operator that legalization will replace by operators that run counts as one that runs.
-        Raise EquivalenceError if outputs were verified and a pass replaced operators that a target ran by
-        one that it does not run.  For the default target, do not raise it if a pass makes special forms.
+        If legalization will replace an operator by operators that run, it counts as an operator that runs.
+        Raise EquivalenceError if outputs were verified, a target runs the replaced operators, and it does not
+        run the new ones.  For a default target, do not raise it if ``special_forms`` is True.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
             old, new = self._delegated[target], written_delegation(model, self.format, target)
-            delegations = None if old is None or new is None else (old, new)
+            delegations = None if old is None or new is None else (old, new)  # None: there is no delegate
             check = TargetCheck(target.name, target.title, before, after, delegations)
             if target in self.others:
                 report.notes += _lost_runtime(check)

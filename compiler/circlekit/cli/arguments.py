@@ -25,11 +25,14 @@ MODEL_HELP = "a .circle or .tflite file, or a model as text"
 class Parser(argparse.ArgumentParser):
     """A parser of the arguments of one command.
 
-    A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.
+    A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.  Words
+    are the parts of the command line, which may be flags, values or positional arguments.
 
-    ``load_flags``: a function that adds more flags.  It may be slow, so it is called only if the words ask
-    for help or have a flag that is not yet known.  ``one_usage``: for a command of ONE, the exit code for
-    wrong usage; the message then begins as ONE's messages do.  None for other commands.
+    ``positionals``: the positional arguments as the usage shows them, such as "input output".
+    ``load_flags``: a function that adds more flags.  The function may be slow, so it is called only if the
+    words ask for help or have a flag that is not yet known.
+    ``one_usage``: for a command of ONE, the exit code for wrong usage; the message then begins as ONE's
+    messages do.  None for other commands.
     """
 
     def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
@@ -55,7 +58,7 @@ class Parser(argparse.ArgumentParser):
             "--max-memory",
             type=argument_type(parse_size),
             metavar="SIZE",
-            help="limit, as 512M or 8G (default: half of the memory)",
+            help="memory limit, such as 8G (default: half of the memory)",
         )
         self.add_argument(
             "--max-calls",
@@ -75,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         """
         self.add_argument("output", nargs="?", help=help)
         self.add_argument(
-            "-o", "--output", dest="output_path", metavar="OUTPUT", help="the same as the argument output"
+            "-o", "--output", dest="output_path", metavar="OUTPUT", help="in place of the argument output"
         )
 
     def add_switch(self, *flags: str, help: str) -> None:
@@ -83,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*flags, action="store_true", help=help)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words; unless they contain ``--``, flags may stand between the positional arguments."""
+        """Parse words; flags may stand between the positional arguments, unless the words contain ``--``."""
         words = list(sys.argv[1:] if args is None else args)
         has_separator = "--" in words  # parse_intermixed_args fails for such words
         return (super().parse_args if has_separator else self.parse_intermixed_args)(words, namespace)
@@ -141,7 +144,7 @@ class Parser(argparse.ArgumentParser):
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"too many arguments: {' '.join(words)}"
-        return f"unknown flag {flags[0]}" + did_you_mean(flags[0], self.flags, 3)
+        return f"unknown flag {flags[0]}" + did_you_mean(flags[0], self.flags, limit=3)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -155,7 +158,10 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write, given by one argument of ``Parser.add_output``; exit if none or both are."""
+    """Return the path to write that one of the two arguments of ``Parser.add_output`` gives.
+
+    If none or both are given, report wrong usage and exit (``arguments.refuse``, which ``Command`` sets).
+    """
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")
@@ -214,7 +220,7 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse_argument
 
 
-TARGET_HELP = "runtimes that must run it, or none (default: by format)"
+TARGET_HELP = "runtimes that have to run it; none: no runtime (default: litert for .tflite, luci for .circle)"
 
 
 def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
@@ -225,7 +231,7 @@ def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
 def _targets(text: str) -> str:
     """Return ``text`` if all its names are targets; raise ValueError if a name is unknown."""
     try:
-        choose_targets(text, "")
+        choose_targets(text, "")  # the format matters only where no target is named
     except UnsupportedError as error:
         raise ValueError(error.message) from None
     return text
@@ -247,7 +253,7 @@ def output_path(word: str) -> str:
 
 
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
-    """Return a type for argparse: a finite number of the type ``kind`` for which ``fits`` returns True.
+    """Return a type for argparse: a number of the type ``kind``, not inf, for which ``fits`` returns True.
 
     ``expected``: the words of the error for all other texts, such as "a number above 0".
     """
@@ -256,7 +262,7 @@ def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float]
         try:
             value = kind(text)
         except ValueError:
-            value = math.nan  # no ``fits`` returns True for it
+            value = math.nan  # for which no ``fits`` returns True
         if not fits(value) or value == math.inf:
             raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:40]!r}")
         return value
@@ -266,7 +272,7 @@ def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float]
 
 count = _number(int, "an integer of at least 0", lambda number: number >= 0)
 finite_number = _number(float, "a finite number", math.isfinite)
-integer = _number(int, "an integer", lambda number: isinstance(number, int))
+integer = _number(int, "an integer", lambda number: isinstance(number, int))  # any integer, but not nan
 positive_count = _number(int, "an integer above 0", lambda number: number > 0)
 non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
 positive_number = _number(float, "a number above 0", lambda number: number > 0)

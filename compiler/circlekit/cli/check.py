@@ -30,14 +30,14 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("models", nargs="+", metavar="model", help=f"{MODEL_HELP}; - is the standard input")
     defaults = ", ".join(f"{name} for .{format}" for format, name in DEFAULT_TARGETS.items())
     add_target(parser, f"the runtimes: {', '.join(target_names())} (default: {defaults})")
-    parser.add_format("format of the files to write, for the default target (default: that of each model)")
+    parser.add_format("check for the default target of this format (default: the format of each model)")
     parser.add_switch("--json", help="print the findings as JSON; an array for several models")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     documents = for_each_file(arguments.models, lambda path: _check(path, arguments))
-    failed = sum(not document.get("pass", False) for document in documents)
+    failed = sum(not document.get("pass", False) for document in documents)  # an error has no "pass"
     if arguments.json and not arguments.quiet:
         print(json_of_each(documents))
     elif len(documents) > 1 and not arguments.quiet:
@@ -64,7 +64,7 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         count = len({finding.place for finding in findings if finding.operator != INPUT})
         total = sum(1 for _ in model.ops())
         runs = "runs it" if len(names) == 1 else "run it"
-        refused = f"{count} of {total} operators" if count else "it"
+        refused = f"{count} of {total} operators" if count else "it"  # "it": only inputs are refused
         verdict = f"{title} cannot run {refused}" if findings else f"{title} {runs}"
         print(*paragraph(printable(f"{path}: {verdict}")), sep="\n")
         for name, (now, later) in delegations.items():
@@ -85,8 +85,9 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
-    """Return the part of ``model`` that the delegate of ``target`` runs: now, and after O1.
+    """Return how many operators of ``model`` the delegate of ``target`` runs: (now, after O1).
 
+    A delegate is a second engine in a runtime, such as XNNPACK in LiteRT, which runs some of the operators.
     Return None if the target has no delegate.
     """
     now, later = written_delegation(model, model.format, target), optimized_delegation(model, target)
@@ -94,6 +95,7 @@ def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] 
 
 
 def _print_finding(finding: Finding, several: bool, path: str) -> None:
+    """Print place, reason and remedy; ``several``: whether to begin with the ``path`` of the model."""
     place = f"{path} > " if several else ""
     print(printable(f"{place}{finding.where}"))
     for text in (finding.reason, f"remedy: {finding.remedy}"):

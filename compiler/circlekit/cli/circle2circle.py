@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle2circle, circle2tflite and tflite2circle.
+"""circle2circle, circle2tflite and tflite2circle: optimize a model, or write it in the other format.
 
 circle2circle has a flag for every pass and for every setting of a pass.
 """
@@ -44,19 +44,20 @@ def _declare(parser: Parser) -> None:
 
 
 def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
-    """Add the flags that ``options_of`` reads.
+    """Add the flags that ``options_of`` and ``print_passes_if_asked`` read.
 
     ``list_flags``: whether the help lists the flags of passes and the flags of ONE.
     """
     parser.set_defaults(hint=NO_PASS_HINT)
     _add_flags(parser)
     _add_one_flags(parser, list_flags)
-    pointer = "Every pass is a flag (circlekit passes lists them), as in circle2circle."
+    pointer = "As in circle2circle, every pass has a flag of its name. circlekit passes lists the passes."
     group = parser.add_argument_group("passes", None if list_flags else pointer)
     passes = all_passes()
     add_pass_flags(group, passes, list_flags)
-    parser.load_flags = lambda: add_pass_flags(  # passes of other packages, which are slow to import
-        group, {n: p for n, p in every_pass().items() if n not in passes}, list_flags
+    # importing the passes of other packages is slow: the parser does it only for help or an unknown flag
+    parser.load_flags = lambda: add_pass_flags(
+        group, {name: found for name, found in every_pass().items() if name not in passes}, list_flags
     )
 
 
@@ -77,37 +78,42 @@ def _add_flags(parser: Parser) -> None:
         "--disable", type=parse_pass, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
-    add_inputs(parser, "verify on the inputs")
+    add_inputs(parser, purpose="verify on the inputs")
     add_target(parser)
     parser.add_switch(
         "--bisect",
-        help="verify; if outputs differ, name the wrong rewrite and write a smallest model, OUTPUT.bisect.ck",
+        help="verify; if outputs differ, name the rewrite that is wrong, and write the smallest model that"
+        " shows it to OUTPUT.bisect.ck",
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
     parser.add_argument(
         "--explain", type=parse_pass_or_all, metavar="PASS",
-        help="say what this pass rewrote, and why no more; all: explain every pass, nearest misses first",
+        help="say what PASS rewrote, and why it did not rewrite more; all: explain every pass, first those"
+        " that came nearest to one more rewrite",
     )  # fmt: skip
     parser.add_argument(
         "--explain-op", metavar="OP",
-        help="say which passes came nearest to this operator of the result (%%NAME, or a kind: TRANSPOSE)",
+        help="say which passes almost rewrote an operator of the optimized model; OP is %%NAME of its result,"
+        " or a kind, such as TRANSPOSE",
     )  # fmt: skip
 
 
 def _add_one_flags(parser: Parser, listed: bool) -> None:
     """Add ``--list-passes`` and the flags of ONE's circle2circle; ``listed``: show them in the help."""
-    list_passes = "list the passes (with -V in full), or describe one, and exit"
+    list_passes = "list the passes (with -V in full), or describe PASS, and exit"
     parser.add_argument(
         "--list-passes", nargs="?", const=(), type=parse_pass, metavar="PASS",
         help=list_passes if listed else argparse.SUPPRESS,
     )  # fmt: skip
     switches = {
         "--generate_profile_data":
-            "write into the metadata which operators of the input each operator was made from",
+            "for each operator of the output, record in the metadata from which operators of the input it was"
+            " made",
         "--disable_validation": "accept a model that breaks structural rules",
         "--mute_warnings": "print no warnings and no notes",
         "--exp_disable_sep_transposeconv_actfunc":
-            "keep the activation fused into a TransposeConv of a .circle file; ONE's runtime ignores it",
+            "keep the activation fused into a TransposeConv of a .circle file; ONE's runtime does not compute"
+            " such an activation",
     }  # fmt: skip
     for flag, text in switches.items():
         parser.add_switch(flag, help=text if listed else argparse.SUPPRESS)
@@ -119,29 +125,36 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
     options = options_of(arguments, arguments.output)
-    run_conversion_as_one_does(arguments, arguments.input, arguments.output, options, "Failed to export")
+    failed = "Failed to export"  # the first words of ONE's message about a file that cannot be written
+    run_conversion_as_one_does(arguments, arguments.input, arguments.output, options, failed)
     return 0
 
 
 def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
-    """Print the passes if ``--list-passes`` is given; return whether it is."""
+    """Print the passes if ``--list-passes`` is given; return whether it is given."""
     if arguments.list_passes is None:
         return False
-    in_full = in_order(every_pass()) if arguments.verbose else []
-    print_passes([arguments.list_passes] if arguments.list_passes else in_full)
+    all_in_full = in_order(every_pass()) if arguments.verbose else []  # []: print the short list
+    print_passes([arguments.list_passes] if arguments.list_passes else all_in_full)
     return True
 
 
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
     """Return the options of ``circlekit.convert`` for the parsed flags of ``add_optimization_flags``.
 
-    The order of the flags has no effect.  Passes run in this order: those that the file of --pipeline
-    names; those that --passes names; those of the pipelines given as flags (--O1); those given as flags,
-    sorted by ``in_order``.  ``output``: the path to write; the file of --bisect is named after it.
+    The order of the flags has no effect.  Passes run in this order:
+
+    1. those that the file of ``--pipeline`` names
+    2. those that ``--passes`` names
+    3. those of the pipelines given as flags, such as ``--O1``
+    4. those given as flags, sorted by ``in_order``
+
+    ``output``: the path to write; the file of ``--bisect`` is named after it.
     """
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
     settings = {name.removeprefix(SETTING_PREFIX): value for name, value in given}
+    # the flag of a setting that has the name of its pass also runs the pass
     flags = {*(arguments.flags or ()), *(settings.keys() & all_passes().keys())}
     asked = [*sorted(flags & PIPELINES.keys()), *in_order(flags - PIPELINES.keys())]
     return Options(
@@ -168,7 +181,8 @@ SETTING_PREFIX = "setting "
 def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool) -> None:
     """Add a flag for each pass and for each setting of a pass; ``listed``: show the flags in the help.
 
-    If a setting has the name of its pass, its flag also runs the pass, which has no other flag.
+    A setting with the name of its pass shares one flag with the pass: the flag gives the value of the setting
+    and runs the pass.
     """
     for name in in_order(passes):
         options = passes[name].options
@@ -186,7 +200,7 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
 
 
 def parse_passes(text: str) -> list[str]:
-    """Return the names of passes and pipelines in the comma-separated ``text``; - becomes _."""
+    """Return the names of passes and pipelines in the comma-separated ``text``, with ``_`` for each ``-``."""
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")
@@ -228,7 +242,7 @@ def _declare_conversion(parser: Parser) -> None:
 def add_verify(parser: Parser) -> None:
     """Add ``--verify``, ``--inputs`` and ``--target`` for a command that only changes the format."""
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
-    add_inputs(parser, "verify on the inputs")
+    add_inputs(parser, purpose="verify on the inputs")
     add_target(parser)
 
 
@@ -237,13 +251,12 @@ def _convert(arguments: argparse.Namespace) -> int:
     if arguments.format == "tflite":  # circle2tflite, which ONE does not have
         run_conversion(arguments, arguments.input, arguments.output, options)
     else:
-        run_conversion_as_one_does(
-            arguments, arguments.input, arguments.output, options, "Failed to write circle"
-        )
+        failed = "Failed to write circle"
+        run_conversion_as_one_does(arguments, arguments.input, arguments.output, options, failed)
     return 0
 
 
-TO_TFLITE = "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has."
+TO_TFLITE = "Write a circle model as TFLite. Operators that TFLite lacks are replaced by others."
 TO_CIRCLE = "Write a TFLite model as circle."
 circle2tflite = Command("circle2tflite", TO_TFLITE, "input output", _declare_conversion, _convert, "tflite")
 tflite2circle = Command(
@@ -253,5 +266,5 @@ tflite2circle = Command(
     _declare_conversion,
     _convert,
     "circle",
-    one=OneCodes(unread=255),
+    one=OneCodes(unread=255),  # unlike most commands of ONE, which return 1
 )

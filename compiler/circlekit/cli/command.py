@@ -22,7 +22,7 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 ONE_HEADING = "ERROR"
-"""The first word of most error messages of ONE's commands; other commands print "error" there."""
+"""The first word of most error messages of ONE's commands; all other commands begin with "error"."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Command:
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return the exit code; ``argv``: the arguments, by default those of the process.
 
-        Print the message of an error instead of raising it, and the traceback only for --verbose.
+        An error is not raised: its message is printed, with ``--verbose`` after the traceback.  All text that
+        ``run`` prints has its control characters escaped.
         """
         verbose = False
         progress = ProgressLine()
@@ -88,7 +89,7 @@ class Command:
             with limited(arguments.max_memory, arguments.max_calls), escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
             return _flush_stdout(code)
-        except SystemExit as exit:
+        except SystemExit as exit:  # argparse: help, version or wrong usage
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
         except OSError as error:  # without a file name: writing to the standard output failed
             if error.filename is None:
@@ -121,7 +122,8 @@ def _flush_stdout(code: int) -> int:
 
 def _report_stdout(error: OSError) -> int:
     """Print that the standard output cannot be written, unless its reader has ended; return the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's flush at exit fails
+    # Python flushes the standard output at exit; without this line, that would fail again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     print(f"error: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
@@ -131,8 +133,8 @@ def _report_stdout(error: OSError) -> int:
 def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the result of ``work`` for each path.
 
-    If there is only one path, its error is raised.  If there are several paths, a CirclekitError is printed,
-    ``{"file": path, "error": message}`` is the result for its path, and the work goes on with the next path.
+    With only one path, an error is raised.  With several paths, a CirclekitError is printed, the result for
+    its path is ``{"file": path, "error": message}``, and the work goes on with the next path.
     """
 
     def attempt(path: str) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
 def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
     """Print ``heading``, a colon and the message of ``error``; if ``verbose``, first print the traceback.
 
-    As in ONE, ONE_HEADING is not printed before a message about a file that cannot be read (UNREADABLE).
+    As in ONE, ONE_HEADING is left out before a message that begins with UNREADABLE (a file cannot be read).
     """
     if verbose:
         traceback.print_exception(error)

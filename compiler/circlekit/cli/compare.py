@@ -38,23 +38,24 @@ JSON_SCHEMA = 1
 """The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
 
 MAX_PRINTED_LAYERS = 40
+"""The largest number of results of operators that the text lists; ``--json`` has all."""
 
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
 
-BEFORE is the reference. Inputs are seeded (normal, boundary and zero) or your own. Two npz or HDF5 files in
-place of the models are compared by the names of their arrays."""
+BEFORE is the reference. The models run on seeded inputs (normal, boundary and zero), or on your own.
+In place of two models, give two npz or HDF5 files to compare arrays of the same name."""
 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("before", help="the reference: a model, or an npz or HDF5 file")
-    parser.add_argument("after", help="what is compared with it")
-    add_inputs(parser, "compare on the inputs")
+    parser.add_argument("after", help="the model or file to compare with the reference")
+    add_inputs(parser, purpose="compare on the inputs")
     parser.add_argument(
         "--tolerance", type=non_negative_number, metavar="TOL",
         help="absolute difference up to which numbers are equal (default: 1e-5 of the largest magnitude for"
         " float32, more if the model amplifies rounding errors; 0 for integers)",
     )  # fmt: skip
-    parser.add_switch("--per-layer", help="compare the results of operators, too, where names are equal")
+    parser.add_switch("--per-layer", help="also compare results of operators that have the same name")
     parser.add_argument(
         "--csv", metavar="FILE",
         help="for a quantized model: write a row for each operator, in the columns of TensorFlow's"
@@ -62,11 +63,11 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--min-sqnr", type=finite_number, metavar="DB",
-        help="for a quantized model: succeed if every output has at least this ratio of signal to"
+        help="for a quantized model: exit with 0 if every output has at least this ratio of signal to"
         " quantization noise, whatever else differs",
     )  # fmt: skip
-    parser.add_switch("--values-only", help="ignore that types, names or signatures of the interface differ")
-    parser.add_switch("--by-position", help="compare inputs and outputs in their order, whatever their names")
+    parser.add_switch("--values-only", help="ignore types and names of inputs and outputs, and signatures")
+    parser.add_switch("--by-position", help="pair inputs and outputs by position instead of by name")
     parser.add_switch("--json", help="print one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
@@ -78,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.refuse("expected two models or two files of arrays, got one of each")
         if arguments.inputs is not None or arguments.per_layer or arguments.by_position:
             arguments.refuse("--inputs, --per-layer and --by-position are for models")
-        _require_quantized(arguments, False)
+        _require_quantized(arguments, is_quantized=False)
         result = Result(Comparison(outputs=compare_files(arguments.before, arguments.after)))
     else:
         result = _compare_models(arguments)
@@ -96,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
     if arguments.min_sqnr is not None and result.judgement is not None:
-        sqnr = result.judgement.sqnr
+        sqnr = result.judgement.sqnr  # None: all outputs of the float model are 0
         return 0 if sqnr is None or sqnr >= arguments.min_sqnr else FAILED
     return 0 if comparison.equal else FAILED
 
@@ -108,10 +109,10 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 class Result:
     """What was found about two models, or about two files of arrays.
 
-    ``comparison``: how the outputs compare.  ``judgement``: the errors of a quantized model, or None if the
-    second model is not a quantized form of the first.  ``layers``: the comparisons of the results of
-    operators.  ``ops``: the operators of the second model as text, by the names of their results.
-    ``layers`` and ``ops`` are empty unless --per-layer is given and ``judgement`` is None.
+    ``comparison``: the differences of the interfaces and of the outputs.  ``judgement``: the errors of a
+    quantized model; None if the second model is not a quantized form of the first.  ``layers``: the
+    comparisons of results of operators.  ``ops``: the operators of the second model as text, by the names of
+    their results.  ``layers`` and ``ops`` are filled only for ``--per-layer`` without a ``judgement``.
     """
 
     comparison: Comparison
@@ -121,7 +122,7 @@ class Result:
 
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
-    """Return copies of ``outcomes`` with the tolerance ``tolerance``."""
+    """Return copies of ``outcomes`` in which differences up to ``tolerance`` count as equal."""
     return [replace(o, worst=o.worst and replace(o.worst, tolerance=tolerance)) for o in outcomes]
 
 
@@ -142,7 +143,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     if arguments.per_layer and result.comparison.outputs:
         progress().begin("comparing layers")
         result.ops = {value.name: print_op(op) for op in after.main for value in op.results}
-        result.layers = compare_layers(before, after, verifier.runs[0])
+        result.layers = compare_layers(before, after, verifier.runs[0])  # on the first inputs only
     return result
 
 
@@ -153,13 +154,14 @@ def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> Non
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
-    """Return a copy of ``after`` that names its inputs and outputs, by position, like ``before``.
+    """Return a copy of ``after`` whose inputs and outputs have the names that those of ``before`` have.
 
-    If ``before`` has no signatures, the copy has none, either.
+    They correspond by position.  If ``before`` has no signatures, the copy has none, so that signatures are
+    not reported as a difference.
     """
     copy = clone(after)
     for named, renamed in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
-        for reference, value in zip(named, renamed, strict=False):
+        for reference, value in zip(named, renamed, strict=False):  # other numbers of them are reported later
             value.name = reference.name
     copy.signatures = before.signatures and copy.signatures
     return copy
@@ -169,13 +171,14 @@ def _with_names_of(before: Model, after: Model) -> Model:
 
 
 def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
+    """Yield the lines of the text: names of models and inputs, tables, then sentences and the verdict."""
     comparison = result.comparison
     yield f"before  {source_name(arguments.before)}"
     yield f"after   {source_name(arguments.after)}"
     labels = list(dict.fromkeys(outcome.inputs for outcome in comparison.outputs))
     if any(labels):
         is_seeded, names = arguments.inputs is None, listed(labels, MAX_LABELS)
-        named = "" if labels == [GIVEN] else f": {names}"
+        named = "" if labels == [GIVEN] else f": {names}"  # a single record has no name of its own
         yield f"inputs  {names} (seeded)" if is_seeded else f"inputs  {arguments.inputs}{named}"
     if comparison.outputs:
         yield ""
@@ -220,6 +223,7 @@ def _table(outcomes: Sequence[Outcome], with_inputs: bool = False) -> Iterator[s
 
 
 def _numbers(outcome: Outcome) -> tuple[str, ...]:
+    """Return the cells of a row of ``_table``, from "difference" to "cosine"; "" for an unknown number."""
     worst, similar = outcome.worst, outcome.similarity
     psnr = None if similar is None else similar.psnr
     cosine = None if similar is None else similar.cosine

@@ -15,7 +15,10 @@ PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
 PATH_TYPES = (None, Path, input_file, output_path)
-"""The types of arguments that are completed as paths unless they have choices.  None: no type is declared."""
+"""The types of arguments that are completed as paths, unless they have choices.
+
+None stands for an argument without a type: its words are completed as paths, too.
+"""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
@@ -34,7 +37,7 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
         for action in parser._actions:
             if action.help == argparse.SUPPRESS and action.option_strings:
                 action.help = ""  # the flag of a pass: the help page does not list it, completion does
-            if action.nargs == 0:
+            if action.nargs == 0:  # a flag without a value
                 continue
             if action.metavar in PASS_WORDS:
                 action.choices = sorted(every_pass())

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form."""
+"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form.
+
+A ``Tree`` is a decoded table of the file: {field: value}, without the fields that the file omits.  The tree
+of a union, such as the options of an operator, has the name of its table under the key "".
+"""
 
 from __future__ import annotations
 
@@ -74,7 +78,7 @@ BOOLEANS_AS_WORDS = frozenset(
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
     """Yield a line for each table of options of ``op`` that has fields, and a line for its custom options.
 
-    ``op``: the decoded table of the operator.  ``fmt``: the format of the file, circle or tflite.
+    ``op``: the tree of the operator.  ``fmt``: the format of the file, circle or tflite.
     """
     for union in ("builtin_options", "builtin_options_2"):
         if union in op:
@@ -86,11 +90,13 @@ def option_line(op: Tree, fmt: str) -> Iterator[str]:
 
 
 def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
-    name = options[""]
-    defaults = {f.name: f.default for f in table(name, fmt).fields}
-    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):  # other fields come last
-        label = TABLE_LABELS.get((name, field)) or LABELS.get(field, field)
-        yield label, _formatted(options.get(field, defaults[field]), name in BOOLEANS_AS_WORDS)
+    """Yield (label, value as text) for each field of the schema's table; an omitted field has its default."""
+    table_name = options[""]
+    defaults = {f.name: f.default for f in table(table_name, fmt).fields}
+    # a field that is not in FIELD_ORDER gets the index after its end; equal keys keep the schema's order
+    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):
+        label = TABLE_LABELS.get((table_name, field)) or LABELS.get(field, field)
+        yield label, _formatted(options.get(field, defaults[field]), table_name in BOOLEANS_AS_WORDS)
 
 
 def _formatted(value: Any, as_words: bool) -> str:
@@ -105,7 +111,7 @@ def _formatted(value: Any, as_words: bool) -> str:
 
 
 def _custom_fields(data: bytes) -> Iterator[str]:
-    """Yield the fields of custom options, such as "axis(1)"; if they are no FlexBuffer map, yield a note."""
+    """Yield the fields of custom options, such as "axis(1)"; if there is no FlexBuffer map, yield a note."""
     try:
         tree = read_flexbuffer(data)
     except ModelError:
@@ -117,11 +123,11 @@ def _custom_fields(data: bytes) -> Iterator[str]:
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield the lines for the metadata ``name`` with the content ``data``, if it is a table of ONE.
+    """Yield the lines for the metadata ``name`` with the content ``data``; none if it is no table of ONE.
 
-    ONE_source_table and ONE_op_table (also without ``ONE_``) consist of the number of entries, and the
-    entries.  An entry consists of a node id, a length N, and either a zero-terminated text of N bytes (source
-    table) or N node ids (op table).  All numbers are little-endian uint32.
+    The tables are ONE_source_table and ONE_op_table (also without ``ONE_``).  A table has the number of
+    entries, then the entries.  An entry has a node id, a length N, and N units: in the source table the bytes
+    of a zero-terminated text, in the op table node ids.  All numbers are little-endian uint32.
     """
     headings = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
     table_name = name.removeprefix("ONE_")
@@ -154,7 +160,7 @@ DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",
     "CHANNELS_FIRST": "CHANNEL_FIRST (NCHW for 2d, NCDHW for 3d data)",
 }
-"""What ONE prints for the data format of a circle graph, by its name in the schema."""
+"""What ONE prints for the data format of a circle graph, by its name in the schema; ONE omits the S."""
 
 
 def _declare(parser: Parser) -> None:
@@ -219,7 +225,7 @@ def _dump(model: ModelFile) -> Iterator[str]:
 
 
 def _bytes(data: memoryview) -> str:
-    """Return ``data``, cut if long, as C++ streams print hexadecimal numbers: 00 for zero, 0x1 for one."""
+    """Return ``data``, cut after MAX_BYTES, as C++ prints hexadecimal numbers: 00 for zero, 0x1 for one."""
     shown = data[:MAX_BYTES] if len(data) > MAX_ELEMENTS else data
     texts = [hex(byte) if byte else "00" for byte in shown]
     return " ".join([*texts, "..."] if len(data) > MAX_ELEMENTS else texts)
@@ -257,6 +263,7 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
     tensors = graph.get("tensors", ())
 
     def port(letter: str, index: int) -> str:
+        """Return the text for a tensor as input ("I") or output ("O"); index -1 is an absent operand."""
         name = name_of(tensors[index]) if 0 <= index < len(tensors) else ""
         return f"{letter} T({number}:{index}) {name}"
 
@@ -310,7 +317,7 @@ QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zer
 
 
 def _quantization(tree: Tree) -> Iterator[str]:
-    """Yield the lines on the quantization of a tensor.
+    """Yield the lines on the quantization of a tensor; a line ends after a vector of several elements.
 
     As in ONE, only a tensor with both min and max, or with both scale and zero point, has such lines.
     """
@@ -328,6 +335,7 @@ def _quantization(tree: Tree) -> Iterator[str]:
 
 
 def _sparsity(tree: Tree) -> Iterator[str]:
+    """Yield the lines on a sparse tensor; {} for a dense one yields none."""
     line = "    Sparsity: "
     indent = " " * len(line)
     for name in ("traversal_order", "block_map"):

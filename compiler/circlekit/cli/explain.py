@@ -16,7 +16,8 @@ from circlekit.cli.output.json_text import json_text
 from circlekit.cli.result import source_of
 from circlekit.passes.engine.explain import ALL_PASSES
 
-OP_HELP = "%%NAME (of a result), TRANSPOSE (code), Transpose (class), or a custom code"
+OP_HELP = "%%NAME of a result, a code (TRANSPOSE), a class (Transpose), or a custom code"
+"""How to name operators; argparse prints ``%%`` as one percent sign."""
 
 
 def _declare(parser: Parser) -> None:
@@ -24,7 +25,7 @@ def _declare(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--pass", dest="name", type=parse_pass_or_all, default=ALL_PASSES, metavar="PASS",
-        help="explain this pass (default: all, the nearest misses first)",
+        help="explain this pass (default: all; first those that came nearest to one more rewrite)",
     )  # fmt: skip
     which.add_argument("--op", metavar="OP", help=f"explain these operators: {OP_HELP}")
     parser.add_argument(
@@ -53,8 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 main = Command(
     "circlekit explain",
-    "Say why passes did not rewrite a model, or an operator of it. For each pass: what it would rewrite, and "
-    "what it nearly matches. The model stays as it is.",
+    "Say why passes did not rewrite a model, or an operator of it. For each pass: how much it would rewrite, "
+    "which operators it almost rewrote, and why it refused them. The model stays as it is.",
     "model",
     _declare,
     _run,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit SUBCOMMAND ...: the table of all sub-commands, and the page that lists them."""
+"""circlekit SUBCOMMAND ...: find and run the sub-command, or print the page that lists all sub-commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "resize": "Give the inputs of a model other shapes.",
         "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",
-        "merge": "Connect models to one model.",
+        "merge": "Join several models into one.",
         "run-all": "Run a pipeline or a command on all models of a folder.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
@@ -49,8 +49,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "Print a script for completion in a shell.",
     },
 }
-"""The sub-commands by purpose.  The first sentence of each description is repeated here, because importing
-all commands for the help page would be slow."""
+"""{heading of the help page: {sub-command: first sentence of its description}}.
+
+The sentences are repeated here, because importing all commands for the help page would be slow.
+"""
 
 SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
 """The first sentence of the description of each sub-command, by name."""
@@ -120,10 +122,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] == "help":  # circlekit help optimize = circlekit optimize --help
         words = [*words[1:], "--help"]
-    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # a flag of the sub-command
+    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # move the flag behind the sub-command
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
-        return replace(find(words[0]), one=None)(words[1:])  # own errors and exit codes, not ONE's
+        # one=None: the errors and exit codes of circlekit, also for a command that ONE has
+        return replace(find(words[0]), one=None)(words[1:])
     return _front_door(words)
 
 
@@ -143,7 +146,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Report that the arguments do not begin with a sub-command."""
+    """Report that the arguments do not begin with a sub-command; without arguments, print the help page."""
     if not arguments.words:
         sys.stderr.write(arguments.format_help())
         return USAGE_ERROR
@@ -162,11 +165,11 @@ _front_door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, li
 
 COMPLETION = """Print a script for completion in a shell.
 
-In ~/.bashrc:
+For bash, put this line into ~/.bashrc:
 
     eval "$(circlekit completion bash)"
 
-For zsh, into a folder of $fpath:
+For zsh, write the script into a folder of $fpath:
 
     circlekit completion zsh > ~/.zfunc/_circlekit"""
 

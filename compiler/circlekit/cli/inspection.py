@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-inspect, circle-verify, their TFLite variants, and circle-tensordump, with ONE's flags and lines."""
+"""circle-inspect, circle-verify, tfl-inspect, tfl-verify, circle-tensordump, with ONE's flags and lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _declare_verify(parser: Parser) -> None:
         "files", nargs="+", type=input_file, metavar="file",
         help="a file to check, circle or TFLite; - is the standard input",
     )  # fmt: skip
-    parser.add_switch("--strict", help="fail for warnings too")
+    parser.add_switch("--strict", help="count a file with warnings as invalid, too")
     parser.add_switch("--json", help="print the findings as JSON; an array for several files")
     parser.add_switch("-q", "--quiet", help="print nothing but the findings")
 
@@ -43,7 +43,7 @@ def _declare_verify(parser: Parser) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     """Check the bytes of files, and, unlike ONE's command, the models in them."""
     documents = for_each_file(arguments.files, lambda path: _findings(path, arguments))
-    failed = sum(not document.get("pass", False) for document in documents)
+    failed = sum(not document.get("pass", False) for document in documents)  # an error has no "pass"
     if arguments.json:
         print(json_of_each(documents))
     elif len(documents) > 1 and not arguments.quiet:
@@ -61,7 +61,7 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         verdict = "FAIL" if failed else "PASS"
         if not arguments.quiet:
             print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
-        for f in findings:  # scripts search the standard output for PASS, so findings go to stderr
+        for f in findings:  # to stderr: scripts search the standard output for PASS
             print(f"{f.severity}: {printable(f'{place}{f}', '')} [{f.rule}]", file=sys.stderr)
         if not arguments.quiet:
             print(f"[      {verdict} ] Check {printable(path)}", flush=True)
@@ -81,8 +81,8 @@ tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify,
 class View(NamedTuple):
     """A list that a flag prints in place of the summary, one item per line.
 
-    ``help``: the help of the flag.  ``items``: a function of the file that returns a list of names, or names
-    with values as a list of pairs or a dict.  ``separator``: the text between a name and its value.
+    ``help``: the help of the flag.  ``items``: a function that takes the file and returns names, as a list,
+    or names with values, as a list of pairs or a dict.  ``separator``: the text between a name and its value.
     """
 
     help: str
@@ -110,10 +110,12 @@ def _declare_inspect(parser: Parser) -> None:
     parser.add_switch(
         "--json", help="print JSON: the summary, or a key for each flag; an array for several files"
     )
-    parser.add_switch("--cost", help="show what each operator costs, and what makes the peak of the arena")
+    parser.add_switch(
+        "--cost", help="show the cost of each operator, and the buffers when the arena needs most memory"
+    )
     parser.add_argument(
         "--target", choices=PLANNERS, metavar="T",
-        help=f"with --cost: whose memory planner to use ({', '.join(PLANNERS)}); "
+        help=f"with --cost: the runtime whose memory planner is used ({', '.join(PLANNERS)}); "
         "default: litert for .tflite, luci for .circle",
     )  # fmt: skip
     views = parser.add_argument_group("in place of the summary, one item per line")
@@ -125,7 +127,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     if arguments.target is not None and not arguments.cost:
         arguments.refuse("--target needs --cost")
     if arguments.views and arguments.cost:
-        arguments.refuse("expected --cost or flags of single items, got both")
+        arguments.refuse("expected --cost or flags that print one item per line, got both")
     documents = for_each_file(arguments.files, lambda path: _contents(path, arguments))
     failed = sum("error" in document for document in documents)
     if arguments.json:
@@ -162,6 +164,7 @@ def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_view(items: Any, separator: str) -> None:
+    """Print the items of a ``View``, one per line; a value that is a list is printed in brackets."""
     for item in items.items() if isinstance(items, dict) else items:
         if isinstance(item, str):
             print(item)
@@ -225,6 +228,7 @@ def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
 
 
 def _numbers(array: Any) -> list[str]:
+    """Return the elements of ``array`` as texts; [] for None."""
     return [] if array is None else [number_text(x) for x in array.reshape(-1).tolist()]
 
 

@@ -26,18 +26,18 @@ OwnCommand = Callable[[Sequence[str]], int]
 """A command of circlekit as a function: it takes the arguments and returns the exit code."""
 
 MAX_OUTPUT_LINES = 20
-"""The number of lines of a command's output that the result keeps: the last ones."""
+"""The number of lines, the last ones of a command's output, that the result of a task keeps."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A pipeline to run on one model.
+    """Work to do on one model.
 
-    ``model``: the path of the model.  ``folder``: an existing folder, for the outputs.  The meaning of
-    ``pipeline`` depends on ``kind``:
+    ``model``: the path of the model.  ``folder``: an existing folder, for the outputs.  ``pipeline`` says
+    what to do; its meaning depends on ``kind``:
 
-    * "passes": names of passes, separated by commas, or the path of a .toml file
-    * "cfg": the text of a cfg file of onecc, with placeholders such as {model}
+    * "passes": names of passes, separated by commas, or the path of a .toml file with passes and settings
+    * "cfg": the text of a cfg file of onecc, with placeholders such as {model} (see ``filled``)
     * "command": a command line with placeholders
     """
 
@@ -47,9 +47,10 @@ class Task:
     pipeline: str
 
     def filled(self, text: str, quote: Callable[[str], str] = str) -> str:
-        """Return ``text`` with {model}, {out}, {name} and {stem} replaced by their values.
+        """Return ``text`` with its placeholders replaced by their values.
 
-        ``quote`` is applied to each value.
+        {model}: the path of the model.  {out}: the folder for outputs.  {name}: the file name of the model.
+        {stem}: the file name without extension.  ``quote`` is applied to each value.
         """
         path = Path(self.model)
         values = {"model": self.model, "out": self.folder, "name": path.name, "stem": path.stem}
@@ -60,12 +61,11 @@ class Task:
 
 @dataclass
 class TaskResult:
-    """The result of the pipeline on one model.
+    """The result of a task.
 
     ``model``: the path of the model.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
-    ``seconds``: the time that the pipeline took.  ``before``, ``after``: number of operators before
-    and after the pipeline, or None if unknown.  ``message``: the error, or the last lines that a command
-    printed.
+    ``seconds``: the time that the task took.  ``before``, ``after``: the number of operators before and after
+    the task; None if unknown.  ``message``: the error, or the last lines that a command printed.
     """
 
     model: str
@@ -83,7 +83,7 @@ def run_task(task: Task) -> TaskResult:
         result = _RUN[task.kind](task)
     except CirclekitError as error:
         result = TaskResult(task.model, FAILED, message=str(error))
-    except Exception as error:  # a defect must not stop the other models
+    except Exception as error:  # a defect of circlekit must not stop the work on other models
         result = TaskResult(task.model, FAILED, message=f"internal error: {type(error).__name__}: {error}")
     result.seconds = time.monotonic() - started
     return result
@@ -92,7 +92,7 @@ def run_task(task: Task) -> TaskResult:
 def lost_task(task: Task, reason: str) -> TaskResult:
     """Return the result of a task whose process died at every attempt.
 
-    ``reason``: what the message says after "the work", such as "was given up by the cluster".
+    ``reason``: the message without its first words "the work", such as "was given up by the cluster".
     """
     return TaskResult(task.model, LOST, message=f"the work {reason}")
 
@@ -116,11 +116,12 @@ def _configuration(task: Task) -> TaskResult:
 
 def _command(task: Task) -> TaskResult:
     program, *words = shlex.split(task.filled(task.pipeline, shlex.quote))
-    own = _own_command(program)
+    own = _own_command(program)  # a command of circlekit needs no new process
     return _called(task, words, own) if own is not None else _run_program(task, [program, *words])
 
 
 _RUN = {"passes": _passes, "cfg": _configuration, "command": _command}
+"""{``Task.kind``: the function that runs the task}."""
 
 
 def _called(task: Task, words: Sequence[str], command: OwnCommand) -> TaskResult:
@@ -143,6 +144,7 @@ def _run_program(task: Task, words: Sequence[str]) -> TaskResult:
 
 
 def _concluded(task: Task, code: int, printed: str) -> TaskResult:
+    """Return the result for a command that ended with exit code ``code`` and printed ``printed``."""
     lines = "\n".join(printed.strip().splitlines()[-MAX_OUTPUT_LINES:])
     if code:
         return TaskResult(task.model, FAILED, message=lines or f"exit code {code}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit optimize and circlekit convert: they write one model to a file, or several to a folder."""
+"""circlekit optimize and circlekit convert: write one model to a file, or several models to a folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _declare_files(parser: Parser) -> None:
     )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
-        help="the file to write, a folder for several, - is stdout",
+        help="the file to write; for several models a folder; - is stdout",
     )  # fmt: skip
     parser.add_format("format of the output (default: that of PATH)")
     add_result_flags(parser)
@@ -66,6 +66,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, make_options: MakeOptions) -> int:
+    """Convert one model to a file, or all models into a folder; return the exit code."""
     paths, output = arguments.models, arguments.output
     if output is None and len(paths) == 2:
         *paths, output = paths  # as in ONE's commands, the last argument is the output
@@ -87,7 +88,7 @@ def _is_folder(path: str) -> bool:
 def _run_many(
     arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
 ) -> int:
-    """Convert each model into the folder ``output``, also if others fail; return the exit code."""
+    """Convert each model into the folder ``output``, even if other models fail; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
     folder = Path(output)
@@ -102,7 +103,7 @@ def _run_many(
         target, format = _target(folder, path, arguments.format)
         for source, report in reports.items():
             if report.target == target:
-                raise FileError(f"{path}: {source} was written to {target}; expected different names")
+                raise FileError(f"{path}: {source} was written to {target}; expected different file names")
         options = make_options(target)
         if options.record is not None:
             options = replace(options, record=Path(options.record) / Path(target).stem)
@@ -112,7 +113,7 @@ def _run_many(
 
     try:
         documents = for_each_file(paths, convert_into_folder)
-    finally:
+    finally:  # leave no empty folder if all models failed
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
     if arguments.json and not arguments.quiet:
@@ -137,7 +138,7 @@ def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
 optimize = Command("circlekit optimize", DESCRIPTION, "input... -o PATH", _declare_optimize, _optimize)
 convert_command = Command(
     "circlekit convert",
-    "Write a model in the other format. Operators that the format lacks are replaced by ones that it has.",
+    "Write a model in the other format. Operators that this format lacks are replaced by others.",
     "input... -o PATH",
     _declare_convert,
     _convert,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many independent jobs in local processes or on a Dask cluster; a job whose worker dies runs again.
+"""Run many independent jobs in local processes or on a Dask cluster; a job whose process dies runs again.
 
-A cluster (extra ``dask``) is given by the address of its scheduler.  Its workers must see the same files.
+A cluster (extra ``dask``) is given by the address of its scheduler.  Jobs name files by path, so the machines
+of the cluster must have the same files at the same paths as this machine.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from circlekit.equivalence.workers import Loss, Tell, Workers
 from circlekit.errors import UnsupportedError
 from circlekit.ir.resources.progress import Progress, watched
 
-J = TypeVar("J")
-R = TypeVar("R")
+J = TypeVar("J")  # a job
+R = TypeVar("R")  # the result of a job
 
 LOCAL = "local"
 """The address that stands for processes on this machine."""
 
 RETRIES = 2
-"""How often a job runs again if its process or worker dies."""
+"""How often a job runs again, by default, if its process dies."""
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Return a context with a client of the cluster whose scheduler is at ``address``.
+    """Return a context whose value is a client of the cluster with its scheduler at ``address``.
 
-    The client is None if ``address`` is None or LOCAL.  Raise UnsupportedError if Dask is not installed or no
+    The value is None if ``address`` is None or LOCAL.  Raise UnsupportedError if Dask is not installed or no
     scheduler answers.
     """
     if address is None or address == LOCAL:
@@ -62,8 +63,9 @@ def run_jobs(
 ) -> Iterator[tuple[int, R]]:
     """Yield (index of the job, its result) for each job exactly once, in any order.
 
-    ``work``: returns the result of one job, and raises nothing.  ``lost``: returns the result of a job whose
-    process died more than ``retries`` times or that the cluster gave up; it gets the job and the reason.
+    ``work``: returns the result of one job, and raises nothing.
+    ``lost``: gets a job without a result and the reason, and returns a result for that job.  A job has no
+    result if its process died more than ``retries`` times, or if the cluster gave the job up.
     ``client``: a ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be
     picklable.  Without a client, ``processes`` forked processes run the jobs, by default one for each
     processor; on systems that cannot fork, this process runs them.
@@ -77,7 +79,7 @@ def run_jobs(
 
 
 def usable_processors() -> int:
-    """Return how many processors this process may use; 1 on systems that cannot fork."""
+    """Return how many processors this process may use; 1 where it cannot fork, so that it runs all jobs."""
     if "fork" not in get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -86,16 +88,18 @@ def usable_processors() -> int:
 def _in_processes(
     work: Callable[[J], R], jobs: Sequence[J], lost: Callable[[J, str], R], processes: int, retries: int
 ) -> Iterator[tuple[int, R]]:
-    # ``run`` and ``report`` return (index of a job, its result, ""), or (index, None, how the job was lost)
     def run(index: int, tell: Tell) -> tuple[int, R | None, str]:
-        with watched(Progress()):  # the caller counts jobs, not their steps
+        """Return (index of the job, its result, "")."""
+        with watched(Progress()):  # hides the progress inside a job: the caller shows the number of jobs done
             return index, work(jobs[index]), ""
 
     def report(loss: Loss[int]) -> tuple[int, R | None, str]:
+        """Return (index of a job whose process died, None, how the process ended)."""
         return loss.job, None, str(loss)
 
     waiting = list(range(len(jobs)))
-    for attempt in range(retries + 1):
+    for attempt in range(retries + 1):  # each attempt runs the jobs that were lost in the one before
+        # no time limit; each process holds two jobs, so that it need not wait for the next one
         workers = Workers(run, report, seconds=math.inf, ahead=2)
         again = []
         for index, result, reason in workers.results(waiting, min(processes, len(waiting))):
@@ -117,6 +121,7 @@ def _on_cluster(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Dask warns of large jobs, which are expected here
+        # ``pure=False``: equal jobs all run
         futures = [client.submit(_one_at_a_time, work, job, pure=False, retries=retries) for job in jobs]
     numbers = {future.key: index for index, future in enumerate(futures)}
     try:
@@ -124,7 +129,7 @@ def _on_cluster(
             index = numbers[future.key]
             try:
                 result = future.result()
-            except Exception as error:  # Dask raises errors of many kinds
+            except Exception as error:  # errors of Dask have no common base class
                 result = lost(jobs[index], f"was given up by the cluster: {type(error).__name__}: {error}")
             yield index, result
     finally:
@@ -132,10 +137,14 @@ def _on_cluster(
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""The lock of a worker process, whose jobs share its standard output and its number of BLAS threads."""
+"""The lock that makes jobs run one after the other in each worker process of a cluster.
+
+Dask runs several jobs of a worker process at once, in threads.  Such jobs would share the standard output and
+the number of BLAS threads of the process.
+"""
 
 
 def _one_at_a_time(work: Callable[[J], R], job: J) -> R:
-    """Return ``work(job)``; wait until no other job runs in this worker process."""
+    """Return ``work(job)``; first wait until no other job runs in this worker process."""
     with _ONE_AT_A_TIME, watched(Progress()):
         return work(job)

@@ -31,9 +31,9 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
     """Compare ``after`` with the reference model of ``verifier``: see ``Verifier.compare``.
 
     If an input or output has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers.  Of the seeded inputs, only the set ``normal`` is then used,
-    because the others exceed the range of most quantized inputs.  Raise LimitError if the outputs do not fit
-    into memory, or another CirclekitError if ``after`` cannot be run.
+    the outputs are compared as real numbers.  If the inputs are seeded, only the first set, ``normal``, is
+    then used, because the other sets exceed the range of most quantized inputs.  Raise LimitError if the
+    outputs do not fit into memory, or another CirclekitError if ``after`` cannot be run.
     """
     comparison, before = verifier.compare(after), verifier.original
     old, new = _dtypes(before), _dtypes(after)
@@ -53,16 +53,17 @@ def _dtypes(model: Model) -> dict[str, DType]:
 
 
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
-    """Compare the outputs for ``run`` that are results of operators in both models (``compare_results``).
+    """Compare the outputs of ``after`` on the inputs of ``run`` with the outputs of ``run``.
 
-    Return [] if ``after`` does not take the inputs of ``run``.
+    ``run``: a run of the reference.  Only outputs that are results of operators in both models are compared,
+    as in ``compare_results``.  Return [] if ``after`` does not take the inputs of ``run``.
     """
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
-    if pair is not None and pair.after is after and run.kind in pair.outputs:
+    if pair is not None and pair.after is after and run.kind in pair.outputs:  # ``after`` has already run
         outputs = pair.outputs[run.kind]
     else:
         outputs = replace(run, inputs=inputs, kernels=select_kernels(after)).again(after)
@@ -75,13 +76,13 @@ def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
     """Compare the results in the main graphs that have the same name in both models.
 
     ``run``: a run of ``before``.  ``after`` gets the same inputs, quantized if it takes integers.  Return []
-    if ``after`` does not take these inputs.  Return the outcomes and raise the errors of ``compare_results``.
+    if ``after`` does not take these inputs.  Outcomes and errors are those of ``compare_results``.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
     names = shared_results(before, after)
-    kernels = run.kernels if inputs is run.inputs else None
+    kernels = run.kernels if inputs is run.inputs else None  # None: chosen for ``after``, the quantized model
     with counted_memory():
         left = results_by_name(before, run.inputs, run.kernels, names)
         right = results_by_name(after, inputs, kernels, names)
@@ -93,12 +94,14 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
 
     ``left``, ``right``: the results of ``before`` and of ``after``.  ``run``: the run of ``before``.  The
     tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if that
-    is larger.  Values of different types are compared as real numbers.  Raise LimitError if the results do
-    not fit into memory, or another CirclekitError if a model cannot be run.
+    change is larger.  To measure this change, ``before`` runs once more if a result exceeds
+    ``allowed_difference``.  Values with different dtypes, scales or zero points are compared as real numbers.
+    Raise LimitError if the results do not fit into memory, or another CirclekitError if the run fails.
     """
     old, new = _results(before), _results(after)
     shared = [name for name in shared_results(before, after) if name in left and name in right]
     outcomes = [_compared(old[name], left[name], new[name], right[name]) for name in shared]
+    # an outcome with a reason (shapes or dtypes differ) does not depend on a tolerance
     suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
     if suspects:
         moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)

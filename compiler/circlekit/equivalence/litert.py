@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a TFLite model with LiteRT, an independent runtime, and compare its outputs with ours.
 
-LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` before running a model.
-In all functions, ``data`` are the bytes of a TFLite file.  A model that may abort LiteRT, such as a damaged
-or random model, must run in a forked process: use ``run_litert_forked``.
+LiteRT (package ``ai_edge_litert``) is an optional dependency: call ``is_available`` before running a model.
+A model that may abort LiteRT, such as a damaged or random model, must run in a forked process: use
+``run_litert_forked``.
+
+In all functions, ``data`` are the bytes of a TFLite file, and ``kernels`` says which of LiteRT's two kernel
+sets runs the model: the reference kernels or the optimized kernels.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ TOLERANCE = 1e-5
 TIMEOUT_SECONDS = 60.0
 """The time limit of one model in a forked process."""
 
+# parts of LiteRT's error messages
 _LACKS_KERNEL = "Didn't find op"
 _UNSUPPORTED = (_LACKS_KERNEL, "unresolved custom op", "Unresolved custom op", "Unsupported data type")
 
@@ -68,7 +72,7 @@ def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
 
 
 def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
-    """Return LiteRT's interpreter of a file, with one thread and without delegates.
+    """Return a LiteRT interpreter of ``data``, with one thread and without delegates.
 
     If there is no reference kernel for an operator or its version, the whole model runs with optimized
     kernels.  Raise ValueError if LiteRT rejects the file.
@@ -88,7 +92,7 @@ def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
 
 
 def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.REFERENCE) -> list[Array]:
-    """Run the first graph once and return its outputs.
+    """Run the first graph of the file once and return its outputs.
 
     Raise UnsupportedError if LiteRT does not have an operator or a dtype, EquivalenceError if it rejects the
     model or its inputs.
@@ -99,26 +103,27 @@ def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.
 def run_steps(
     data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
 ) -> list[list[Array]]:
-    """Run the first graph on each set of inputs, one after the other; return the outputs of each run.
+    """Run the first graph on each set of inputs in ``steps``, in order; return the outputs of each run.
 
     Variables keep their state until the shape of an input changes.  Raise the errors of ``run_litert``.
     """
     try:
         return run_interpreter(make_interpreter(data, kernels), steps)
     except (ValueError, RuntimeError) as error:
-        sentence = " ".join(str(error).split()).partition(". See instructions:")[0]
+        message = " ".join(str(error).split())
+        sentence = message.partition(". See instructions:")[0]  # the rest refers to LiteRT's documentation
         if any(word in sentence for word in _UNSUPPORTED):
             raise UnsupportedError(f"LiteRT does not support the model: {sentence}") from error
         raise EquivalenceError(f"LiteRT does not accept the model: {sentence}") from error
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Do the same as ``run_steps``; raise ValueError or RuntimeError as LiteRT does.
+    """Do the same as ``run_steps``, but raise the ValueError or RuntimeError of LiteRT.
 
-    ``interpreter``: an interpreter of LiteRT that has not run yet.
+    ``interpreter``: a LiteRT interpreter that has not run yet.
     """
     outputs = []
-    needs_allocation = True  # later only for new shapes, because an allocation resets the variables
+    needs_allocation = True  # after the first run only if a shape changes, because it resets the variables
     for inputs in steps:
         details = interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):
@@ -129,6 +134,7 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
             interpreter.allocate_tensors()
             needs_allocation = False
         for detail, array in zip(details, inputs, strict=True):
+            # ``ascontiguousarray`` gives a scalar the shape [1]; ``reshape`` restores it
             interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
         interpreter.invoke()
         outputs.append(
@@ -154,14 +160,15 @@ def differences(
 ) -> list[str]:
     """Return a sentence for each output that differs.
 
+    ``names``, ``ours``, ``theirs``: for each output its name, its array in circlekit, its array in LiteRT.
     ``tolerance``: the tolerated difference, divided by the largest magnitude in the output; by default
-    TOLERANCE.  ``noise``: for each output, an absolute difference that is tolerated in any case.
+    TOLERANCE.  ``noise``: for each output, an absolute difference that is tolerated in any case; () for none.
     """
     fraction = TOLERANCE if tolerance is None else tolerance
     sentences = []
     noise = noise or [0.0] * len(names)
     for name, actual, expected, excused in zip(names, ours, theirs, noise, strict=True):
-        if is_text(actual) and is_text(expected):
+        if is_text(actual) and is_text(expected):  # the two may store strings in different numpy dtypes
             actual, expected = actual.astype(object), expected.astype(object)
         outcome = compare_arrays(name, expected, actual, max(allowed_difference(expected, fraction), excused))
         if not outcome.equal:
@@ -192,7 +199,7 @@ def run_litert_forked(
     try:
         (outputs,) = run_forked(lambda: [run_steps(data, steps, kernels)], seconds)
     except ProcessLost as lost:
-        if lost.code == -signal.SIGKILL:
+        if lost.code == -signal.SIGKILL:  # ``run_forked`` killed it, after ``seconds``
             raise EquivalenceError(f"LiteRT takes longer than {seconds} s") from None
         raise EquivalenceError(f"LiteRT crashes on the model ({lost})") from None
     return outputs
@@ -202,7 +209,7 @@ def accepted_files(files: Sequence[bytes]) -> list[bool]:
     """Return for each file whether LiteRT's flatbuffer verifier accepts it.
 
     A file on which LiteRT crashes or takes too long counts as accepted: the verifier runs first, so the fault
-    is in a later step.
+    is in a later step.  A new process then continues with the next file.
     """
     import ai_edge_litert.interpreter  # noqa: F401  # optional; imported once for all forked processes
 
@@ -218,6 +225,7 @@ def accepted_files(files: Sequence[bytes]) -> list[bool]:
 
 
 def _is_accepted(data: bytes) -> bool:
+    """Return whether LiteRT's flatbuffer verifier accepts ``data``; other errors of LiteRT do not count."""
     try:
         make_interpreter(data, Kernels.OPTIMIZED)
     except (ValueError, RuntimeError) as error:

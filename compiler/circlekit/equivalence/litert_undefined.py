@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find operators whose results LiteRT leaves, or may leave, undefined.
 
-For such results, LiteRT reads memory that is not set, or that belongs to another tensor.  Hybrid operators
-have float activations and int8 weights.
+To compute such a result, LiteRT reads memory that is not set, or that belongs to another tensor.  An operator
+is hybrid if its activations are float and its weights are int8.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """Return why results of an operator are, or may be, undefined; None if there is no such operator.
+    """Return why results of the first such operator are, or may be, undefined; None if there is none.
 
-    If there are several, the first one counts.  Some operators, such as STRIDED_SLICE, are also reported if
-    too little is known to decide.  Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
+    A STRIDED_SLICE also counts if too little is known of its operands to decide, and so does a hybrid
+    DEPTHWISE_CONV_2D with an unknown number of channels.  Raise ShapeError for a STRIDED_SLICE whose operands
+    do not fit together.
     """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
 
 def _undefined(op: Op) -> str | None:
+    """Return why results of ``op`` are, or may be, undefined, or None."""
     if isinstance(op, Transpose) and op.input.shape == ():
         return "expected an operand of rank 1 or more, got a scalar, of which LiteRT copies nothing"
     if isinstance(op, BatchMatMul) and op.x.dtype is f32 and op.y.dtype is i8 and len(op.y.shape or ()) > 4:
-        return "a hybrid BATCH_MATMUL of rank 5 or more reads sums of rows that were not computed"
+        return "LiteRT's hybrid BATCH_MATMUL of rank 5 or more reads sums of rows that it has not computed"
     if op.code == "ATAN2" and op.inputs[0].shape != op.inputs[1].shape:  # type: ignore[union-attr]
-        return "expected operands of one shape: LiteRT does not broadcast them, but reads beyond the end"
+        return "expected operands of one shape: LiteRT does not broadcast, and reads beyond the end of one"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
@@ -45,11 +47,12 @@ def _undefined(op: Op) -> str | None:
 def _undefined_slice(op: StridedSlice) -> str | None:
     """Return why the result of ``op`` is, or may be, undefined; None if it is surely defined.
 
-    With ``offset``, ``end`` holds sizes.  LiteRT reads a size for each axis, and does not check it.
+    If the attribute ``offset`` is set, ``end`` has sizes in place of ends.  LiteRT reads a size for each
+    axis, and does not check that begin plus size is within the axis.
     """
     begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
     shape = op.input.shape
-    count = next((len(x) for x in (begin, end, strides) if x is not None), 0)
+    count = next((len(x) for x in (begin, end, strides) if x is not None), 0)  # entries; 0 if unknown
     if op.new_axis_mask >> count:
         return f"new_axis_mask: expected no bit beyond the {count} known entries, got {op.new_axis_mask:#b}"
     if not op.offset:
@@ -60,7 +63,7 @@ def _undefined_slice(op: StridedSlice) -> str | None:
     slices = op.axis_slices(begin, end, strides, len(shape))
     has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # its entry names no axis
     if len(slices) > count - has_ellipsis:
-        return "LiteRT reads a size for each axis: expected one, got an axis without an entry of begin"
+        return "LiteRT reads a size for each axis: expected a size, got an axis without an entry in begin"
     for part, dim in zip((s for s in slices if s is not None), shape, strict=True):
         if part.shrink:
             continue
@@ -69,6 +72,7 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         if dim is None or part.stride < 0:
             got = f"got {'?' if dim is None else dim} and {part.stride}"
             return f"LiteRT does not check sizes: expected a known dimension and a positive stride, {got}"
-        if slice(part.begin, None, part.stride).indices(dim)[0] + part.end > dim:
-            return "LiteRT does not check sizes, and this one goes beyond the axis"
+        first = slice(part.begin, None, part.stride).indices(dim)[0]
+        if first + part.end > dim:
+            return "LiteRT does not check sizes, and this size goes beyond the axis"
     return None

@@ -18,8 +18,8 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
 """The tolerated difference of float results, divided by the largest magnitude in the reference.
 
 A rewrite may reorder sums, or move a factor from the data into the weights.  The error of an element is
-then some units in the last place of the largest term, and not of the element itself.  Integers and bools must
-be equal.
+then some units in the last place of the largest term, and not of the element itself.  So an element is not
+compared relative to itself.  Integers and bools must be equal.
 """
 
 
@@ -97,9 +97,10 @@ def cosine_of(product: float, length: float) -> float | None:
 
 
 def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
-    """Return ``factor`` log10(``signal`` / ``noise``), a ratio of numbers from 0 on.
+    """Return ``factor`` log10(``signal`` / ``noise``): 10 for sums of squares, 20 for magnitudes.
 
-    It is None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of them is too large for float64.
+    Both numbers are at least 0.  Return None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of
+    them is inf, because it was too large for float64.
     """
     if not signal or not noise:
         return math.inf if signal else None
@@ -111,9 +112,10 @@ def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
 class Outcome:
     """The result of the comparison of two arrays with the same name.
 
-    ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
-    difference; None if the arrays are empty or cannot be compared.  ``inputs``: for an output of a model, the
-    name of the set of inputs.  ``similarity``: how similar the arrays are; None if that was not measured.
+    ``reason``: why they cannot be compared (one is missing, or dtypes or shapes differ), else "".
+    ``worst``: the largest difference; None if the arrays are empty or cannot be compared.  ``inputs``: for an
+    output of a model, the name of the set of inputs.  ``similarity``: how similar the arrays are; None if
+    that was not measured.
     """
 
     name: str
@@ -164,8 +166,8 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     """Return the element where ``right`` differs most from the reference ``left``; None for empty arrays.
 
     Shapes and dtypes must be equal.  ``tolerance``: the absolute difference up to which elements count as
-    equal, by default ``allowed_difference(left)``.  NaN equals NaN, and an infinity equals itself; their
-    difference to any other number is inf.
+    equal, by default ``allowed_difference(left)``.  NaN equals NaN, and an infinity equals itself; the
+    difference of NaN or an infinity to any other number is inf.
     """
     if left.size == 0:
         return None
@@ -173,8 +175,9 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(errors)), left.shape))
     absolute = float(errors[index])
     value = left[index]
+    # an element of an array of strings is no np.generic
     magnitude = float(np.abs(np.asarray(value, _wide_dtype(left)))) if isinstance(value, np.generic) else 0.0
-    relative = absolute  # 0 stays 0 and infinity stays infinity, whatever the reference element is
+    relative = absolute  # right for 0 and inf, whatever the reference element is
     if 0 < absolute < math.inf:
         relative = absolute / magnitude if magnitude else math.inf
     allowed = allowed_difference(left) if tolerance is None else tolerance
@@ -182,7 +185,10 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
 
 
 def _errors(left: Array, right: Array) -> Array:
-    """Return |left - right| as float64, with 0 where both are NaN or the same infinity."""
+    """Return |left - right| as float64, with 0 where both are NaN or the same infinity.
+
+    The elements of an array of strings (dtype object) differ by 0 or by inf.
+    """
     if left.dtype.kind in "iu" and left.dtype.itemsize == 8:
         high, low = np.maximum(left, right), np.minimum(left, right)  # so that high - low is not negative
         return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
@@ -196,15 +202,16 @@ def _errors(left: Array, right: Array) -> Array:
 
 
 def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
+    """Return the dtype in which differences of elements of ``array`` are computed."""
     return np.complex128 if array.dtype.kind == "c" else np.float64
 
 
 def allowed_difference(reference: Array, fraction: float | None = None) -> float:
     """Return the absolute difference from ``reference`` that rounding explains.
 
-    It is 0 if the elements are neither float nor complex.
+    It is 0 if the elements are neither float nor complex, else at least the smallest normal number.
     ``fraction``: the difference divided by the largest magnitude in ``reference``; by default the TOLERANCE
-    of the dtype.
+    of the dtype.  If it is 0, the result is 0.
     """
     if fraction is None:
         fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
@@ -257,11 +264,11 @@ class Comparison:
 # -- interface ---------------------------------------------------------------------------------
 
 Interface = list[tuple[str, str]]
-"""What a caller of a model sees, in order: (place, description) of inputs, outputs and signatures."""
+"""What a caller of a model sees, in order: pairs such as ("input 0", "%x: f32[1,4]")."""
 
 
 def interface_of(model: Model) -> Interface:
-    """Return the inputs, outputs and signatures of a model as text."""
+    """Return the inputs and outputs of the main graph and of the signatures as text."""
     parts = [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
     parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
     for signature in model.signatures:
@@ -311,9 +318,13 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for each output whose elements are all NaN, infinite or 0, in all ``runs``."""
+    """Return a sentence for each output whose elements are all NaN, infinite or 0, in all ``runs``.
+
+    ``runs``: for each run, one array per output of ``graph``.
+    """
 
     def is_telling(array: Array) -> bool:
+        """Return whether an element is finite and not 0."""
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True
         return bool(np.any(finite & (array != 0)))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model, and keep the results of operators with given names.
+"""Run a model, and keep those results of operators that have given names.
 
-Random operators without a seed run with a fixed one (``seeded_inputs.with_seeds``).
+Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from circlekit.ops.numerics.output_stage import Kernels
 
 
 class PairedRuns(Protocol):
-    """The runs of a second model, each on the inputs of a run of the first model, and after that run.
+    """A second model that runs right after each run of a first model, on the same inputs.
 
     ``after``: the second model.  ``names``: the names of the results of the first model that ``add`` needs.
-    ``outputs``: the outputs of the second model, by the label of the inputs.
+    ``outputs``: the outputs of the second model, by the label of the inputs.  A label names a set of inputs.
     """
 
     @property
@@ -38,14 +38,15 @@ class PairedRuns(Protocol):
     def outputs(self) -> Mapping[str, list[Array]]: ...
 
     def wants(self, label: str) -> bool:
-        """Return whether the second model runs on the inputs with ``label``."""
+        """Return whether the second model is to run on the inputs with ``label``."""
 
     def add(
         self, label: str, inputs: Inputs, outputs: list[Array], results: Mapping[str, Array], kernels: Kernels
     ) -> None:
         """Run the second model on ``inputs``.
 
-        ``outputs``, ``results``, ``kernels``: those of the run of the first model.
+        ``outputs``, ``kernels``: the outputs and the kernel set of the run of the first model.  ``results``:
+        its results with the names in ``names``.
         """
 
 
@@ -54,12 +55,13 @@ def run_with_pair(
 ) -> list[Array]:
     """Return the outputs of ``model`` on ``inputs``.
 
-    ``label``: the label of the inputs.  ``pair``: runs its model on the same inputs, if it wants this label.
+    ``label``: the label of the inputs.  ``kernels``: LiteRT's reference or optimized kernels, whose integer
+    results the run reproduces.  If ``pair.wants`` this label, the model of ``pair`` then runs, too.
     """
     with np.errstate(all="ignore"):  # boundary inputs may overflow
         if pair is None or not pair.wants(label):
             return run(with_seeds(model), inputs, kernels=kernels)
-        with counted_memory():
+        with counted_memory():  # all results that are kept count together against the memory limit
             outputs, results = run_keeping(model, inputs, kernels, pair.names)
             pair.add(label, inputs, outputs, results, kernels)
             return outputs
@@ -68,7 +70,10 @@ def run_with_pair(
 def run_keeping(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Run ``model``; return its outputs, and the results in the main graph that have one of ``names``."""
+    """Run ``model``; return its outputs, and the results in the main graph that have one of ``names``.
+
+    The results do not include inputs and constants, even if they have one of ``names``.
+    """
     wanted, results = set(names), dict[str, Array]()
     seeded = with_seeds(model)
 

@@ -15,16 +15,21 @@ from circlekit.ops.quantization import is_quantized, per_tensor_quantization
 def real_numbers(value: Value, array: Array) -> Array:
     """Return as float64 the real numbers that ``array`` stands for; ``array`` has the elements of ``value``.
 
-    Elements are dequantized if ``value`` has one scale.  Complex numbers and strings are returned unchanged.
+    Elements are dequantized if ``value`` has one scale, and only converted to float64 if it has none or
+    several.  Complex numbers and strings are returned unchanged.
     """
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
         return array.astype(np.float64) if array.dtype.kind in "fiub" else array
-    return (array.astype(np.float64) - float(form.zero_point.sum())) * float(form.scale[0])
+    zero_point = float(form.zero_point.sum())  # the one zero point, or 0 if none is stored
+    return (array.astype(np.float64) - zero_point) * float(form.scale[0])
 
 
 def stored_numbers(value: Value, numbers: Array) -> Array:
-    """Return ``numbers`` as elements of ``value``: quantized, rounded and clipped if it has one scale."""
+    """Return ``numbers`` as elements of ``value``, in its dtype.
+
+    If ``value`` has one scale, the numbers are quantized: divided, rounded to nearest and clipped.
+    """
     form = per_tensor_quantization(value)
     if form is not None and is_quantized(value):
         levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
@@ -37,8 +42,8 @@ def inputs_for(
 ) -> Sequence[Array] | Mapping[str, Array] | None:
     """Convert ``inputs``, which are inputs of ``other``, to the types of the inputs of ``model``.
 
-    A type is here dtype, scale and zero point.  Return None if the inputs of the models differ in names or
-    ranks, or if both their types and their shapes differ.
+    "Type" means here dtype, scale and zero point.  If the types are equal, ``inputs`` is returned unchanged.
+    Return None if the inputs of the models differ in names or ranks, or if both types and shapes differ.
     """
     theirs, own = other.main.inputs, model.main.inputs
     if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:
@@ -57,6 +62,7 @@ def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
 
 
 def _form(value: Value) -> tuple[object, ...]:
+    """Return (dtype, scale, zero point), or (dtype,) if ``value`` is not quantized with one scale."""
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
         return (value.dtype,)

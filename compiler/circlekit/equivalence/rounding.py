@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how much rounding can change the outputs of a model.
 
-For that, the numbers of the model are moved by one unit in the last place.
+To measure that, the numbers of the model are moved by one unit in the last place, and the model runs again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 
 SAFETY_FACTOR = 4.0
-"""The tolerated difference divided by the measured difference, which is a sample and no bound."""
+"""The tolerated difference divided by the measured one: a measurement is a sample, not an upper bound."""
 
 MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
@@ -34,13 +34,17 @@ def with_moved_constants(model: Model) -> Model:
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
+            # ``is_plain``: the data are an array of the elements, not packed, sparse or compressed
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
     return moved
 
 
 def _moved(data: Array, seed: int) -> Array:
-    """Return for each element the next higher or lower float if both are finite; zeros stay."""
+    """Return each element moved to the next higher or lower float, at random.
+
+    Zeros stay, and so does an element that is not finite or would not be finite.
+    """
     up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
     with np.errstate(all="ignore"):
         neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
@@ -49,10 +53,10 @@ def _moved(data: Array, seed: int) -> Array:
 
 
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the absolute difference that rounding may make in an output.
+    """Return the absolute difference that rounding may make in an output; 0 if its dtype is not float.
 
-    It is 0 if the dtype is not float or the shapes differ.
-    ``reference``: the output.  ``moved``: the same output of the model with moved constants.
+    ``reference``: the output.  ``moved``: the same output of the model with moved constants; if the shapes
+    differ, return 0.
     ``limit``: the largest difference to return, divided by the largest magnitude of the output.
     """
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
@@ -71,6 +75,7 @@ def measured_error(reference: Array, moved: Array) -> float:
 
 
 # -- outputs whose terms cancel ------------------------------------------------------------------
+# If large terms sum to a small output, its rounding error is relative to the terms, not to the output.
 
 
 def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:

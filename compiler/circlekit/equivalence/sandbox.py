@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The error for a forked process that ended too early, or was killed after it sent nothing for too long.
+    """The error for a forked process that ended too early, or was killed because it sent nothing in time.
 
     ``code``: the exit code of the process; -SIGKILL if it was killed.
     """
@@ -36,13 +36,14 @@ class ProcessLost(Exception):
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     """Yield the items that ``work`` yields in a forked process; raise the exception that it raises.
 
-    Raise ProcessLost if the process ends before ``work`` does, or sends nothing for ``seconds``.
+    Raise ProcessLost if the process ends before ``work`` does, if it sends nothing for ``seconds``, or if
+    ``work`` raises an OSError or EOFError.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(work, sender))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python warns that threads are not forked; the child needs none
+        warnings.simplefilter("ignore")  # Python warns that a fork copies no threads; the child needs none
         process.start()
     sender.close()
     try:
@@ -64,9 +65,9 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
 
 
 def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
-    """Send each item of ``work`` in a tuple, and at the end None or the exception that ``work`` raised."""
+    """Send each item of ``work`` as the tuple (item,), then None or the exception that ``work`` raised."""
     faulthandler.disable()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries also print the errors that they raise
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # no stderr: libraries also print the errors that they raise
     end = None
     try:
         for item in work():
@@ -85,7 +86,7 @@ BYTES_PER_SECOND = 1 << 24
 """The limit of the processor time grows by one second for each BYTES_PER_SECOND bytes of the file."""
 
 SILENCE_SECONDS = 60.0
-"""The process is killed if it sends nothing for this time; waiting for a disk counts."""
+"""The process is killed if it sends nothing for this time.  Unlike processor time, it includes disk waits."""
 
 SMALLEST_ARRAY_BYTES = 64
 """The least size of an array in a file.
@@ -101,7 +102,7 @@ SPARE_BYTES = 1 << 28
 
 
 class Item(NamedTuple):
-    """One array of a file.  ``group``: the number of its record."""
+    """One array of a file.  ``group``: the number of the record to which it belongs."""
 
     group: int
     name: str
@@ -109,10 +110,10 @@ class Item(NamedTuple):
 
 
 def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
-    """Yield the items of ``items()``, which is called in a forked process with limits of memory and time.
+    """Call ``items`` in a forked process with limits of memory and time, and yield its items.
 
-    On a system that cannot fork, it is called in this process, without limits.
-    ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the errors of
+    On a system that cannot fork, ``items`` is called in this process, without limits.
+    ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the CirclekitErrors of
     ``items``, LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
     """
 
@@ -121,7 +122,7 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
         try:
             for number, item in enumerate(items()):
                 if number < size // SMALLEST_ARRAY_BYTES:
-                    _limit_time(size)
+                    _limit_time(size)  # the time for the next array starts now
                 yield item
         except MemoryError:
             raise LimitError(f"reading {size} bytes takes too much memory") from None
@@ -138,11 +139,14 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 
 
 def _limit_memory(size: int) -> None:
-    """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take."""
+    """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take.
+
+    The memory is limited only where /proc says how much is in use.  Stricter limits stay.
+    """
     import resource  # does not exist on every system
 
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # so that exceeding the processor time ends the process
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash writes no core file
     _limit_time(size)
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -154,7 +158,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _limit_time(size: int) -> None:
-    """Allow this process the processor time for one more array of a file of ``size`` bytes."""
+    """Let this process use, from now on, the processor time for one array of a file of ``size`` bytes."""
     import resource  # does not exist on every system
 
     seconds = math.ceil(time.process_time()) + CPU_SECONDS + size // BYTES_PER_SECOND

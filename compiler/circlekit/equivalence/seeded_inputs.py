@@ -5,8 +5,9 @@ The elements of an input depend on its name, type and shape, on what its integer
 They are the same on every machine, and do not depend on other inputs.
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  So all such operators get the same seed here; no property
-that every rewrite keeps could tell them apart.
+name, for example when it inlines a branch of IF.  No other property of an operator survives every rewrite, so
+none can give each operator a seed of its own.  Therefore all random operators without a seed get the same
+seed here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""Integers that may be sizes (over 8 bits, not quantized, index nothing) are at least 0 and below this."""
+"""Unquantized integers of more than 8 bits that index nothing may be sizes, so they are below this number."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Numbers where activations change (0, 1, 3, 6), where an epsilon has an effect (1e-30), and large numbers.
@@ -38,7 +39,10 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""If the float inputs have at most so many elements together, the boundary sets have all of EDGES."""
+"""If all float inputs together have at most this many elements, each of them gets all numbers of EDGES.
+
+The numbers are then distributed over several boundary sets.  Otherwise there is one boundary set.
+"""
 
 
 class InputSet(NamedTuple):
@@ -60,11 +64,11 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: several boundary sets if one cannot have all of EDGES."""
+    """Return the input sets for ``graph``: normal, one or more boundary sets (SMALL_MODEL_ELEMENTS), zero."""
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
     count = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        count = -(-len(EDGES) // min(sizes))
+        count = -(-len(EDGES) // min(sizes))  # rounded up
     boundary = [InputSet("boundary", number, count) for number in range(count)]
     return [InputSet("normal"), *boundary, InputSet("zero")]
 
@@ -87,33 +91,34 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
-    kind = value.dtype.numpy.kind
+    dtype_kind = value.dtype.numpy.kind
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value), value.dtype.numpy)
-    if kind in "iu":
+    if dtype_kind in "iu":
         low, high = _range(value, bound)
         if which.kind == "boundary":
             edges = np.array([low, high, _stored_zero(value)])
             return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
-        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)
-    if kind == "b":
+        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
+    if dtype_kind == "b":
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
     array = _floats(which, shape, seed)
-    if kind == "c":
+    if dtype_kind == "c":
         array = array + 1j * _floats(which, shape, seed + 1)
     return array.astype(value.dtype.numpy)
 
 
 def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
+    """Return float64 elements for a normal or a boundary set."""
     if which.kind == "normal":
         return fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed)
     return _shuffled(np.array(EDGES), which, shape, seed)
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """Return the elements of one boundary set.
+    """Return the elements of an input in the boundary set ``which``.
 
-    All boundary sets together have the numbers ``edges``, repeated to the right length and shuffled.
+    ``edges`` is repeated to the length of all boundary sets together, shuffled, and divided among the sets.
     """
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
@@ -135,7 +140,7 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
 
 
 def _stored_zero(value: Value) -> int:
-    """Return the first zero point of ``value``, clipped to an integer dtype; 0 without a zero point."""
+    """Return the first zero point of ``value``, or 0; clip it to the limits of an integer dtype."""
     if value.quantization is None or value.quantization.zero_point.size == 0:
         return 0
     zero_point = int(value.quantization.zero_point[0])
@@ -146,10 +151,10 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return {``id`` of an input: the smallest size that its integers index}.
+    """Return for inputs that are indices {``id`` of the input: the smallest size that its integers index}.
 
-    Inputs that index nothing are left out.  It is assumed that integer operators between an input and an
-    index operand (Cast, Reshape, arithmetic) keep indices below the bound, as they do in the models of
+    The input may be an index operand itself, or integer operators (Cast, Reshape, arithmetic) may compute the
+    index operand from it.  It is assumed that these keep indices below the bound, as they do in the models of
     exporters.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
@@ -157,7 +162,7 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Yield the sizes that are indexed by integers computed from ``start``, also in called graphs."""
+    """Yield the size of each axis that integers computed from ``start`` index, also in called graphs."""
     seen = {id(start)}
     pending = [start]
     while pending:
@@ -178,11 +183,14 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
 
 
 TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
-"""By operator: the position of the operand with the indices, and of the operand that they index."""
+"""By operator: the position of the operand with the indices, and of the table that they index."""
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` of ``op`` indexes; None if there is none or it is unknown."""
+    """Return the size that operand ``position`` of ``op`` indexes; None if it is unknown or no index operand.
+
+    GATHER_ND indexes as many leading axes as the last dimension of its indices says: return the smallest.
+    """
     index_position, table_position = TABLES.get(op.code, (None, 0))
     data = op.inputs[table_position] if position == index_position else None
     if data is None or not data.shape:
@@ -219,4 +227,5 @@ def seed_notes(model: Model) -> list[str]:
 
 
 def _unseeded(model: Model) -> Iterator[Random]:
+    """Yield the random operators without a seed: only the lowest 32 bits of both attributes count."""
     return (op for op in model.ops() if isinstance(op, Random) and not (op.seed | op.seed2) & UINT32_MASK)

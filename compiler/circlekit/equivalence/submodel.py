@@ -22,10 +22,10 @@ from circlekit.ir.value import Array, Quantization, Value
 
 
 def entry_views(model: Model) -> list[Model]:
-    """Return a view of ``model`` for each graph, except the main graph, that a signature names.
+    """Return a model for each graph, except the main graph, that a signature of ``model`` names.
 
-    The named graph is the main graph of the view; the other graphs are those that it calls, directly or not.
-    The graphs are no copies, so a view shows later changes of ``model``.
+    Such a model is a view: its main graph is the named graph, and its other graphs are those that this graph
+    calls, directly or not.  The graphs are no copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []
@@ -38,7 +38,7 @@ def entry_views(model: Model) -> list[Model]:
 
 
 def reachable_graphs(start: Graph) -> list[Graph]:
-    """Return ``start`` and all graphs that it calls, directly or not."""
+    """Return ``start``, then all graphs that it calls, directly or not."""
     return postorder([start], lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]
 
 
@@ -70,7 +70,7 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
     """Return a copy in which the operators of a called graph replace ``op``, the operator that calls it.
 
     ``callee``: the index of the called graph among the graphs that ``op`` calls.  The last operands of ``op``
-    take the place of the inputs of the called graph.
+    take the place of the inputs of the called graph, because IF has its condition before them.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -148,7 +148,10 @@ def _without_unused_graphs(model: Model) -> Model:
 
 
 def constants(graph: Graph) -> list[Value]:
-    """Return the constants with plain data that operators use, each once."""
+    """Return the plain constants that operators use, each once.
+
+    Plain data are an array of the elements, not packed, sparse or compressed bytes.
+    """
     found = {id(v): v for op in graph for v in op.inputs if v is not None and v.is_plain}
     return list(found.values())
 
@@ -227,7 +230,7 @@ def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quanti
 
 
 def _infer_again(model: Model) -> None:
-    """Give each result the shape that its operator infers; without a shape rule, the shape stays."""
+    """Give each result the shape that its operator infers; if the operator has no shape rule, keep it."""
     for op in (op for graph in callees_first(model) for op in graph):
         with suppress(UnsupportedError):
             for value, inferred in zip(op.results, result_types(op), strict=True):

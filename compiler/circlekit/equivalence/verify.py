@@ -51,8 +51,9 @@ Records = Mapping[str, Inputs]
 class Run:
     """The outputs of a model on one set of inputs.
 
-    ``kind``: the label of the input set or record.  ``kernels``: the kernel set whose integer results the run
-    reproduces; a model that is compared with this run must use the same set.
+    ``kind``: the label of the input set or record.  ``kernels``: which integer results the run reproduces,
+    those of LiteRT's reference kernels or of its optimized kernels; a model that is compared with this run
+    must use the same kernels.
     """
 
     kind: str
@@ -62,6 +63,7 @@ class Run:
 
     @staticmethod
     def of(kind: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None) -> Run:
+        """Run ``model``, and then the model of ``pair``; return the run of ``model``."""
         return Run(kind, inputs, run_with_pair(kind, model, inputs, kernels, pair), kernels)
 
     def again(self, model: Model) -> list[Array]:
@@ -77,9 +79,9 @@ def reference_runs(
 ) -> tuple[list[Run], list[str]]:
     """Run ``model`` on ``records``, or on all seeded input sets; return the runs, and notes on failed sets.
 
-    ``kernels``: the kernel set; if ``model`` is a part of a model, that of the whole model.  ``pair``: see
-    ``Verifier``.  Raise UnsupportedError if an operator has no kernel, and the error of the run if it fails
-    on normal inputs or on a record.
+    ``kernels``, ``pair``: see ``Verifier``.  Raise UnsupportedError if an operator has no kernel, and the
+    error of the run if it fails on normal inputs or on a record.  Other seeded sets on which the run fails
+    are left out.
     """
     kernels = select_kernels(model, kernels)
     if records is not None:
@@ -102,6 +104,7 @@ def reference_runs(
 
 
 def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None) -> Run:
+    """Run ``model`` on the record ``label``; an error names the record."""
     try:
         return Run.of(label, model, inputs, kernels, pair)
     except CirclekitError as error:
@@ -111,7 +114,7 @@ def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pa
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
     """Run ``model`` on an input set, with 2 for unknown dimensions, or 1 if that fails.
 
-    With 1, a rewrite that confuses a batch with a dimension that broadcasts would not be noticed.
+    The number 1 comes second, because it hides a rewrite that lets a batch dimension broadcast by mistake.
     """
     try:
         return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels, pair)
@@ -126,9 +129,9 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
     To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
     unit in the last place.  ``limit``: the largest difference to return, divided by the largest magnitude of
-    the output.  If the terms of an output cancel, its magnitude is no measure for errors; then ``model`` is
-    run again with the float32 results of its operators moved too, and ``cancellation_limit`` is the limit for
-    that output.
+    the output.  If an output may be only what is left of larger terms that cancel (``is_cancelled``), its
+    magnitude is no measure for errors.  Then ``model`` is run again with the float32 results of its operators
+    moved too, and ``cancellation_limit`` is the limit for that output.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
@@ -167,18 +170,19 @@ class Verifier:
     names.
     ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
     set of the whole model.
-    ``pair``: runs a second model on the inputs of a run of the reference, right after that run.
+    ``pair``: runs a second model on the same inputs, right after each run of the reference.
     The constructor raises the errors of ``reference_runs``.
 
     Fields:
-    ``original``: a copy of the reference.  ``names``: the names of its outputs.
+    ``original``: a copy of the reference.  ``names``: the names of its outputs.  ``interface``: its inputs,
+    outputs and signatures as text.
     ``runs``: the run of the reference on each set of inputs.
     ``latest``: the outputs of the last compared model on the same sets.
     ``notes``: sentences about what was not compared.
     ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
-    passed.
-    ``others``: for each other graph that a signature names, a verifier, or None if the graph cannot be run;
-    empty if ``records`` are given.
+    passed.  The name of an output of another graph is ``GRAPH: NAME``.
+    ``others``: for each other graph that a signature names, in the order of ``entry_views``, a verifier, or
+    None if the graph cannot be run.  The list is empty if ``records`` are given.
     """
 
     def __init__(
@@ -202,11 +206,12 @@ class Verifier:
         self.notes += [*seed_notes(model), *weak_outputs(model.main, self.latest)]
         views = entry_views(model)
         if records is not None:
-            given = "it is not compared: the given inputs are those of the main graph"
-            self.notes += [f"the graph {view.main.name} is a signature's: {given}" for view in views]
+            reason = "which a signature names, is not compared: the given inputs are for the main graph"
+            self.notes += [f"the graph {view.main.name}, {reason}" for view in views]
         self.others = [self._other(view) for view in views] if records is None else []
 
     def _other(self, view: Model) -> Verifier | None:
+        """Return a verifier of ``view``; if the view cannot be run, add a note and return None."""
         try:
             return Verifier(view, kernels=self.runs[0].kernels)
         except CirclekitError as error:
@@ -215,14 +220,15 @@ class Verifier:
 
     def restart(self, model: Model, step: str) -> None:
         """Make ``model`` the reference after ``step``, which changes the interface on purpose."""
-        sentence = f"{step} is meant to change the interface: passes after it are verified from there"
+        sentence = f"{step} is meant to change the interface: passes after it are compared with its result"
         notes = [*self.notes, sentence]
         try:
             self._start(model, self.records)
         except CirclekitError as error:
             if self.records is None:
                 raise
-            notes.append(f"from there on seeded inputs, because the given ones do not fit: {error.message}")
+            reason = "because the given inputs do not fit the new interface"
+            notes.append(f"later passes are verified on seeded inputs, {reason}: {error.message}")
             self._start(model)
         self.notes = notes  # drop the notes that _start made: they repeat the old ones
 
@@ -233,8 +239,9 @@ class Verifier:
         expect_runs(model, len(self.runs))
         self.runs = [replace(r, outputs=r.again(model)) for r in self.runs]
         self.latest = [run.outputs for run in self.runs]
+        # None stays None: the graph could not be run before
         self.others = [verifier and self._other(view) for verifier, view in self._pairs(model)]
-        self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
+        self.notes.append(f"{step} is meant to change values: only passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
         """Raise EquivalenceError, naming ``step``, if ``model`` fails or differs in outputs or interface."""
@@ -256,7 +263,7 @@ class Verifier:
                 self._record({f"{view.main.name}: {name}": o for name, o in verifier.closest.items()})
 
     def _record(self, outcomes: Mapping[str, Outcome]) -> None:
-        """Put those of ``outcomes`` into ``closest`` that came closer to their tolerances."""
+        """Put an outcome into ``closest`` if it came closer to its tolerance than the recorded one."""
         for name, outcome in outcomes.items():
             if name not in self.closest or outcome.excess > self.closest[name].excess:
                 self.closest[name] = outcome
@@ -312,6 +319,7 @@ class Verifier:
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:
         """Return the outcomes of ``model`` on all sets of inputs; tolerate what rounding can change."""
+        # the outputs, by label, if ``model`` is the second model of ``pair`` and so has already run
         known = self.pair.outputs if self.pair is not None and self.pair.after is model else {}
         expect_runs(model, len(self.runs) - len(known))
         self.latest = [known.get(past.kind) or past.again(model) for past in self.runs]

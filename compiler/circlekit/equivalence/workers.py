@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-J = TypeVar("J")
-R = TypeVar("R")
+J = TypeVar("J")  # a job
+R = TypeVar("R")  # the result of a job
 
 POLL_SECONDS = 1.0
-"""At this interval, the caller checks time limits, and a worker checks whether the caller still runs."""
+"""At this interval, the caller checks time limits, and a worker checks whether the caller still exists."""
 
 Tell = Callable[[Any], None]
 """A function that a job calls to report its progress, with any object; ``Loss.news`` has these objects."""
@@ -49,9 +49,11 @@ class Loss(Generic[J]):
 class Workers(Generic[J, R]):
     """The settings of worker processes; ``results`` runs jobs in them.
 
-    ``work``: runs one job; an exception that it does not catch ends the process.  ``lost``: returns a result
-    in place of that of a lost job.  ``prepare``: is called at the start of each process.  ``seconds``:
-    the time limit of a job.  ``ahead``: the number of jobs that a process holds at a time; with more than
+    ``work``: runs one job; an exception that it does not catch ends the process.
+    ``lost``: gets a job whose process ended, and returns what ``results`` then yields for this job.
+    ``prepare``: is called at the start of each process.
+    ``seconds``: the time limit of a job.
+    ``ahead``: the number of jobs that a process holds at a time, the running one included; with more than
     one, the process need not wait for the next job when a short job ends.
     """
 
@@ -63,7 +65,7 @@ class Workers(Generic[J, R]):
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of each job, in any order.  A job may be any object except None."""
-        # repeated: jobs to give out again, because their process ended while it ran another job
+        # ``repeated``: jobs to give out again, the last one first: their process ended during another job
         waiting, repeated = iter(jobs), list[J]()
         workers = [_Worker(self) for _ in range(processes)]
         try:
@@ -89,7 +91,11 @@ class Workers(Generic[J, R]):
 
 
 class _Worker(Generic[J, R]):
-    """One process and the jobs that it holds.  ``since``: the time at which the first of these jobs began."""
+    """One process and the jobs that it holds.
+
+    ``jobs``: the first one runs, the others wait.  ``since``: the time at which the first job began.
+    ``news``: its reports.  ``has_ended``: whether the process was lost; the owner then replaces it.
+    """
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
@@ -98,7 +104,7 @@ class _Worker(Generic[J, R]):
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)
         with _interrupts_blocked(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about threads: a fork does not copy them; workers need none
+            warnings.simplefilter("ignore")  # Python warns that a fork copies no threads; workers need none
             self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()
@@ -107,6 +113,7 @@ class _Worker(Generic[J, R]):
         self.has_ended = False
 
     def give(self, job: J) -> None:
+        """Send ``job`` to the process, which runs it after the jobs that it holds."""
         if not self.jobs:
             self.since = time.monotonic()
         self.jobs.append(job)
@@ -137,12 +144,14 @@ class _Worker(Generic[J, R]):
             yield self._lost(None)
 
     def _lost(self, code: int | None) -> R:
+        """Return the result that stands for the first job.  ``code``: see ``Loss``."""
         self.has_ended = True
         loss = Loss(self.jobs[0], tuple(self.news), code)
         self._next()
         return self.settings.lost(loss)
 
     def _next(self) -> None:
+        """Note that the first job is done and the next one begins."""
         self.jobs.popleft()
         self.news.clear()
         self.since = time.monotonic()
@@ -156,8 +165,12 @@ class _Worker(Generic[J, R]):
 def _serve(
     pipe: Connection, work: Callable[[Any, Tell], Any], prepare: Callable[[], None], parent: int
 ) -> None:
-    """Run one job after the other in a worker process; SIGINT stays blocked, as it was at the fork."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Run one job after the other in a worker process.
+
+    Send (True, result) for each job, and (False, news) for each report of a job.  SIGINT stays blocked, as it
+    was at the fork.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the handler that the caller may have set
     prepare()
     while True:
         while not pipe.poll(POLL_SECONDS):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow a result back through operators that move data, to the values that it is copied from."""
+"""Follow a result back through operators that move data, to the values that it is copied from.
+
+The path is described by an index map: for each element of the result, the source element that it copies.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
-"""The most operators that are composed into one map.  The limit keeps the time linear for long chains."""
+"""At most this many operators are composed into one map.  The limit keeps the time linear for long chains."""
 
 MovementOf = Callable[[Op], Movement | None]
-"""``movement_of``; while the graph does not change, also the same function with a cache."""
+"""``movement_of``, or a cached form of this function, which is valid while the graph does not change."""
 
 
 class Origin(NamedTuple):
@@ -39,9 +42,12 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
     """Yield ways to compute ``result`` from values before it, the nearest values first.
 
     Each way replaces more operators than the way before: one more, or one join and the operators that cut its
-    operands.  Yield nothing if ``result`` has no producer, or if ``known`` does not describe its producer.
+    operands from one value.  The last way begins at a join that reads several values, or after an operator
+    that ``known`` does not describe or whose map cannot be composed.  Yield nothing if that is the producer
+    of ``result``.
     """
     ops: list[Op] = []
+    # ``found``: the map from ``value`` to ``result``
     value, found = result, IndexMap.identity(size_of(result)) if has_dims(result) else None
     while found is not None and len(ops) < MAX_CHAIN_OPS and (op := value.producer) is not None:
         movement = known(op)
@@ -53,6 +59,7 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
         if found is None:
             return
         if len(movement.sources) > 1:
+            # ``result`` reads only one of the sources, or all sources are cut from one value
             part = movement.part_of(found) or _common_source(movement, found, ops, known)
             if part is None:
                 yield Origin(movement.sources, found, tuple(ops))
@@ -68,11 +75,11 @@ def _common_source(
 ) -> tuple[Value, IndexMap] | None:
     """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
-    ``movement``: the join.  ``found``: the map from its operands to the result.  The operands must be cut
-    from one value with equal factors and at equal distances; otherwise return None.  If there is such a
-    value, append the operators that cut the parts to ``ops``.
+    ``movement``: the join.  ``found``: the map from its operands to the result.  The maps from the value to
+    the operands must have equal factors and evenly spaced offsets; otherwise return None.  If there is such a
+    value, append the operators that cut the operands to ``ops``.
     """
-    parts = []
+    parts = []  # for each operand, the value that it is cut from, and the map from that value to the operand
     for value in movement.sources:
         own = None if value.producer is None else known(value.producer)
         step = None if own is None else own.maps[value.result_index]
@@ -86,6 +93,7 @@ def _common_source(
             return None
         if step.offset != first.offset + index * distance:
             return None
+    # from ``root`` to all operands: the first factor counts the operands, the others are those of one operand
     joined = IndexMap.of(first.source_size, [Factor(len(parts), distance), *first.factors], first.offset)
     whole = found.after(joined)
     if whole is None:
@@ -95,7 +103,7 @@ def _common_source(
 
 
 def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
-    """Return the operators of ``ops`` that nothing needs once ``result`` is computed in another way.
+    """Return those of ``ops`` whose results nothing needs once ``result`` is computed in another way.
 
     ``ops``: the operators that compute ``result`` now, the last one first, as in ``Origin``.
     """

@@ -2,8 +2,9 @@
 """The index map: for each element of a result, the position of the source element that it copies.
 
 The position of an element is its number in memory order, counted from 0, so a reshape is the identity.  The
-position in the result is written as digits, the most significant first.  Each digit has a *factor*: a number
-of possible values (``extent``) and a ``stride``, the distance in source elements between two values.
+position in the result is written as digits, the most significant first.  Each digit has a *factor*: an
+``extent``, the number of values of the digit, and a ``stride``: adding 1 to the digit adds ``stride`` to the
+source position.
 
     source position  =  offset + sum of digit[k] * stride[k]
 
@@ -88,7 +89,7 @@ class IndexMap:
 
     @staticmethod
     def sliced(shape: Sequence[int], ranges: Sequence[range]) -> IndexMap:
-        """Return the map that takes the indices ``ranges[a]`` along each axis a of a tensor of ``shape``."""
+        """Return the map of a slice of a tensor of ``shape``; ``ranges[k]``: the indices taken on axis k."""
         pairs = list(zip(strides_of(shape), ranges, strict=True))
         factors = [(len(taken), stride * taken.step) for stride, taken in pairs]
         return IndexMap.of(math.prod(shape), factors, sum(stride * taken.start for stride, taken in pairs))
@@ -138,11 +139,12 @@ class IndexMap:
     # -- algebra -------------------------------------------------------------------------------
 
     def after(self, earlier: IndexMap) -> IndexMap | None:
-        """Return the map that applies ``earlier``, then this map; None if none was found.
+        """Return the map that applies ``earlier``, then this map.
 
-        The result of ``earlier`` has ``self.source_size`` elements.
+        The result of ``earlier``, with ``self.source_size`` elements, is the source of this map.  Return None
+        if ``on_axes`` finds no steps; a map may exist all the same.
         """
-        # the source of this map counts as a tensor with one axis for each digit of ``earlier``
+        # the tensor between the maps gets one axis for each factor of ``earlier``
         digits = earlier.factors or (Factor(1, 1),)
         found = self.on_axes([factor.extent for factor in digits])
         if found is None:
@@ -161,9 +163,9 @@ class IndexMap:
         return IndexMap.transposed([factor.extent for factor in self.factors], by_stride)
 
     def within(self, start: int, size: int) -> IndexMap | None:
-        """Return the same map with only a part of its source as the source.
+        """Return this map as a map of a part of its source: the ``size`` elements from position ``start`` on.
 
-        The part is the ``size`` elements from ``start`` on.  Return None if the map reads other elements too.
+        Return None if the map reads elements outside this part.
         """
         low, high = self.bounds
         if low < start or high >= start + size:
@@ -187,7 +189,7 @@ class IndexMap:
             if parts is None:
                 return None
             steps += parts
-        low, high = list(start), list(start)
+        low, high = list(start), list(start)  # the lowest and the highest coordinate on each axis
         for axis, extent, step in steps:
             if axis is not None:
                 low[axis] += min((extent - 1) * step, 0)
@@ -211,12 +213,12 @@ def _divided(
     """Return ``factor`` as digits that each move along one axis of the source; None if that is not possible.
 
     ``shape``, ``strides``: those of the source.  ``start``: the coordinates of the first element.  ``axes``:
-    the axes of the source with more than one index.
+    the axes with more than one index.  The parts are found from the least significant digit on.
     """
     extent, stride = factor
     if stride == 0:
         return [AxisStep(None, extent, 0)]
-    sign, distance = (1, stride) if stride > 0 else (-1, -stride)  # distance: between two values of the digit
+    sign, distance = (1, stride) if stride > 0 else (-1, -stride)  # distance: magnitude of the stride
     parts: list[AxisStep] = []
     while extent > 1:
         axis = next((a for a in axes if strides[a] <= distance < strides[a] * shape[a]), None)
@@ -224,7 +226,8 @@ def _divided(
             return None
         step, dim = distance // strides[axis], shape[axis]
         taken = extent
-        if not 0 <= start[axis] + sign * (extent - 1) * step < dim:  # the digit continues on the next axis
+        # if the digit runs over the end of this axis, split it: the rest moves along an outer axis
+        if not 0 <= start[axis] + sign * (extent - 1) * step < dim:
             if dim % step or extent % (dim // step):
                 return None
             taken = dim // step

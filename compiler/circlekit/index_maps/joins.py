@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map from several sources as operators: a PACK or CONCATENATION, then the rest of the map."""
+"""Write an index map from several sources as operators: a PACK or CONCATENATION, then the rest of the map.
+
+An index map says for each element of a result which element of the sources it copies.  The rest of the map is
+a plan: steps, such as a RESHAPE or a TRANSPOSE, that each become one operator.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from circlekit.ops.movement.join import Concatenation, Pack
 
 
 class Join(NamedTuple):
-    """A PACK or CONCATENATION of several values along ``axis``, then the operators of ``rest``.
+    """A PACK or CONCATENATION of several values along ``axis``, then the plan ``rest``.
 
-    ``axis`` is not negative.  For a PACK, it is the new axis of the result.
+    ``axis`` is not negative.  For a PACK, ``axis`` is the new axis of the result.
     """
 
     is_pack: bool
@@ -57,6 +61,7 @@ def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> It
         return
     for is_pack in (True, False):
         for axis in range(len(shape) + is_pack):
+            # the inverse leads from the result of the join back to the vector that ``index_map`` reads
             rest = index_map.after(joined_map(shape, count, axis).inverse())
             if rest is None:
                 continue

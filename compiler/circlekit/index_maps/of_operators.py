@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Return the index maps of an operator that moves data: one function per operator class."""
+"""Return the index maps of an operator that moves data: one function for each operator class.
+
+An index map says for each element of a result which element of the source it copies.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def movement_of(op: Op | None) -> Movement | None:
     The operands that say how to move data, such as a permutation, are constant.  The index maps hold for
     every size of an unknown dimension.  No source or result is a variable, has a dimension of 0, or has more
     than one unknown dimension (``has_dims``).  All sources and results have the same dtype and the same
-    quantization, which is not per channel.
+    quantization, which is not per channel.  Each map gives as many elements as its result has.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None
@@ -75,8 +78,8 @@ def movement_of(op: Op | None) -> Movement | None:
     if first.quantization is not None and first.quantization.is_per_channel:
         return None
     for value in (*found.sources, *op.results):
-        is_known = has_dims(value) and not value.is_variable
-        if not is_known or value.dtype is not first.dtype or value.quantization != first.quantization:
+        is_allowed = has_dims(value) and not value.is_variable
+        if not is_allowed or value.dtype is not first.dtype or value.quantization != first.quantization:
             return None
     sizes = [None if found_map is None else found_map.size for found_map in found.maps]
     is_static = all(value.is_static for value in (*found.sources, *op.results))
@@ -126,6 +129,7 @@ def _strided_slice(op: StridedSlice) -> Movement | None:
         return None
     shape = dims_of(op.input)
     parts = [part for part in op.axis_slices(begin, end, strides, len(shape)) if part is not None]
+    # a slice for each axis, or the index if the axis is dropped
     indices = [op.axis_index(part, dim) for part, dim in zip(parts, shape, strict=True)]
     ranges = [
         range(dim)[index] if isinstance(index, slice) else range(index % dim, index % dim + 1)
@@ -179,8 +183,8 @@ def _pack(op: Pack) -> Movement | None:
 def joined(values: Sequence[Value], axis: int) -> Movement | None:
     """Return the movement of a join of ``values`` along ``axis``, an existing axis or a new one.
 
-    ``axis`` is not negative.  If the values differ in size, the map is None unless all dimensions before
-    ``axis`` are 1.
+    ``axis`` is not negative.  If all dimensions before ``axis`` are 1, the result has the elements of one
+    value after the other.  Otherwise, values of different sizes have no index map: the map is None.
     """
     shapes = [dims_of(value) for value in values]
     outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
@@ -224,7 +228,7 @@ def _tile(op: Tile) -> Movement | None:
 def _broadcast(op: BroadcastTo) -> Movement | None:
     shape, result = dims_of(op.input), dims_of(op.output)
     shape = (1,) * (len(result) - len(shape)) + shape
-    multiples = [new // old for old, new in zip(shape, result, strict=True)]
+    multiples = [new // old for old, new in zip(shape, result, strict=True)]  # of the tile that does the same
     return Movement((op.input,), (IndexMap.tiled(shape, multiples),))
 
 
@@ -257,11 +261,11 @@ def _space_to_depth(op: SpaceToDepth) -> Movement | None:
 
 def depth_to_space(shape: Sequence[int], block: int) -> IndexMap:
     """Return the map of DEPTH_TO_SPACE on an operand of ``shape`` [N, H, W, block * block * C]."""
-    n, h, w, c = shape
-    return IndexMap.transposed((n, h, w, block, block, c // (block * block)), (0, 1, 3, 2, 4, 5))
+    n, h, w, depth = shape
+    return IndexMap.transposed((n, h, w, block, block, depth // (block * block)), (0, 1, 3, 2, 4, 5))
 
 
 def space_to_depth(shape: Sequence[int], block: int) -> IndexMap:
     """Return the map of SPACE_TO_DEPTH on an operand of ``shape`` [N, block * H, block * W, C]."""
-    n, h, w, c = shape
-    return IndexMap.transposed((n, h // block, block, w // block, block, c), (0, 1, 3, 2, 4, 5))
+    n, height, width, c = shape
+    return IndexMap.transposed((n, height // block, block, width // block, block, c), (0, 1, 3, 2, 4, 5))

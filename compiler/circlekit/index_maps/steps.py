@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of data movement that compute an index map: operators, result shape and cost of each.
 
-A plan is such steps in order.
+An index map says for each element of a result which element of the source it copies.  A plan is a list of
+steps in order.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 
-Shape = tuple[int, ...]
+Shape = tuple[int, ...]  # has a large prime in place of an unknown dimension: see ``unknown_dim``
 Vector = Callable[[str, Sequence[int]], Value]
-"""A function that returns a new constant int32 vector; arguments: the last part of its name, its elements."""
+"""A function that makes a constant int32 vector from its role, such as "perm", and its elements."""
 
 
 class MovementCost(NamedTuple):
@@ -38,7 +39,7 @@ class MovementCost(NamedTuple):
         return MovementCost(self.bytes + other.bytes, self.ops + other.ops)
 
     def improves_on(self, other: MovementCost) -> bool:
-        """Return whether bytes or operators are fewer than in ``other``, and neither is more."""
+        """Return whether this cost has fewer bytes or operators than ``other``, and not more of either."""
         return self != other and self.bytes <= other.bytes and self.ops <= other.ops
 
 
@@ -51,7 +52,10 @@ transpose of the same size.
 
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
-    """Return the extra cost, in bytes, of joining tensors of ``shapes`` along ``axis`` (not negative)."""
+    """Return the extra cost, in bytes, of joining tensors of ``shapes`` along ``axis`` (not negative).
+
+    A tensor has one contiguous run for each combination of indices before ``axis``.
+    """
     return RUN_BYTES * sum(known_count(shape[:axis]) for shape in shapes)
 
 
@@ -65,7 +69,7 @@ class Step(Protocol):
     def moves(self) -> bool: ...
 
     def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
-        """Yield new operators, each of which applies the whole step to ``value``; the usual operator first.
+        """Yield alternatives: new operators that each apply the whole step to ``value``, the usual one first.
 
         ``vector`` makes their constant operands.
         """
@@ -100,9 +104,10 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Sliced:
-    """SLICE, STRIDED_SLICE or REVERSE_V2: the result has the indices ``ranges[a]`` along each axis a.
+    """SLICE, STRIDED_SLICE or REVERSE_V2.
 
-    ``dropped``: axes that the result does not have, because only one index of them is taken.
+    ``ranges[k]``: the indices taken along axis k.  ``dropped``: axes that the result does not have; only one
+    index along them is taken.
     """
 
     ranges: tuple[range, ...]
@@ -118,7 +123,8 @@ class Sliced:
         if not self.dropped and all(taken.step == 1 for taken in self.ranges):
             yield Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
         stops = [taken.stop for taken in self.ranges]
-        # these ends cannot be written as numbers; a bit of end_mask stands for the end of the axis
+        # a stop below 0 (of a reversed axis) or of unknown size cannot be written as a number; the bit of the
+        # axis in ``end_mask`` then says that the slice goes to the end
         is_end = [stop < 0 or bool(stop and is_unknown(stop)) for stop in stops]
         end = [0 if masked else stop for stop, masked in zip(stops, is_end, strict=True)]
         to_end = sum(masked << axis for axis, masked in enumerate(is_end))
@@ -126,7 +132,7 @@ class Sliced:
         shrunk = sum(1 << axis for axis in self.dropped)
         yield StridedSlice(value, begin, vector("end", end), steps, end_mask=to_end, shrink_axis_mask=shrunk)
         backwards = [axis for axis, taken in enumerate(self.ranges) if taken.step == -1]
-        if backwards and self.shape == dims_of(value):
+        if backwards and self.shape == dims_of(value):  # all indices are taken
             yield ReverseV2(value, vector("axis", backwards))
 
 
@@ -189,8 +195,8 @@ def built(
 ) -> list[Op]:
     """Return new operators that apply ``plan`` to ``source``; the caller inserts them into ``graph``.
 
-    ``result``: the value that their last result will replace.  New values are named after ``result``, and
-    have its quantization.  ``choose``: returns one of the operators that apply the same step.
+    ``result``: the value that the result of the last operator will replace.  New values are named after
+    ``result``, and have its quantization.  ``choose``: returns one of the operators that apply the same step.
     """
     ops: list[Op] = []
 

@@ -3,7 +3,7 @@
 
 An index map has an offset, and factors with an extent and a stride.  An extent or a stride is divided only if
 no remainder is left, so the prime is never split into factors.
-``holds_for_all`` tells whether a map that was computed with the prime holds for every dimension.
+``holds_for_all`` tells whether a map that was computed with the prime holds for every size of the dimension.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_unknown(dim: int) -> bool:
 
 
 def has_dims(value: Value) -> bool:
-    """Return whether at most one dimension of ``value`` is unknown, and none is 0."""
+    """Return whether the rank of ``value`` is known, at most one dimension is unknown, and none is 0."""
     return value.shape is not None and value.shape.count(None) <= 1 and 0 not in value.shape
 
 
@@ -44,7 +44,7 @@ def size_of(value: Value) -> int:
 
 
 def known_count(dims: Sequence[int]) -> int:
-    """Return the product of ``dims`` with 1 for the unknown dimension; costs are counted like this."""
+    """Return the product of ``dims`` with 1 for the unknown dimension, for the comparison of costs."""
     return math.prod(dim // UNKNOWN_DIM if is_unknown(dim) else dim for dim in dims)
 
 
@@ -56,8 +56,10 @@ def written(dims: Sequence[int]) -> list[int]:
 def holds_for_all(index_map: IndexMap) -> bool:
     """Return whether ``index_map`` holds for every number in the place of UNKNOWN_DIM.
 
-    It does if every extent and stride above half the prime is a multiple of the prime, no such extent has the
-    stride 0, and the offset is a multiple of the prime plus a number below half the prime.
+    Numbers of real tensors are far below half the prime; larger ones come from the unknown dimension.  The
+    map holds if each extent and stride above half the prime is a multiple of the prime, if no such extent has
+    the stride 0 (an unknown number of repetitions), and if the offset is a multiple of the prime plus a
+    number below half the prime.
     """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:

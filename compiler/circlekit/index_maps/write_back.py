@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map as operators: yield every plan that may be the cheapest.
+"""Write an index map as operators: find every plan that may be the cheapest.
 
-A map has an offset and factors, each with an extent and a stride.  If the strides divide each other, the map
-is a slice, then a permutation, then a repetition; each of the three may be missing.  Between two of them
-stands a RESHAPE if the tensor needs other axes.  The number UNKNOWN_DIM stands for an unknown dimension.
+A map has an offset and factors.  A factor is a digit of the position in the result, the most significant one
+first: ``extent`` is the number of its values, and adding 1 to the digit adds ``stride`` to the position in
+the source.  If the strides divide each other, the map is a slice, then a permutation, then a repetition; each
+of the three may be missing.  Between two of them stands a RESHAPE if the tensor needs other axes.  The number
+UNKNOWN_DIM stands for an unknown dimension.  A plan is a tuple of steps, each of which becomes one operator.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tu
     """Return the plans that apply ``index_map`` to a tensor of ``shape`` and give the shape ``result``.
 
     The cheapest plan comes first: fewest bytes copied, then fewest operators.  An element has ``bits`` bits.
-    The tuple is empty if no plan was found: the strides of the map are not those of any axes, or a constant
-    of each plan would depend on the unknown dimension.
+    The tuple is empty if no plan was found: the strides of the map fit no axes of the source, or each plan
+    needs a constant that depends on the unknown dimension.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _tie_breaker(plan))))
 
 
 def _is_writable(plan: Plan) -> bool:
-    """Return whether the constants of ``plan`` (starts, strides, multiples) have no unknown dimension."""
+    """Return whether the constants of ``plan`` (starts, strides, multiples) are known numbers."""
     numbers: list[int] = []
     for step in plan:
         if isinstance(step, Sliced):
@@ -55,9 +57,9 @@ def _is_writable(plan: Plan) -> bool:
 def _tie_breaker(plan: Plan) -> tuple[bool, int]:
     """Return the sort key of plans of equal cost: lower is better.
 
-    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension.  A file can say
-    only that such a dimension is unknown, not that it is a multiple, so later passes could not merge the
-    operators.  The second item is the highest rank of a result that is copied.
+    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension, such as 2 N.  A
+    file can say only that this dimension is unknown, not that it is 2 N, so later passes could not merge the
+    operators.  The second item is the highest rank of the steps that copy elements.
     """
     dims = (dim for step in plan for dim in step.shape)
     has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)
@@ -87,7 +89,8 @@ def _reshaped(shape: Shape, result: Shape) -> Plan:
 def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans for a permutation: one TRANSPOSE, DEPTH_TO_SPACE or SPACE_TO_DEPTH.
 
-    A RESHAPE before and after it adapts the shapes where that is needed.
+    A RESHAPE before and after it adapts the shapes where that is needed.  The TRANSPOSE has one axis per
+    factor; factors that are cut at the axes of the source or of the result may need no RESHAPE there.
     """
     yield from _block_moves(index_map, shape, result)
     for by_source, by_result in product((False, True), repeat=2):
@@ -103,7 +106,8 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
 def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of the source.
 
-    ``shape``: the shape of the source.
+    ``shape``: the shape of the source.  A factor spans two axes if the stride of an axis (``bound``) lies
+    between the stride of the factor and its stride times its extent.
     """
     bounds = sorted({*strides_of(shape)}, reverse=True)
     cut: list[Factor] = []
@@ -117,7 +121,11 @@ def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
 
 
 def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
-    """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape."""
+    """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape.
+
+    ``inner``: the stride of the digit in the result.  A factor spans two axes of the result if the stride of
+    an axis (``bound``) lies between ``inner`` and ``inner`` times the extent.
+    """
     bounds = sorted({*strides_of(result)}, reverse=True)
     cut: list[Factor] = []
     inner = math.prod(factor.extent for factor in factors)
@@ -136,11 +144,12 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
 
     No RESHAPE stands before it if ``shape`` has these axes, and none after it if ``result`` has them.
     """
-    order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)
+    order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)  # as in the source
     source = tuple(factors[k].extent for k in order)
     perm = [order.index(k) for k in range(len(order))]
     moved = tuple(source[axis] for axis in perm)
     takes_shape, gives_result = _without_ones(shape) == source, _without_ones(result) == moved
+    # ``ones``, ``others``: the axes of dimension 1 and the other axes of the tensor that the TRANSPOSE reads
     first: Plan
     if takes_shape:
         ones = [axis for axis, dim in enumerate(shape) if dim == 1]
@@ -154,13 +163,14 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     axes = iter([others[axis] for axis in perm])
     if gives_result and len(ones) == len(result) - len(moved):
         unused = iter(ones)
+        # the permutation that puts the axes of dimension 1 where ``result`` has them
         full = tuple(next(unused) if dim == 1 else next(axes) for dim in result)
         return *first, Transposed(shape_needed, full)
     return *first, Transposed(shape_needed, (*ones, *axes)), Reshaped(result)
 
 
 def _with_unknown_apart(factors: Sequence[Factor]) -> Iterator[Factor]:
-    """Yield ``factors``, but divide each multiple of the unknown dimension into UNKNOWN_DIM and the rest."""
+    """Yield ``factors``, but divide an extent such as 2 N, where N is the unknown dimension, into N and 2."""
     for extent, stride in factors:
         if is_unknown(extent) and extent != UNKNOWN_DIM:
             rest = extent // UNKNOWN_DIM
@@ -195,7 +205,8 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans that slice the source first.
 
-    The source is sliced as it is, and also reshaped such that each stride of the map is that of an axis.
+    There are plans for the source as it is, and plans that first reshape the source such that each stride of
+    the map is the stride of an axis.
     """
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
@@ -234,6 +245,7 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     start, steps = found
     ranges = []
     for axis, first in enumerate(start):
+        # the digits along an axis, the least significant first: ``count`` indices at the distance ``step``
         count, step = 1, 1
         for _, extent, distance in sorted((s for s in steps if s.axis == axis), key=lambda s: abs(s.step)):
             if count > 1 and distance != step * count:
@@ -243,14 +255,14 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
         ranges.append(range(first, first + count * step, step))
     cut = Sliced(tuple(ranges))
     strides = strides_of(cut.shape)
-    factors = [
+    factors = [  # the same digits, with strides in the slice
         (s.extent, s.step // ranges[s.axis].step * strides[s.axis]) for s in steps if s.axis is not None
     ]
     return cut, IndexMap.of(math.prod(cut.shape), factors)
 
 
 def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
-    """Return the axes of dimension 1 that a slice of ``shape`` must drop to have the shape ``result``.
+    """Return the axes of dimension 1 to drop from ``shape``, that of a slice, to get the shape ``result``.
 
     ``plan``: the steps after the slice.  Return None unless they are one RESHAPE that only drops such axes.
     """
@@ -275,9 +287,11 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
     The TILE has the axes of the result, or one axis per factor.
     """
+    # ``single``: the map without the repetitions (factors of stride 0)
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
     factors = cut_at_result(index_map.factors, result)
     by_axis = _multiples(factors, result)
+    # a pair: the dimension of an axis of the operand of the TILE, and how often the axis is repeated
     by_factor = [(1, extent) if not stride else (extent, 1) for extent, stride in index_map.factors]
     for pairs in (by_axis, by_factor):
         if pairs is None:
@@ -291,7 +305,8 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None if an axis of ``result`` is not an axis of the operand, taken once or repeated.
+    Return None if a factor spans two axes of ``result``, or if an axis of ``result`` is not the repetition of
+    a whole axis of the operand: then a factor of stride 0 follows another factor of the same axis.
     """
     pairs, left = [], list(factors)
     for dim in result:

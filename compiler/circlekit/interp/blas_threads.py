@@ -2,8 +2,8 @@
 """Limit numpy's BLAS to one thread for models whose matrix products are too small for several threads.
 
 A BLAS library splits each product among its threads and waits for the last thread.  On a busy machine this
-wait takes longer than the product.  Measured with a load of 8 on two cores: models that run longer than 1 ms
-were 2.5 times faster in one thread (median; at most 17 times).
+wait takes longer than the product.  Measured on two cores with a load average of 8: models that run longer
+than 1 ms were 2.5 times faster with one thread (median; at most 17 times).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def blas_libraries() -> ThreadpoolController:
 def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
     """Return a context in which BLAS uses one thread if that is faster than several threads.
 
-    ``largest_macs``: the multiply-accumulates of the largest operator that runs in the context.  The limit
-    holds for the whole process.
+    ``largest_macs``: the multiply-accumulates of the largest operator that runs in the context.  While the
+    context lasts, the limit holds for the whole process, other Python threads included.
     """
     is_faster = SMALL_MACS < largest_macs < LARGE_MACS
     return blas_libraries().limit(limits=1) if is_faster else nullcontext()

@@ -43,8 +43,8 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
-    ``run``: executes the graphs that ``op`` calls; None: an operator that calls graphs is unsupported.  Raise
-    UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
+    ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
+    Raise UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
     ShapeError if a result does not have its declared type, LimitError if the results would exceed the memory
     limit.
     """
@@ -58,9 +58,9 @@ def compute(
 ) -> list[Array]:
     """Return the results of ``op``, computed by ``fast_kernel`` if it is given; check their types.
 
-    ``operands`` has an entry for each declared operand, None for an absent one.  ``run`` and errors: see
-    ``evaluate``.  The caller must check the memory limit and disable numpy's floating-point warnings, as
-    ``evaluate`` does.
+    ``fast_kernel``: see ``interp.fast``; it computes one result.  ``operands`` has an entry for each declared
+    operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
+    limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
@@ -108,8 +108,8 @@ def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Seque
 def _is_rank_known(value: Value) -> bool:
     """Return whether the rank of ``value`` is known.
 
-    A file has the shape [] both for a scalar and for a result of unknown rank, so [] is known only for
-    values that no operator produces.
+    A file has the shape [] both for a scalar and for a result of unknown rank.  So a result with the shape []
+    may have any rank, but a value with this shape that no operator produces is a scalar.
     """
     return value.shape is not None and (value.shape != () or value.producer is None)
 
@@ -117,7 +117,9 @@ def _is_rank_known(value: Value) -> bool:
 def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
     """Return the results of the registered kernel of ``op``.
 
-    Raise UnsupportedError if there is none, ModelError if it does not accept the operands.
+    Raise UnsupportedError if there is none, ModelError if it does not accept the operands.  An OpaqueOp may
+    also stand for a known operator whose operands or attributes in the file do not fit its declaration; then
+    ``op.extra["misfit"]`` says why.
     """
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
@@ -127,7 +129,8 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
     if reason is not None:
         raise UnsupportedError(f"{name} has no kernel: {reason}")
     if kernel is None:
-        advice = "circlekit.register_custom adds one" if op.custom_code else "this version does not know it"
+        unknown = "this version of circlekit does not know it"
+        advice = "circlekit.register_custom adds one" if op.custom_code else unknown
         raise UnsupportedError(f"{name} has no kernel; {advice}")
     try:
         signature(kernel).bind(op, *operands)
@@ -146,6 +149,7 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
 
 
 def _reject_graph(graph: object, inputs: Sequence[Array]) -> list[Array]:
+    """Refuse to run a graph: the ``Run`` of an operator that is computed without an interpreter."""
     raise UnsupportedError("an operator that runs other graphs cannot be computed outside an interpreter")
 
 
@@ -157,8 +161,7 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
     Raise ModelError if there is no such graph, ShapeError if number, names, dtypes or shapes of ``inputs``
-    differ from those that the graph declares.  The ShapeError names the file of the model, if it
-    comes from one.
+    differ from those that the graph declares.  If the model comes from a file, the ShapeError names the file.
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")

@@ -27,8 +27,9 @@ POINTER_BYTES = 8
 class ResultMemory:
     """Checks that the results of one operator fit the memory limit, before they are computed.
 
-    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine it.  In
-    that case it is inferred at run time from the shapes of the operands, or, if need be, from their elements.
+    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine the size.
+    Then the size is inferred at run time from the shapes of the operands, or, if these do not determine the
+    size either, from their elements.
     """
 
     def __init__(self, op: Op) -> None:
@@ -36,7 +37,7 @@ class ResultMemory:
         # an OpaqueOp has no shape rule: its result types are those in the model
         types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
         self.static_bytes = _total_bytes(types)
-        # the shapes of operands for which ``_shaped_bytes`` was inferred
+        # the last inferred size, ``_shaped_bytes``, and the shapes of operands for which it was inferred
         self._shapes: list[tuple[int, ...] | None] | None = None
         self._shaped_bytes: int | None = None
 
@@ -68,8 +69,8 @@ class ResultMemory:
 def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
     """Return a copy of ``op`` whose operands have the shapes of the arrays ``operands``.
 
-    If ``constant``, the operands are constants with the elements of the arrays.  The copy is not registered
-    as a user of any value.
+    If ``constant``, the operands are constants with the elements of the arrays.  The copy serves only to
+    infer shapes, and is not registered as a user of any value.
     """
 
     def given(value: Value | None, array: Array | None) -> Value | None:
@@ -86,9 +87,9 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:
-    """Return the result types by the shape rule of ``op``; () if the rule rejects the operands.
+    """Return the result types by the shape rule of ``op``.
 
-    The kernel then rejects the operands too, and reports the error.
+    Return () if the rule rejects the operands: the kernel will reject them too, and report the error.
     """
     try:
         return op.inferred()
@@ -99,8 +100,8 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
     """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty.
 
-    A dimension of 0 or less counts as 1: for an empty result, too, a kernel may make arrays of indices along
-    the other axes.
+    A dimension of 0 or less counts as 1, because a kernel may need memory for an empty result, too: for the
+    indices along its other axes.
     """
     total = 0
     for result in types:
@@ -120,8 +121,8 @@ class ExecutionPlan:
     """The operators of a graph in order, with their fast paths, and the decoded constants of the graph.
 
     The plan is valid while ``graph.epoch`` equals ``epoch``, that is, until the operators change.  The
-    elements of constants must not change.  ``largest_macs``: the largest number of multiply-accumulates of
-    one operator.
+    elements of constants must not change meanwhile, because the plan keeps them.  ``largest_macs``: the
+    largest number of multiply-accumulates of one operator.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -167,7 +168,7 @@ class PlannedOp:
 
 
 def work_of(op: Op) -> int:
-    """Return an estimate of the time that ``op`` takes, as a number of multiply-accumulates."""
+    """Return an estimate of the time of ``op``, as a number of multiply-accumulates."""
     elements = sum(element_count(value.shape) for value in op.results)
     return 1 + WORK_PER_ELEMENT * elements + (op.macs() if op.results else 0)
 

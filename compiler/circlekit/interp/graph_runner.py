@@ -21,26 +21,26 @@ from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.program.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]
-"""A function that is called after each operator, with the operator and its results (not to be changed)."""
+"""A function called after each operator, with the operator and its results; it must not change the arrays."""
 
 BeforeOp = Callable[[Op, Sequence[Array | None]], None]
-"""A function that is called before each operator, with the operator and its operands (None if absent)."""
+"""A function called before each operator, with the operator and its operands (None if absent)."""
 
 OnValue = Callable[[str, Array], None]
 """A function called with name and array of every graph input and result; it must not change the array."""
 
 OnGraph = Callable[[Graph, Sequence[Array]], None]
-"""A function called with every graph that begins to run, and its inputs; it must not change the arrays."""
+"""A function called when a graph begins to run, with the graph and its inputs; it must not change them."""
 
 Environment = dict[Value, Array]
 """The arrays of a running graph that are still needed: inputs and results, but no constants."""
 
 
 class GraphRunner:
-    """Runs graphs that share one state.  An operator that runs another graph calls the runner.
+    """Runs graphs that share one state (variables, hash tables, positions of random streams).
 
-    ``model``: the model of the graphs, named in errors.  ``kernels``: the LiteRT kernels whose results are
-    reproduced.
+    An operator that runs another graph calls the runner.  ``model``: the model of the graphs, named in
+    errors.  ``kernels``: which of LiteRT's two sets of kernels to reproduce.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class GraphRunner:
         self._before_op: BeforeOp | None = None
         self._on_value: OnValue | None = None
         self._on_graph: OnGraph | None = None
-        # _held_bytes: bytes of unreleased results; _calls: graph calls of this run; _depth: nested calls now
+        # _held_bytes: the memory of results that are still needed; _calls: the calls of graphs in this run;
+        # _depth: the number of these calls that have not returned; 0 in the graph that ``run`` was given
         self._held_bytes = self._calls = self._depth = 0
 
     def run(
@@ -68,7 +69,8 @@ class GraphRunner:
     ) -> list[Array]:
         """Return the outputs of ``graph`` as arrays that share no memory with any other array.
 
-        ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.
+        ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.  The other arguments
+        are functions that are called during the run: see their types.
         """
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value, self._on_graph = observe, on_value, on_graph
@@ -102,7 +104,7 @@ class GraphRunner:
         self._depth = depth + 1
         try:
             return self._run(graph, arrays)
-        finally:
+        finally:  # the called graph holds no memory any more; ``_execute`` counts its outputs
             self._depth, self._held_bytes = depth, held_bytes
 
     def _plan(self, graph: Graph) -> ExecutionPlan:
@@ -125,7 +127,7 @@ class GraphRunner:
                 self._on_value(value.name, environment[value])
         for planned in plan.operators:
             results = self._execute(planned, plan, environment)
-            if not self._depth:
+            if not self._depth:  # the announced work does not contain the operators of called graphs
                 self._progress.advance(planned.work)
             if self._observe is not None:
                 self._observe(planned.op, results)

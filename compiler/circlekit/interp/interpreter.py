@@ -16,16 +16,19 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
 KERNELS_METADATA = "circlekit_kernels"
-"""The metadata key under which a submodel stores the kernel set of the model that it was cut from."""
+"""The metadata key under which a submodel stores the name of a kernel set.
+
+It is the set with which the model from which the submodel was cut would run.
+"""
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
     """Return the kernel set whose results an interpreter of ``model`` reproduces.
 
     This is ``requested`` if it is given, else the set that the metadata of the model names
-    (KERNELS_METADATA).  If there is neither, it is a set with which LiteRT can run the whole model: the
-    reference kernels if they have every operator of the model in its version, else the optimized kernels.
-    Raise ValueError if ``requested`` is not the name of a kernel set.
+    (KERNELS_METADATA).  If there is neither, the reference kernels are taken if they have every operator of
+    the model in its version, else the optimized kernels.  Raise ValueError if ``requested`` is not the name
+    of a kernel set.
     """
     if requested is not None:
         return Kernels(requested)

@@ -15,7 +15,10 @@ from circlekit.ir.value import Array
 
 @dataclass
 class OpTime:
-    """The seconds that one operator takes in a run, in all its calls together: the median of several runs."""
+    """The time of one operator in a run, in seconds: the median of several runs.
+
+    If a run executes the operator several times, because its graph is called again, these times are added.
+    """
 
     op: Op
     seconds: float
@@ -43,8 +46,9 @@ def time_runs(
 ) -> Timing:
     """Return the times of ``count`` runs of graph number ``graph``, after one run that is not measured.
 
-    Each run begins in the initial state.  ``per_op``: measure operators too.  The time of an operator does
-    not include the operators of the graphs that it calls.
+    Each run begins in the initial state.  ``per_op``: measure operators too.  The time of an operator is the
+    time since the operator before it finished, so it does not include the operators of the graphs that it
+    calls.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}
@@ -57,7 +61,7 @@ def time_runs(
             now = perf_counter()
             times = operators.setdefault(op, [0.0] * (count + 1))
             times[number] += now - last
-            last = perf_counter()
+            last = perf_counter()  # read again, so that the lines above are not counted
 
         interpreter.run(inputs, graph, observe=observe if per_op else None)
         seconds.append(perf_counter() - start)

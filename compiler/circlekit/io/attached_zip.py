@@ -2,6 +2,7 @@
 """Find the zip archive (labels, vocabularies) that TFLite's metadata tools append to a model.
 
 A zip archive consists of the zipped files, a central directory with one entry per file, and an end record.
+Each part begins with a signature: PK 3 4 a zipped file, PK 1 2 an entry, PK 5 6 the end record.
 Offsets in it count either from the start of the model file or from the start of the archive.
 """
 
@@ -26,7 +27,7 @@ MAX_COMMENT_BYTES = 0xFFFF  # the comment, the last part of the end record, has 
 
 
 def attached_archive(data: memoryview) -> bytes:
-    """Return the zip archive at the end of a model file; b"" if there is none.
+    """Return the zip archive at the end of a model file; b"" if there is none, or if it is malformed.
 
     Offsets in the returned archive count from its own start.
     """
@@ -35,7 +36,7 @@ def attached_archive(data: memoryview) -> bytes:
     if end < tail_start or end + _END.size > len(data):
         return b""
     _, _, _, _, count, size, offset, comment = _END.unpack_from(data, end)
-    position = directory = end - size
+    position = directory = end - size  # the directory ends where the end record begins
     if end + _END.size + comment != len(data) or directory < 0:
         return b""
     shift = directory - offset  # the position in the model file from which the offsets count
@@ -47,7 +48,7 @@ def attached_archive(data: memoryview) -> bytes:
         if signature != b"PK\1\2":
             return b""
         position += _ENTRY.size + sum(lengths)
-    start = min(places.values(), default=offset) + shift
+    start = min(places.values(), default=offset) + shift  # the archive begins with its first zipped file
     if not 0 <= start < directory or bytes(data[start : start + 4]) != b"PK\3\4":
         return b""
     archive = bytearray(data[start:])

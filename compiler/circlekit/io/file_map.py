@@ -50,7 +50,7 @@ class FileMap(mmap.mmap):
         return True
 
     def check(self) -> None:
-        """Raise FileError if the file was changed after it was mapped: the bytes of the map may differ."""
+        """Raise FileError if the file was changed after it was mapped: the map may have changed with it."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
@@ -69,14 +69,14 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
     """
     with translated(path, "read"):
         if (description := foreign_folder(Path(path))) is not None:
-            raise ValueError(f"it is {description}")
+            raise ValueError(f"it is {description}")  # ``translated`` makes a FileError of this
     with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
             raise OSError(None, "expected a file or a pipe, got a device")
         if not stat.S_ISREG(status.st_mode):
             return read_all(file, os.fspath(path))
-        if not status.st_size:
+        if not status.st_size:  # an empty file cannot be mapped
             return memoryview(b"")
         return memoryview(FileMap.of(file.fileno(), os.fspath(path)))
 

@@ -15,12 +15,12 @@ from circlekit.errors import FormatError, UnsupportedError
 REFUSED, ERROR, WARNING = "refused", "error", "warning"
 
 RULES: Final[dict[str, tuple[str, str]]] = {
-    "flatbuffer": (REFUSED, "the bytes are a flatbuffer of the schema; a violation ends the check"),
+    "flatbuffer": (REFUSED, "the bytes are a flatbuffer with the tables of the schema"),
     "format": (REFUSED, "the file has the identifier of a format, TFL3 or CIR0"),
     "subgraphs": (REFUSED, "the model has a graph"),
-    "dtype": (REFUSED, "the schema has the type of every tensor"),
-    "shape": (REFUSED, "dimensions are -1 (unknown) or from 0 on, at most 32 of them"),
-    "data-size": (REFUSED, "a constant has as many bytes as its shape takes"),
+    "dtype": (REFUSED, "the type of every tensor is in the schema"),
+    "shape": (REFUSED, "a shape has at most 32 dimensions, each -1 (unknown), 0 or a positive number"),
+    "data-size": (REFUSED, "a constant has at least as many bytes as its shape takes"),
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
         REFUSED,
@@ -30,16 +30,16 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "operator-code": (REFUSED, "operators refer to existing operator codes"),
     "graph-index": (REFUSED, "operators and signatures refer to existing graphs"),
     "one-producer": (REFUSED, "a tensor is the result of one operator"),
-    "load": (REFUSED, "the model can be loaded"),
+    "load": (REFUSED, "the model can be loaded (any failure that has no rule of its own)"),
     "tables": (ERROR, "there are at most 1000000 tables, the limit of the C++ verifier"),
     "shape-size": (ERROR, "a tensor has fewer than 2^63 bytes"),
     "packed-size": (ERROR, "a constant of a packed type has as many bytes as its shape takes"),
     "strings": (ERROR, "a constant of strings has as many strings as its shape has elements"),
-    "quantization": (ERROR, "there is one scale, or one per element of the quantized dimension"),
+    "quantization": (ERROR, "there is one scale, or one for each index of the quantized dimension"),
     "sparsity": (ERROR, "a sparse constant decodes within its shape"),
     "external-buffer": (ERROR, "the model lists the external buffers and groups that constants refer to"),
-    "operands": (ERROR, "an operator has the operands that its kind needs, and no more than it can have"),
-    "results": (ERROR, "an operator has as many results as its kind"),
+    "operands": (ERROR, "an operator has all operands that its kind requires, and not too many"),
+    "results": (ERROR, "an operator has as many results as its kind declares"),
     "custom-code": (ERROR, "a custom operator has a name"),
     "order": (ERROR, "operands are computed before the operator runs"),
     "overwrite": (ERROR, "no operator computes an input of its graph, or a constant"),
@@ -50,14 +50,14 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "signature": (WARNING, "signatures name inputs and outputs of their graph, each name once"),
     "operator-type": (WARNING, "operands and attributes of an operator have types that its kind accepts"),
     "operator-shape": (WARNING, "the results of an operator have the shapes that follow from its operands"),
-    "options": (WARNING, "the options of an operator are those of its kind"),
+    "options": (WARNING, "the options of an operator are in the options table of its kind"),
     "code-fields": (WARNING, "the two fields of an operator code agree"),
-    "enum": (WARNING, "the schema has the numbers of all enum values"),
-    "lost": (WARNING, "the schema has all fields of the file"),
+    "enum": (WARNING, "every enum value in the file has a name in the schema"),
+    "lost": (WARNING, "every field in the file is in the schema"),
     "text": (WARNING, "names are UTF-8"),
     "shape-signature": (WARNING, "shape and shape signature agree in dimensions that both know"),
     "quantization-values": (WARNING, "scales are finite and above 0, zero points are numbers of the type"),
-    "min-max": (WARNING, "minima and maxima are as many as the scales, or one"),
+    "min-max": (WARNING, "there are as many minima and maxima as scales, or one of each, or none"),
     "variable": (WARNING, "a variable has no data"),
     "buffer-zero": (WARNING, "buffer 0 has no data"),
     "version": (WARNING, "a TFLite model has schema version 3, the only one that LiteRT accepts"),
@@ -77,7 +77,7 @@ class Finding(NamedTuple):
 
     @property
     def severity(self) -> str:
-        """The severity of the finding: ``warning`` if its rule has that severity, otherwise ``error``."""
+        """The severity to show: ``warning`` or ``error``.  A violation of a ``refused`` rule is an error."""
         return WARNING if RULES[self.rule][0] == WARNING else ERROR
 
     def __str__(self) -> str:

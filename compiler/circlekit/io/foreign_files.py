@@ -17,10 +17,10 @@ MAX_FIELDS = 64
 """At most this many fields of a protobuf message are read."""
 
 VARINT, COUNTED = 0, 2
-"""Two ways to store a field of a protobuf message: as a varint, or as a length and that many bytes."""
+"""Two wire types of protobuf, which say how a field is stored: a varint; a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The numbers of the two other ways to store a field, each with the number of bytes that the field takes."""
+"""The two other wire types, each with the number of bytes that a field of this type takes."""
 
 Fields = dict[int, memoryview | int]
 """The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.
@@ -39,7 +39,11 @@ UNPACK = "unpack it, the model may be in it"
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return the varint at position ``at`` and the position after it; raise ValueError if there is none."""
+    """Return the varint at position ``at`` and the position after it; raise ValueError if there is none.
+
+    A varint is an integer of at most 10 bytes with 7 bits each, the lowest first.  The highest bit of a byte
+    says that another byte follows.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
@@ -53,7 +57,10 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview | int | None) -> Fields:
-    """Return the first MAX_FIELDS fields of a protobuf message, which may be cut off; {} for other data."""
+    """Return the first MAX_FIELDS fields of a protobuf message; {} for other data.
+
+    The message may be cut off at the end.  A field is a tag (its number and wire type) and its content.
+    """
     fields: Fields = {}
     if not isinstance(data, memoryview):
         return fields
@@ -81,9 +88,10 @@ def _fields(data: memoryview | int | None) -> Fields:
 
 
 def _is_onnx(data: memoryview) -> bool:
-    """Return whether ``data`` is a ModelProto of ONNX.
+    """Return whether ``data`` is a ModelProto of ONNX: it has a version and a graph, and no unknown fields.
 
-    Its fields: 1 version, 7 graph with the fields 1 nodes, 2 name, 5 constants, 11 inputs, 12 outputs.
+    Field 1 is the version, field 7 the graph.  The two sets have the numbers of all fields of ModelProto and
+    of GraphProto.
     """
     model = _fields(data)
     version = model.get(1)
@@ -94,9 +102,9 @@ def _is_onnx(data: memoryview) -> bool:
 
 
 def _is_saved_model(data: memoryview) -> bool:
-    """Return whether ``data`` is a SavedModel.
+    """Return whether ``data`` is a SavedModel of TensorFlow.
 
-    Field 1 is the version, 1.  Field 2 has graphs, whose fields have the numbers 1 to 7.
+    It has two fields: field 1 is the version, 1; field 2 has graphs with fields 1 to 7.
     """
     model = _fields(data)
     graph = _fields(model.get(2))
@@ -104,7 +112,10 @@ def _is_saved_model(data: memoryview) -> bool:
 
 
 def _is_frozen_graph(data: memoryview) -> bool:
-    """Return whether ``data`` is a GraphDef: field 1 has nodes with the fields 1 (name) and 2 (operator)."""
+    """Return whether ``data`` is a GraphDef of TensorFlow.
+
+    Field 1 has the nodes.  A node has the fields 1 (name) and 2 (operator).
+    """
     graph = _fields(data)
     node = _fields(graph.get(1))
     code = node.get(2)
@@ -115,7 +126,8 @@ def _is_frozen_graph(data: memoryview) -> bool:
 def _is_core_ml(data: memoryview) -> bool:
     """Return whether ``data`` is a Core ML Model.
 
-    Its fields: 1 version, 2 description, and one with a number from 200 to 3000, which is the highest number.
+    Its fields: 1 version, 2 description, and the model itself, whose number says its kind.  This number is
+    from 200 to 3000, and no field has a higher one.
     """
     model = _fields(data)
     return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)
@@ -130,7 +142,10 @@ def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
 
 
 def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
-    """Return a test for a zip archive with an entry whose path contains one of ``names``."""
+    """Return a test for a zip archive with an entry whose path contains one of ``names``.
+
+    The paths stand before each zipped file and, all together, at the end of the archive.
+    """
 
     def test(data: memoryview) -> bool:
         entries = bytes(data[:HEAD_BYTES]) + bytes(data[-ZIP_TAIL_BYTES:])
@@ -140,7 +155,10 @@ def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
 
 
 def _text(pattern: bytes) -> Callable[[memoryview], bool]:
-    """Return a test for a text that begins, after white space, with the regular expression ``pattern``."""
+    """Return a test for a text that begins with a match of ``pattern``, a regular expression.
+
+    A byte order mark of UTF-8 and white space may stand before it.
+    """
     compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
     return lambda data: compiled.match(data[:HEAD_BYTES]) is not None
 
@@ -179,7 +197,10 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("a Core ML model", _is_core_ml, "convert the model that it was made from"),
     ("a frozen graph of TensorFlow", _is_frozen_graph, FROZEN_GRAPH),
 ]
-"""For each kind of file: its name, a test of its bytes, and advice.  The first test that is true decides."""
+"""For each kind of file: its name, a test of its bytes, and advice.
+
+The first test that is true decides, so special kinds (Keras, npz) stand before general ones (zip).
+"""
 
 FOLDERS = [
     ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),

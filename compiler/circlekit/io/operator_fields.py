@@ -21,17 +21,18 @@ CodeKey = tuple[str, str | None, int]
 """What identifies an operator code: the name of the operator, its custom code or None, its version."""
 
 PLACEHOLDER = 127
-"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number does not fit."""
+"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number is 127 or greater."""
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
     """Return the key of an operator code; equal keys mean the same operator and version.
 
     Old writers set the one-byte field ``deprecated_builtin_code`` only; newer writers set ``builtin_code``
-    too.  If the schema does not have the number, say 310, the name in the key is ``UNKNOWN_310``.
+    too.  If the schema does not have the number, for example 310, the name in the key is ``UNKNOWN_310``.
     """
     old: int = tree.get("deprecated_builtin_code", 0)
     number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0)) or old
+    # circle's own operators have negative numbers; else readers take the greater of the two fields
     number = number if number < 0 else max(number, old)
     name = enumeration("BuiltinOperator", fmt).names.get(number, f"UNKNOWN_{number}")
     return name, tree.get("custom_code") or None, tree.get("version", 1)
@@ -49,7 +50,10 @@ def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:
 
 
 def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
-    """Return the graph for an index, or a list for an array; ``indices`` itself if an index is invalid."""
+    """Return the graph for an index, or a list of graphs for an array of indices.
+
+    If an index is invalid, return ``indices`` itself.
+    """
     listed = indices.tolist() if isinstance(indices, np.ndarray) else [indices]
     if not all(isinstance(i, int) and 0 <= i < len(graphs) for i in listed):
         return indices
@@ -87,16 +91,20 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether the attribute's default is a number other than the field's (beta of SOFTMAX: 1 and 0)."""
+        """Whether attribute and field have different numbers as defaults (beta of SOFTMAX has 1 and 0).
+
+        Then a field that the file omits must be read as the default of the field, not of the attribute.
+        """
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
 
 class OptionsPlan(NamedTuple):
-    """How a file stores the attributes of an operator class.
+    """How a file stores the attributes of an operator class, in the fields of an options table.
 
-    ``union``: the field of the schema's Operator that holds the options table.  ``slots``: the attributes and
-    the fields that store them.  ``declared``: the names of these fields.
+    ``union``: the field of the schema's Operator that holds the table, ``builtin_options`` or
+    ``builtin_options_2``.  ``slots``: the attributes and the fields that store them.  ``declared``: the names
+    of these fields.
     """
 
     union: str
@@ -108,8 +116,8 @@ class OptionsPlan(NamedTuple):
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
     """Return how a file of format ``fmt`` stores the attributes of ``kind``; None if ``kind`` has no options.
 
-    An attribute whose field only the other format has is left out.  Raise ModelError if neither format has
-    the options table or the field of an attribute.
+    The plan leaves out an attribute if only the other format has a field for it.  Raise ModelError if neither
+    format has the options table, or neither has the field of an attribute.
     """
     if kind.options is None:
         return None
@@ -130,7 +138,8 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute of ``slot`` for ``value``, the content of its field.
 
-    Raise LookupError for an index without a graph, and for a value that is no member of the attribute's enum.
+    A vector becomes a tuple, and the index of a graph the graph.  Raise LookupError for an index without a
+    graph, and for a value that is no member of the attribute's enum.
     """
     attribute, field = slot
     if attribute.is_graph:
@@ -147,7 +156,8 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
     """Return the value of the field of ``slot`` for the attribute ``value``; None to omit the field.
 
-    ``graphs``: the index of each graph by ``id(graph)``.
+    The field is omitted for None and for an empty vector.  ``graphs``: the index of each graph by
+    ``id(graph)``.
     """
     attribute, field = slot
     if value is None:
@@ -166,7 +176,10 @@ FlexValue = bool | int | str | Sequence[int]
 
 
 def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:
-    """Return a flexbuffer that is a map of ``values``; a sequence of integers becomes a typed vector."""
+    """Return ``values`` as a map in a flexbuffer, the format of custom options.
+
+    A sequence of integers becomes a typed vector.
+    """
     builder = flexbuffers.Builder()
     with builder.Map():
         for name, value in values.items():

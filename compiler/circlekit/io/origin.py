@@ -7,8 +7,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
     Graph   unused        the values that nothing computes or uses
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       empty vectors in the options table, and fields that the class does not declare
-            no_options    exists if the class has options, but the file has no options table for the operator:
-                          the name of the options' type if the file gives that type, else True
+            no_options    exists if the class has an options table, but the operator in the file has none:
+                          the name of the table if the file gives that name alone, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
@@ -51,14 +51,13 @@ class Origin:
     ``unused_buffers``, ``unused_codes``: the indices of buffers and codes to which nothing refers; ``save``
     keeps them.
     ``metadata``: the index of the buffer of each metadata entry.
-    ``metadata_buffer``: the field ``metadata_buffer`` of the table Model.
+    ``metadata_buffer``: the field ``metadata_buffer`` of the table Model, an older list of such indices.
     ``has_external_data``: whether the file has external data.
     ``has_rank``: whether the file marks tensors of known rank by the field ``has_rank``.
     ``absent``: the names of the vectors and strings of Model that are absent in the file.
     ``archive``: the zip archive after the flatbuffer, or b"".
-    ``is_complete``: whether the model has everything that is in the file; otherwise there was a
-    FormatWarning.
-    ``source``: the map of the file, if ``buffers`` are views of a map.
+    ``is_complete``: whether the model has everything that is in the file; if not, there was a FormatWarning.
+    ``source``: the memory map of the file; None if the bytes came from elsewhere, such as a pipe.
     ``rest``: the fields of Model that the IR does not represent.
     """
 
@@ -87,12 +86,12 @@ NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "sign
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``names`` that are not fields of ``tree``."""
+    """Return the ``names`` that are not fields of ``tree``."""
     return tuple(name for name in names if name not in tree)
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove those of the fields ``names`` from ``tree`` that are empty; the input file did not have them."""
+    """Remove each field of ``tree`` that is empty and in ``names``, the fields that the input file lacked."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

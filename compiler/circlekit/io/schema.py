@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and enums of the schema in one of the two formats, made from ``io.tables``."""
+"""The tables and enums of the schema in one of the two formats, made from its data in ``io.tables``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ SIZES: Final = {code: struct.calcsize(f"<{code}") for code in SCALARS.values()}
 
 
 class Kind(IntEnum):
-    """How a field is stored.  TABLES is a vector of tables."""
+    """How a field is stored.
+
+    VECTOR: a vector of scalars.  TABLES: a vector of tables.  A union, that is, a table of one of several
+    types, takes two fields: UNION_TYPE, a byte that says which type, then UNION, the table.
+    """
 
     SCALAR = auto()
     STRING = auto()
@@ -57,9 +61,10 @@ class Enumeration(NamedTuple):
 class Field(NamedTuple):
     """One field of a table.
 
-    ``slot``: its position in the vtable.  ``code``: the type code of the scalar, of a vector's elements, or
-    of an offset.  ``table``: the name of the table, or of the tables in the vector, that the field holds.
-    ``is_data``: whether the field is the data of a buffer.
+    ``slot``: its number in the table, from 0 on.  ``code``: the type code (see SCALARS) of the scalar, of a
+    vector's elements, or "I" for an offset to anything else.  ``enum``: for enum values and unions.
+    ``table``: for a table or a vector of tables, the name of the table's type.  ``is_data``: whether the
+    field is the data of a buffer.
     """
 
     name: str
@@ -103,7 +108,7 @@ def enumeration(name: str, fmt: str) -> Enumeration:
 @cache
 def table(name: str, fmt: str) -> Table:
     """Return the table ``name`` in the format ``fmt``."""
-    fields: list[Field] = []
+    fields: list[Field] = []  # a slot is the number of earlier fields that the format has
     foreign = set()
     for field_name, type_name, default, only_format in TABLES[name]:
         if only_format not in ("", fmt):
@@ -123,7 +128,8 @@ def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data
     """Return a field that is no union.  ``type_name``: its type in the schema, in [ ] for a vector."""
     element_type = type_name.strip("[]")
     enum = enumeration(element_type, fmt) if element_type in ENUMS else None
-    code = SCALARS[ENUMS[element_type][0]] if element_type in ENUMS else SCALARS.get(element_type, "I")
+    scalar = ENUMS[element_type][0] if element_type in ENUMS else element_type  # how an enum is stored
+    code = SCALARS.get(scalar, "I")
     is_vector = type_name.startswith("[")
     if element_type in TABLES:
         return Field(name, Kind.TABLES if is_vector else Kind.TABLE, slot, "I", None, None, element_type)
@@ -142,5 +148,8 @@ def options_field(options: str) -> str | None:
 
 
 def number_of(enum: str, fmt: str, value: str | int) -> int | None:
-    """Return the number of an enum value; ``value``: its name or number.  None if ``fmt`` lacks the name."""
+    """Return the number of an enum value; None if the format ``fmt`` does not have it.
+
+    ``value``: its name; a number is returned as it is.
+    """
     return value if isinstance(value, int) else enumeration(enum, fmt).numbers.get(value)

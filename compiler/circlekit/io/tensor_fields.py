@@ -18,8 +18,9 @@ from circlekit.ir.value import Quantization, Shape, Value
 def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
     """Return the shape that the fields ``shape`` and ``shape_signature`` describe.
 
-    A dimension that is -1 in one of the two is unknown.  A signature with another rank than the shape is
-    ignored.  Raise FormatError for a number below -1 in ``shape``.
+    ``stored``: the field ``shape``.  ``signature``: the field ``shape_signature``, or None.  A dimension is
+    unknown if it is negative in ``stored`` or in ``signature``.  A signature with another rank than
+    ``stored`` is ignored.  Raise FormatError for a number below -1 in ``stored``.
     """
     if any(d < -1 for d in stored):
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
@@ -33,9 +34,9 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 
     ``extra``: the tensor's ``extra``, which may have these fields from the input file.  They are returned if
     they describe ``shape``.
-    ``is_const``: whether the tensor is a constant, whose ``shape_signature`` says nothing about its shape.
+    ``is_const``: whether the tensor is a constant; then ``shape_signature`` says nothing about its shape.
     """
-    canonical = [1 if d is None else d for d in shape or ()]
+    canonical = [1 if d is None else d for d in shape or ()]  # unknown: 1, and -1 in the signature
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
         return {"shape": canonical}
     stored, signature = extra.get("shape", canonical), extra.get("shape_signature")
@@ -49,14 +50,17 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 # -- quantization ------------------------------------------------------------------------------
 
 TENSOR_FIELDS = frozenset({"scales", "zero_points"})
-"""The fields of a blockwise quantization that hold the index of a tensor, or -1."""
+"""The fields of a blockwise quantization that hold the index of a tensor, or -1 for no tensor."""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
 """The vectors of the table QuantizationParameters, with the dtypes of their elements."""
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """Return the quantization that the table ``tree`` describes; None if the table has no parameters."""
+    """Return the quantization that the table ``tree`` describes; None if the table has no parameters.
+
+    Absent zero points become one 0 for each scale.
+    """
     if not tree:
         return None
     scale = tree.get("scale")

@@ -26,7 +26,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 
     ``arguments``: for each input of ``source``, the value that takes its place.  Return for each output of
     ``source`` its copy, or the argument if the output is an input.  The copied values get names that are
-    unique in the graph of ``anchor``.
+    unique in the graph of ``anchor``; the arguments keep their names.
     """
     graph = anchor.graph
     assert graph is not None
@@ -35,7 +35,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     input_ids = set(cloner.values)
     for op in source:
         copied = cloner.op(op)
-        for index, value in enumerate(copied.inputs):
+        for index, value in enumerate(copied.inputs):  # not by ``edges``: arguments have other users, too
             if value is not None:
                 value._uses[copied, index] = None
         for value in copied.results:
@@ -63,7 +63,7 @@ def copy_op(op: Op) -> Op:
 def copy_submodel(
     model: Model, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> Model:
-    """Return a model of copies of ``ops`` and of the graphs that they call.
+    """Return a model with copies of ``ops`` in its main graph, and with copies of the graphs that they call.
 
     ``ops``: operators of one graph in a valid order.  ``inputs``, ``outputs``: values of that graph, which
     become the inputs and outputs of the new model.  Signatures and metadata are not copied, because they
@@ -86,7 +86,10 @@ def copy_submodel(
 
 
 class _Cloner:
-    """Copies each object once.  ``values``, ``ops``, ``graphs``: the copies, by ``id`` of the original."""
+    """Copies each object once.  ``values``, ``ops``, ``graphs``: the copies, by ``id`` of the original.
+
+    A caller may enter other values into ``values`` first: they are then used instead of copies.
+    """
 
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}
@@ -105,6 +108,7 @@ class _Cloner:
         return new
 
     def value(self, value: Value) -> Value:
+        """Return the copy of ``value``, made in the first call; ``edges`` sets producer and uses later."""
         new = self.values.get(id(value))
         if new is None:
             new = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
@@ -129,7 +133,7 @@ class _Cloner:
             new.inputs = self.all(graph.inputs)
             self.append(graph, new)
             new.outputs = self.all(graph.outputs)
-            new.epoch = graph.epoch
+            new.epoch = graph.epoch  # a caller compares the two to see whether the copy was changed later
         for graph in graphs:
             self.edges(graph.values())
             self.graphs[id(graph)].extra = self._tree(graph.extra)
@@ -157,7 +161,10 @@ class _Cloner:
         return new
 
     def edges(self, values: Iterable[Value]) -> None:
-        """Set the producer and the uses of the copies of ``values``; skip operators that have no copy."""
+        """Set the producer and the uses of the copies of ``values``; skip operators that have no copy.
+
+        A user in no graph, for example, has no copy.
+        """
         for value in values:
             new = self.values[id(value)]
             if value.producer is not None:
@@ -166,9 +173,9 @@ class _Cloner:
             new._uses = {(ops[id(op)], i): None for op, i in value._uses if id(op) in ops}
 
     def _tree(self, data: Any) -> Any:
-        """Return a copy of nested dicts, lists and tuples with the copies of the values and graphs in them.
+        """Return a copy of nested dicts, lists and tuples, in which copies replace the values and graphs.
 
-        Everything else in them is shared.
+        Everything else in them, such as arrays, is shared.
         """
         if type(data) is dict:
             return {key: self._tree(x) for key, x in data.items()}

@@ -87,10 +87,11 @@ class Op(Declaration):
     """One operator in a graph.
 
     ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
-    ``version``: the operator version in the file.  It is None if the operator is new or was changed; then a
-    file gets the version that ``required_version`` returns.
+    ``version``: the operator version in the file.  It is None if the operator is new or was changed; then the
+    operator is saved with the version that ``required_version`` returns.
+    ``previous``, ``next``: the neighbours of the operator in its graph.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
-    A change of an attribute replaces the dict, because snapshots share it.
+    A change of an attribute replaces the dict, because snapshots (``ir.snapshot``, for undo) share it.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
     """
 
@@ -178,10 +179,10 @@ class Op(Declaration):
         self.results.append(value)
 
     def take_result(self, index: int, value: Value) -> Value:
-        """Make ``value`` the result ``index`` of this operator; return the result that it replaces.
+        """Make ``value`` the result ``index`` of this operator; return the old result.
 
-        The uses of ``value`` stay as they are.  If ``value`` had another producer, that operator gets a new
-        result with an empty name in the place of ``value``.  The returned value has no producer any more.
+        Both values keep their users.  If ``value`` had another producer, that operator gets a new result with
+        an empty name in the place of ``value``.  The old result has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -238,7 +239,7 @@ class Op(Declaration):
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
         """Return the results of the kernel for ``args``, an array per operand (None for an absent operand).
 
-        ``run``: executes the graphs that the operator calls.
+        ``run``: executes other graphs.  Operators that call graphs override this method.
         """
         out = self.kernel(*args)
         return out if isinstance(out, tuple | list) else (out,)
@@ -274,9 +275,9 @@ class Graph:
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
-        self._listed: tuple[Op, ...] | None = None
-        self._kinds: frozenset[type[Op]] | None = None
-        self._names: dict[str, int] | None = None
+        self._listed: tuple[Op, ...] | None = None  # the result of ``ops``, until the operators change
+        self._kinds: frozenset[type[Op]] | None = None  # the same for ``kinds``
+        self._names: dict[str, int] | None = None  # names in use, with the last number that was appended
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -353,6 +354,7 @@ class Graph:
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
+        """Put ``op`` between its new neighbours ``before`` and ``after``; None at the ends of the list."""
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
         op.graph, op.previous, op.next = self, before, after
@@ -399,7 +401,7 @@ class Graph:
         self.epoch += 1
 
     def replace_uses(self, old: Value, new: Value) -> None:
-        """Make every user of ``old`` use ``new``; the graph's outputs stay as they are."""
+        """Let every user of ``old`` use ``new`` instead; the graph's outputs stay as they are."""
         for op, index in old.uses:
             op.set_input(index, new)
 
@@ -407,6 +409,7 @@ class Graph:
         """Return whether ``replace(old, new)`` keeps the inputs and outputs of the graph."""
         if not self.is_output(old):
             return True
+        # ``old`` becomes the result of the producer of ``new``, and ``new`` leaves the graph
         return (
             new.producer is not None
             and not self.is_output(new)
@@ -417,9 +420,9 @@ class Graph:
     def replace(self, old: Value, new: Value) -> None:
         """Replace every use of ``old`` by ``new``.
 
-        If ``old`` is an output of the graph, it remains the output and keeps its name.  It becomes the result
-        of the producer of ``new``, and replaces every use of ``new``.  Raise ModelError if ``can_stand_for``
-        is false.
+        If ``old`` is an output of the graph, ``old`` remains the output and keeps its name.  Then ``old``
+        becomes the result of the producer of ``new``, and the users of ``new`` use ``old``.  Raise ModelError
+        if ``can_stand_for`` is false.
         """
         if not self.is_output(old):
             self.replace_uses(old, new)
@@ -432,7 +435,7 @@ class Graph:
     # -- names ---------------------------------------------------------------------------------
 
     def unique_name(self, base: str) -> str:
-        """Return the first of ``base``, ``base_1``, ... that no value of the graph has.
+        """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
         A name that was returned once is not returned again.
         """

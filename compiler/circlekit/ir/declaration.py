@@ -11,7 +11,8 @@
         def infer(self): ...                                     # type of the result
         def kernel(self, output_shape, filter, input, bias): ... # numpy arrays in, numpy array out
 
-The class enters DECLARATIONS (``op.REGISTRY`` is another name of it) when it is defined.
+Defining the class also registers it, in DECLARATIONS below.  ``Op``, in ``ir.core``, is a subclass of
+Declaration.  ``operand``, ``attribute`` and similar functions, in ``ir.op``, make an Operand or Attribute.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Attribute:
 
     ``field``: the name of the attribute in the schema's options table, by default the same name.
     ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
-    attribute has no effect on data that is not quantized.
+    attribute has no effect on data that is not quantized.  ``name``: the name in the class.
     """
 
     def __init__(self, default: Any, field: str | None, is_graph: bool, quantized_only: bool = False) -> None:
@@ -71,7 +72,7 @@ class Attribute:
     def misfit(self, value: Any) -> str | None:
         """Return a sentence if ``value`` does not have the type of the default; else None.
 
-        Graphs are not checked.
+        Not checked: graphs, and attributes with a default of a type that ``_EXPECTED`` does not list.
         """
         types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
@@ -85,7 +86,7 @@ class Attribute:
 
 
 def comparable(value: Any) -> Any:
-    """Return ``value`` as operators keep attributes: an array becomes a tuple, so that ``==`` works."""
+    """Return ``value`` as operators store it: an array becomes a tuple, so that ``==`` gives one bool."""
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
 
 
@@ -122,9 +123,12 @@ class Declaration:
     False by default for an operator with graph attributes: the graphs may have side effects.
     """
     elementwise: ClassVar[bool] = False
-    """Each element of the result depends on one element of each operand; two operands may broadcast."""
+    """Each element of the result depends on one element of each operand; operands may be broadcast."""
     data_movement: ClassVar[bool] = False
-    """Every element of a result is a copy of an element of the data operand or of a variadic operand."""
+    """Every element of a result is a copy of an element of the operand that holds the data.
+
+    A variadic operand (of CONCATENATION, for example) holds the data in several values.
+    """
     stateful: ClassVar[bool] = False
     """The operator keeps state between runs: a variable, a hash table or a random stream."""
     reads_data: ClassVar[bool] = True
@@ -134,22 +138,22 @@ class Declaration:
     reference_version: ClassVar[int | None] = None
     """The newest operator version that LiteRT's reference kernels implement; None: every version.
 
-    0: there is no reference kernel, or it contradicts the operator's definition, which the optimized kernel
-    follows.
+    0: there is no reference kernel; or it contradicts the operator's definition, and only the optimized
+    kernel follows the definition.
     """
     versions: ClassVar[Mapping[DType, int]] = {}
     """The operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """Least operator versions by the rank of operand ``version_operand``.
+    """The lowest allowed operator versions by the rank of operand ``version_operand``.
 
-    For example, ``{5: 4}`` means at least version 4 for rank 5 or more.
+    For example, ``{5: 4}`` means version 4 or higher if the rank is 5 or more.
     """
     version_operand: ClassVar[int] = 0
     """The index of the operand on whose dtype and rank the operator version depends."""
     fuses_activation: ClassVar[bool] = False
     """The operator has an attribute ``act``, an activation that runtimes apply to the result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
-    """The operands that have the axes of the result; the other operands are parameters (axes, paddings)."""
+    """The operands that have the axes of the result; the others are parameters, such as axes or paddings."""
     per_axis_operands: ClassVar[tuple[str, ...]] = ()
     """The parameter operands that have one element or one row for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
@@ -253,9 +257,9 @@ class Declaration:
 
         The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
         and of the first result by the name "output".  ``outer``: whether a 1 at the beginning of a constant
-        shape stands for the batch, and so may change with axis 0 of an operand; False if an exporter moved
-        the batch to another axis.  The returned dict has, by name, attributes and the elements of constant
-        operands (lists of integers).  Raise ShapeError if no constant fits.
+        shape stands for the batch: then it may change together with axis 0 of an operand.  (An exporter may
+        have moved the batch to another axis.)  The returned dict has, by name, attributes and the elements
+        of constant operands (lists of integers).  Raise ShapeError if no constant fits.
         """
         return {}
 
@@ -269,34 +273,36 @@ class Declaration:
     def integer_fault(self) -> str | None:
         """Return why the integer kernels of runtimes do not compute this operator; None if they do.
 
-        Operands and results already have the dtypes and scales of integers; constants still are floats.
-        For an operator that is still float, return only a fault that no choice of scales avoids.
+        The quantizer asks when operands and results have their integer dtypes and scales, but the data of
+        constants are still floats.  If the operator is still float in every respect, return only a fault
+        that no choice of scales avoids.
         """
         return None
 
     def inner_tensors(self) -> Sequence[InnerTensor]:
-        """Return the tensors inside of the operator for which its integer kernel needs scales, in order."""
+        """Return, in order, the tensors inside the operator for which its integer kernel needs scales."""
         return ()
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
-        From these numbers, calibration takes the ranges that integer kernels need.  A state changes during a
-        run; its array has all numbers that it holds at any time.  ``operands``: as for the kernel.
+        From these numbers, calibration takes the ranges that integer kernels need.  A state (a variable that
+        is an operand) changes during a run: its array has all its numbers of the whole run.  ``operands``:
+        as for the kernel.
         """
         return {}
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return the attributes and constants that this operator needs if the axes of its data are permuted.
 
-        Every operand x of ``layout_operands`` becomes transpose(x, perm), and so does each result.  The
-        returned dict has, by name, attributes and the arrays of constant parameter operands.  Return None if
-        the operator cannot be permuted.
+        Each operand in ``layout_operands``, and each result, is to be replaced by its transpose: axis k of
+        the transpose is axis ``perm[k]``.  The returned dict has, by name, the parameters that change:
+        attributes, and arrays of constant operands.  Return None if the operator cannot be permuted.
         """
         if not self.layout_operands:
             return None
         changes: dict[str, Any] = {}
-        new_axes = np.argsort(perm)
+        new_axes = np.argsort(perm)  # the new position of each axis
         for name in (*self.per_axis_operands, *self.axis_numbers):
             parameter = getattr(self, name)
             is_attribute = isinstance(parameter, int)
@@ -304,7 +310,7 @@ class Declaration:
                 return None
             data = np.array(parameter) if is_attribute else parameter.data
             if name in self.per_axis_operands:
-                if data.shape[:1] != new_axes.shape:
+                if data.shape[:1] != new_axes.shape:  # not one element or row for each axis
                     return None
                 changes[name] = np.ascontiguousarray(data[list(perm)])
             elif np.any((data < -len(perm)) | (data >= len(perm))):
@@ -322,10 +328,10 @@ DECLARATIONS: dict[str, type[Any]] = {}
 def arity_faults(
     kind: type[Declaration], operands: Sequence[object], results: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the faults in the numbers of operands and results, and for operands that must not be absent.
+    """Yield a fault for too many operands, each required operand that is absent, and too few or many results.
 
     A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
-    ``results``: the number of results.
+    ``kind``: the class of the operator.  ``operands``: None for an absent one.  ``results``: their number.
     """
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):

@@ -14,7 +14,7 @@ class DType(Enum):
 
     ``short``: the name in the text form.  ``numpy``: the numpy dtype, or None if numpy has none.  A type
     without a numpy dtype is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of
-    an element in bits, 0 if it is not fixed.
+    an element in bits; 0 for types whose elements have no fixed size of their own (strings, for example).
     """
 
     FLOAT32 = ("f32", "<f4", 32)
@@ -83,11 +83,12 @@ class DType(Enum):
 
 
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.BFLOAT16})
-_INTEGERS = frozenset(t for t in DType if t.short[0] in "iu" and t.short[1:].isdigit())
+_INTEGERS = frozenset(t for t in DType if t.short[0] in "iu" and t.short[1:].isdigit())  # i4, u16 and so on
 _BY_NUMPY: dict[np.dtype[np.generic], DType] = {t.numpy: t for t in DType if t.numpy is not None}
 BY_SHORT: dict[str, DType] = {t.short: t for t in DType}
 """Every element type by its name in the text form, such as ``f32``."""
 
+# the dtypes that operators declare; ``boolean``, because ``bool`` is Python's type
 f32, f16, bf16, f64 = DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64
 i8, i16, i32, i64 = DType.INT8, DType.INT16, DType.INT32, DType.INT64
 u8, u16, u32, u64 = DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 class Named(Enum):
-    """An enum whose members are known by their names; their numbers are not those of the schema."""
+    """An enum whose members are known by their names; the numbers from ``auto`` have no meaning."""
 
     def __repr__(self) -> str:
         return self.name
@@ -21,7 +21,7 @@ class Padding(Named):
 
 
 class Activation(Named):
-    """The activation function that an operator applies to its result."""
+    """The activation function of an operator's result.  RELU_N1_TO_1 clips to [-1, 1], RELU6 to [0, 6]."""
 
     NONE = auto()
     RELU = auto()
@@ -39,7 +39,7 @@ class MirrorPadMode(Named):
 
 
 class WeightsFormat(Named):
-    """The order of the weights of FullyConnected in memory; DEFAULT is row by row."""
+    """The order of the weights of FullyConnected in memory: DEFAULT is row by row, others are in blocks."""
 
     DEFAULT = auto()
     SHUFFLED4x16INT8 = auto()
@@ -47,21 +47,21 @@ class WeightsFormat(Named):
 
 
 class RoPEMode(Named):
-    """The pairs that RoPE rotates: elements i and i + n / 2 of n (GPT_NEOX), or two neighbors (GPT_J)."""
+    """How RoPE pairs the n elements of a vector to rotate them: i with i + n / 2 (GPT_NEOX), or neighbors."""
 
     GPT_NEOX = auto()
     GPT_J = auto()
 
 
 class LSTMKernelType(Named):
-    """The form of Lstm: BASIC has five operands, FULL has more."""
+    """The variant of Lstm: BASIC has five operands, FULL has more."""
 
     FULL = auto()
     BASIC = auto()
 
 
 class LSHProjectionType(Named):
-    """The results of LshProjection: one number per hash function (SPARSE), or its bits (DENSE)."""
+    """The results of LshProjection: one number per hash function (SPARSE), or its single bits (DENSE)."""
 
     UNKNOWN = auto()
     SPARSE = auto()
@@ -69,7 +69,10 @@ class LSHProjectionType(Named):
 
 
 class CombinerType(Named):
-    """The way in which EmbeddingLookupSparse combines the rows of a bucket."""
+    """How EmbeddingLookupSparse divides the weighted sum of the rows that belong to one row of the result.
+
+    SUM: not at all.  MEAN: by the sum of the weights.  SQRTN: by the root of the sum of their squares.
+    """
 
     SUM = auto()
     MEAN = auto()

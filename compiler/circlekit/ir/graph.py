@@ -33,9 +33,9 @@ class Signature:
 class Model:
     """A model: graphs (the first is the main graph), signatures and metadata.
 
-    ``format``: "circle" or "tflite": the format of the file that the model was read from; ``save`` uses it if
-    the extension of the new file names no format.  ``source``: the path of the file that was read, for
-    messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
+    ``format``: "circle" or "tflite", the format of the file that the model was read from.  ``save`` writes
+    this format if the extension of the new file names no format.  ``source``: the path of the file that was
+    read, for messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
     ``version``: the version of the schema.  ``extra``: fields of the schema's table Model that the IR does
     not interpret.
     """
@@ -84,7 +84,7 @@ def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[
         stack = [start]
         while stack:
             node = stack[-1]
-            if id(node) in opened:
+            if id(node) in opened:  # its callees are done, or it is on the stack a second time
                 stack.pop()
                 if id(node) not in closed:
                     closed.add(id(node))

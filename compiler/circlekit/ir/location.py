@@ -12,7 +12,7 @@ MAX_LINE_CHARACTERS = 160
 """The length to which lines are cut; some exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
-"""What joins the lines of a place: they are indented as CirclekitError indents lines below its message."""
+"""The text between two lines of a place.  ``CirclekitError`` indents lines below its message equally."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
@@ -31,7 +31,8 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
     path += [f"op {number} {kind_of(op)}", operand]
     neighbors = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
-    lines = [(n, *op_parts(o)) for n, o in neighbors if o is not None]
+    lines = [(n, *op_parts(o)) for n, o in neighbors if o is not None]  # (number, call, types of the results)
+    # very long calls do not move the column of the types
     width = max((len(call) for _, call, _ in lines if len(call) <= MAX_LINE_CHARACTERS // 2), default=0)
     block = ["at " + " > ".join(step for step in path if step)]
     digits = len(str(number + 1))

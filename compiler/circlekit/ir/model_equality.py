@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two models in everything, down to the bits of constants, and say where they differ first."""
+"""Compare two models completely, down to the bits of constants, and say where they differ first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class _Comparison:
     Each method compares ``a`` of the first model with ``b`` of the second, and yields a sentence for each
     difference; ``where`` is the place of both.  The caller stops at the first sentence, so code after a
     ``yield`` may assume that there was no difference.  ``pairs``: for values and graphs of the first model,
-    by id, their counterparts in the second.  ``taken``: the ids of the values that are counterparts.
+    by id, their counterparts in the second.  ``taken``: the ids of the values of the second model that have a
+    counterpart.
     """
 
     def __init__(self, a: Model, b: Model) -> None:
@@ -59,14 +60,15 @@ class _Comparison:
     def data(self, where: str, a: Any, b: Any) -> Iterator[str]:
         """Compare objects of the IR or plain data.
 
-        A list may equal a tuple; floats and arrays are equal only if their bits are equal.
+        A list may equal a tuple.  Arrays are equal only if their bits are equal.  Floats are equal if their
+        ``repr`` is: so 0.0 differs from -0.0, and nan equals nan.
         """
         if a is b:
             return
         if isinstance(a, list | tuple) and isinstance(b, list | tuple):
             if len(a) != len(b):
                 yield f"{where}: {len(a)} and {len(b)}"
-            for index, (left, right) in enumerate(zip(a, b, strict=True)):
+            for index, (left, right) in enumerate(zip(a, b, strict=True)):  # "op 3", but "inputs > 3"
                 yield from self.data(f"{where}{' ' if isinstance(left, Op) else ' > '}{index}", left, right)
         elif isinstance(a, Mapping) and isinstance(b, Mapping):
             for name in [*a, *(name for name in b if name not in a)]:
@@ -76,7 +78,7 @@ class _Comparison:
         elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
             if not same_array(a, b):
                 yield f"{where}: {_unequal(a, b)}"
-        elif type(a) is not type(b) and not isinstance(a, Op):
+        elif type(a) is not type(b) and not isinstance(a, Op):  # ``_ops`` has a sentence for operators
             yield f"{where}: {a!r} and {b!r}"
         elif isinstance(a, Value):
             yield from self._values(where, a, b)
@@ -87,10 +89,14 @@ class _Comparison:
                 yield f"{where}: graphs {a.name} and {b.name} differ in position"
         elif isinstance(a, Signature | Quantization):
             yield from self.fields(where, a, b)
-        elif (repr(a) != repr(b)) if isinstance(a, float) else a != b:  # repr tells 0.0 from -0.0
+        elif isinstance(a, float):
+            if repr(a) != repr(b):
+                yield f"{where}: {a!r} and {b!r}"
+        elif a != b:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
+        """Make two values counterparts when they first meet; afterwards they may meet only each other."""
         counterpart = self.pairs.get(id(a))
         if counterpart is b:
             return
@@ -113,8 +119,11 @@ class _Comparison:
 
 
 def _fields(thing: Any) -> dict[str, Any]:
-    """Return by name the fields of an IR object that are compared, except attributes of an operator."""
-    if isinstance(thing, Signature):
+    """Return by name the fields of an IR object that are compared, except attributes of an operator.
+
+    The names occur in the sentence about a difference, such as ``graph main > op 12 > operands > 0``.
+    """
+    if isinstance(thing, Signature):  # equal dicts may have another order
         return {**vars(thing), "order": [*thing.inputs, *thing.outputs]}
     if isinstance(thing, Quantization):
         return vars(thing)
@@ -122,7 +131,7 @@ def _fields(thing: Any) -> dict[str, Any]:
     if isinstance(thing, Graph):
         fields |= {"name": thing.name, "inputs": thing.inputs, "table": thing.table, "op": thing.ops}
         return fields | {"outputs": thing.outputs}
-    if isinstance(thing, Value):
+    if isinstance(thing, Value):  # "constant" stands before "data", so that no sentence shows an array
         fields |= {"name": thing.name, "type": TensorType(thing.dtype, thing.shape)}
         fields |= {"variable": thing.is_variable, "quantization": thing.quantization}
         return fields | {"constant": thing.is_const, "data": thing.data}
@@ -138,6 +147,7 @@ def _unequal(a: Array, b: Array) -> str:
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)]
+    # the indices of the elements of which a byte differs
     unequal = np.flatnonzero((bits[0] != bits[1]).reshape(a.size, -1).any(axis=1))
     first = " and ".join(str(x.reshape(-1)[unequal[0]]) for x in (a, b))
     return f"{unequal.size} of {a.size} elements differ, first {first}"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that declare the operands and attributes of an operator class; OpaqueOp.
 
-The declared names are fields of each operator: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
+The declared names are fields of each operator: ``conv.filter`` is a Value, ``conv.stride_h`` an int.  An
+example of a declaration stands in ``ir.declaration``.  The base class Op is defined in ``ir.core``.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class OperandField(Operand):
     """An operand as a field of an operator: a Value, None if absent, or a tuple of Values if variadic."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        """Return the operand; raise ModelError if it is absent but not optional."""
+        """Return the operand, or on the class the declaration; raise ModelError if it is required but absent.
+
+        The tuple of a variadic operand leaves out absent elements.
+        """
         if op is None:
             return self
         if self.variadic:
@@ -125,10 +129,10 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
-    """Declare an attribute with its default value.
+    """Declare an attribute with its default value, whose type is the type of the attribute.
 
-    ``field``: the schema's name of the attribute, if it differs.  ``quantized_only``: the attribute has no
-    effect on data that is not quantized, so rewrites of such data ignore it.
+    ``field``: the schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the
+    attribute has no effect on data that is not quantized, so rewrites of such data ignore it.
     """
     return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 

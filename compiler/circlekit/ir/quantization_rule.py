@@ -21,7 +21,7 @@ from circlekit.ir.dtypes import DType, i8, i16, u8
 class Product:
     """The scale of a bias: ``constant`` times the scales of all ``factors``.
 
-    A factor is the name of an operand or an inner tensor; the last factor is a constant operand.
+    A factor is the name of an operand or an inner tensor; the last factor names the weights, a constant.
     """
 
     factors: tuple[str, ...]
@@ -30,7 +30,10 @@ class Product:
 
 @dataclass(frozen=True)
 class InnerTensor:
-    """A tensor inside an operator.  A file has only its scale and zero point, as an ``intermediate``.
+    """A tensor inside an operator, such as the sums of a gate of an LSTM.
+
+    It is no operand and no result.  A file stores at most its scale and zero point, in the ``intermediates``
+    of the operator.
 
     ``fixed_scale``: the only scale that the kernel takes, with the zero point 0; None: any scale.
     ``follows_result``: the tensor has the scale and zero point of the first result.  ``is_negated``: the
@@ -44,7 +47,7 @@ class InnerTensor:
 
     @property
     def has_range(self) -> bool:
-        """Whether the scale of the tensor is chosen by the range of its numbers."""
+        """Whether the scale of the tensor follows from the range of its numbers, found by calibration."""
         return self.fixed_scale is None and not self.follows_result
 
 
@@ -58,23 +61,24 @@ class QuantizationRule:
     compares integers without scaling them.
     ``averages``: the kernel computes means of the integers of the operand ``results_follow``, and rounds them
     to integers of the same scale.
-    ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse.
+    ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse, so int16
+    is preferred.
     ``operands_follow``: the operands that have the scale and zero point of the first result, because the
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
     share the scale and zero point of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
     ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
     one scale only.  Constant weights have the zero point 0 and do not use the lowest integer.
-    ``one_scale``: kernels take one scale for the weights.  Weights that a DEQUANTIZE converts to float may
-    have one scale for each channel.
+    ``one_scale``: integer kernels take one scale for the weights.  The axis in ``weights`` is then only for
+    weights that a DEQUANTIZE converts to float: these may have one scale for each channel.
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is the scale of ``data`` times that of the weights.
     ``data``: the operand that is multiplied by the weights.
-    ``biases``: for operators with several matrix products, by the name of a bias: its possible scales, of
-    which it has the first whose factors are all present.
+    ``biases``: for operators with several matrix products: the possible scales of each bias, by its name.
+    The first product whose factors are all present gives the scale.
     ``states``: the operands that are variables, which the kernel reads and writes.
-    ``wide``: the operands and inner tensors that are int16 with zero point 0 for any dtype of activations.
-    ``power_of_two``: the operands whose scale is a power of two, with the least and the greatest exponent.
+    ``wide``: the operands and inner tensors that are int16 with zero point 0, whatever the activations are.
+    ``power_of_two``: the states whose scale is a power of two, with the least and the greatest exponent.
     ``summed``: the constant operands whose products with int16 numbers the kernel sums up in 32 bits; the
     sum must not overflow.
     ``symmetric``: the operands and results whose zero point must be 0, because the kernel ignores it.
@@ -84,10 +88,10 @@ class QuantizationRule:
     ``attributes``: the attributes, with values, that a quantized operator must have.
     ``least_step``: by dtype, the smallest allowed ratio of the result's scale to the largest scale of an
     operand.  It keeps the kernel's last multiplier below 1.
-    ``scales_below``: the bound below which the scales of all operands must be; otherwise the kernel gives
-    wrong results or ends the process.
+    ``scales_below``: the scale of every operand must be less than this; otherwise the kernel gives wrong
+    results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of
-    about 0.  Masks such as -inf are stored as numbers at this distance.  0: the operator knows no masks.
+    about 0 (SOFTMAX).  Masks such as -inf are stored as numbers at this distance.  0: there are no masks.
     """
 
     results_follow: str | None = None

@@ -41,10 +41,10 @@ def check_shapes(model: Model) -> None:
 
 @contextmanager
 def _placed(op: Op, model: Model) -> Iterator[None]:
-    """Return a context that adds the place of ``op`` to errors, and ignores UnsupportedError."""
+    """Return a context that adds the place of ``op`` to errors; it ignores the error for a missing rule."""
     try:
         yield
-    except UnsupportedError:
+    except UnsupportedError:  # no shape rule
         return
     except CirclekitError as error:
         raise error.note(place(op, model)) from None
@@ -84,9 +84,10 @@ def fits(op: Op) -> bool:
 def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each value with the shape [] whether it is a scalar or has an unknown rank; set its shape.
 
-    A result gets the inferred shape, or an unknown rank if its operator has no shape rule.  An operand gets
-    an unknown rank if the shape rule rejects it as a scalar.  If a shape still contradicts a shape rule
-    after that, raise ShapeError with the place; if ``strict`` is false, ignore the contradiction.
+    Old files write [] for both; a constant is a scalar.  A result gets the inferred shape, or an unknown
+    rank if its operator has no shape rule.  An operand gets an unknown rank if the shape rule rejects it as
+    a scalar.  If a shape still contradicts a shape rule after that, raise ShapeError with the place; if
+    ``strict`` is false, ignore the contradiction.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -102,11 +103,14 @@ def _settle(op: Op) -> None:
     for value, inferred in zip(op.results, types, strict=True):
         if _may_be_unranked(value):
             value.shape = inferred.shape
-        _merged_shape(value, inferred)
+        _merged_shape(value, inferred)  # raises ShapeError if they contradict each other
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types; if the rule rejects the operands, make their shapes [] unknown and retry."""
+    """Return the inferred types.
+
+    If the rule rejects the operands, give an unknown rank to those with the shape [], and infer again.
+    """
     try:
         return result_types(op)
     except ModelError:
@@ -132,15 +136,15 @@ def _may_be_unranked(value: Value | None) -> bool:
 
 
 def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
-    """Return each result with its merged shape; raise ShapeError if a shape or dtype contradicts the rule."""
+    """Return each result with its merged shape; raise ShapeError if shape or dtype contradicts the rule."""
     return [(v, _merged_shape(v, t)) for v, t in zip(op.results, result_types(op), strict=True)]
 
 
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
-    """Return the shape with each dimension that ``value`` or ``inferred`` knows; None if no rank is known.
+    """Return the shape of ``value``, with unknown dimensions from ``inferred``; None if no rank is known.
 
-    Raise ShapeError if dtypes or known dimensions differ, or if the merged shape differs from that of
-    ``value`` and does not fit the scales of ``value``.
+    Raise ShapeError if dtypes, ranks or known dimensions differ.  Also raise it if the merged shape has new
+    dimensions and does not fit the number of scales of ``value``.
     """
     stated, ruled = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the sparsity parameters of a constant, in linear time.
 
-Source: TFLite's SparsityParameters.  They describe the stored elements as a tree with one level per
-dimension, in traversal order.  Each entry of a level has entries of the next level below it.  A dense level
-has one entry for every index of its dimension.  A compressed level (CSR) has, below entry i of the level
-above, one entry for each index in ``indices[segments[i]:segments[i + 1]]``.  If a dimension is divided into
+Source: TFLite's SparsityParameters.  They describe the stored elements as a tree with one level per axis.
+The entries of the last level are the stored elements.  A dense level has, below each entry of the level
+above, one entry for every index along its axis.  A compressed level (CSR) has, below entry i of the level
+above, one entry for each index in ``indices[segments[i]:segments[i + 1]]``.  If an axis is divided into
 blocks, it has two levels: the number of the block, and the index in the block.
+
+``traversal_order`` lists the axes of the levels, from the top: 0 to rank - 1 are the axes of the constant,
+rank + i is the index in the blocks along axis ``block_map[i]``.  ``dim_metadata`` lists the levels.
 """
 
 from __future__ import annotations
@@ -34,12 +37,12 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
         return f"the sparsity has blocks along {block_map[:16]}, expected different axes of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
-    sizes = [*shape, *blocks]
+    sizes = [*shape, *blocks]  # by the numbers in ``order``; for a divided axis, the number of blocks
     for axis, block in zip(block_map, blocks, strict=True):
         if block < 1 or shape[axis] % block:
             return f"the sparsity has blocks of {block} along axis {axis}, which has {shape[axis]} elements"
         sizes[axis] = shape[axis] // block
-    count = 1
+    count = 1  # of the entries of the level above; the root counts as one
     for number, (axis, level) in enumerate(zip(order, levels, strict=True)):
         entries = _entries(level, count, sizes[axis])
         if isinstance(entries, str):
@@ -53,7 +56,7 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
 def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
     """Return the number of entries of a level, or the end of a sentence that says what is wrong with it.
 
-    ``above``: the number of entries of the level above.  ``size``: the size of the level's dimension.
+    ``above``: the number of entries of the level above.  ``size``: the size of the level's axis.
     """
     form = level.get("format", "DENSE")
     if form == "DENSE":
@@ -76,7 +79,7 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
 
 def level_numbers(level: Mapping[str, Any], name: str) -> Array | None:
     """Return the field ``name`` of a compressed level as an int64 vector; None if it is absent."""
-    union = level.get(name)
+    union = level.get(name)  # a table of int32, uint16 or uint8 numbers
     if not isinstance(union, Mapping):
         return None
     return np.asarray(union.get("values", ()), np.int64).reshape(-1)

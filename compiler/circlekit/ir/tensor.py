@@ -16,10 +16,10 @@ from circlekit.ir.dtypes import DType
 
 Array = NDArray[Any]
 Shape = tuple[int | None, ...]
-"""One size per dimension; None for an unknown size."""
+"""One dimension per axis; None for an unknown dimension."""
 
 MAX_RANK = 32
-"""The largest supported rank: numpy 1 has no arrays of a higher rank; no operator takes more than 8."""
+"""The largest supported rank: arrays of numpy 1 have at most 32 axes.  No operator takes more than 8."""
 
 LARGEST_DIMENSION = int(np.iinfo(np.int32).max)
 """The largest dimension: model files store dimensions as int32."""
@@ -89,8 +89,8 @@ class Tensor:
 
     ``shape``: a tuple, with None for an unknown dimension; None if the rank is unknown.
     ``data``: the elements of a constant as an array of ``shape``; None for other tensors.  The data of a
-    packed, sparse or compressed constant are the bytes of the file, a uint8 vector.  Never write into this
-    array: it may be a view of a memory map.
+    constant that is packed (see DType), sparse or compressed are the bytes of the file, a uint8 vector.
+    Never write into this array: it may be a view of a memory map.
     ``is_variable``: the tensor keeps its elements from one run of the model to the next.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
     """
@@ -173,19 +173,19 @@ class Tensor:
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:
-    """Return whether dtype, shape and bits are equal: so NaN equals itself, and 0.0 differs from -0.0."""
+    """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0."""
     if a is b:
         return True
     if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides:
-        return True
+        return True  # two views of the same memory
     left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
     return bool(np.array_equal(left, right))
 
 
 def format_shape(shape: Shape | None) -> str:
-    """Format a shape: ``[1,?,3]``, or ``[*]`` if the rank is unknown; shorten one of an impossible rank."""
+    """Return a shape as ``[1,?,3]``, or ``[*]`` if the rank is unknown; shorten it if it is very long."""
     if shape is None:
         return "[*]"
     more = f",... {len(shape)} dimensions" if len(shape) > 2 * MAX_RANK else ""

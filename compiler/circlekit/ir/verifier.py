@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify that a model is valid: links between values, operators and graphs; types and data of values."""
+"""Verify that a model is valid: links between values, operators and graphs; types and data of values.
+
+The functions ``..._faults`` yield what is wrong as sentences without the place, which their caller adds.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,11 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """Collects the faults of a model.  ``home``: by id of a value, the first graph that has it."""
+    """Collects the faults of a model.
+
+    ``graphs``: the ids of the model's graphs.  ``home``: by id of a value, the first graph that has it; a
+    value may be in one graph only.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -78,7 +85,7 @@ class _Verifier:
         ops = list(_walk(graph))
         if len(ops) != len(graph) or any(a.next is not b or b.previous is not a for a, b in pairwise(ops)):
             yield Finding(where, "its list of operators is broken")
-            return
+            return  # the other checks need an intact list
         yield from (Finding(where, message) for message in _interface_faults(graph))
         for value in graph.values():
             yield from (Finding(f"{where} > %{value.name}", message) for message in value_faults(value))
@@ -108,7 +115,10 @@ class _Verifier:
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
-    """Yield (caller, callee) for at least one call of each cycle of graphs that call each other."""
+    """Yield (caller, callee) for at least one call of each cycle of graphs that call each other.
+
+    In postorder a callee stands before its callers, except in a cycle.
+    """
     calls = {
         id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
     }
@@ -158,7 +168,10 @@ def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[
 
 
 def _undefined(value: Value, graph: Graph, position: Mapping[int, int], index: int) -> str | None:
-    """Return why ``value`` is undefined when operator ``index`` runs; None if it is defined."""
+    """Return why ``value`` is undefined when operator ``index`` runs; None if it is defined.
+
+    ``position``: the index of each operator of ``graph``, by ``id``.
+    """
     if value.producer is None:
         is_given = graph.is_input(value) or value.is_const or value.is_variable
         return None if is_given else f"nothing produces %{value.name}"
@@ -169,7 +182,7 @@ def _undefined(value: Value, graph: Graph, position: Mapping[int, int], index: i
 
 def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
     """Return why operator ``index`` runs too early to use ``value``; None if it does not."""
-    producer = position.get(id(value.producer), -1)
+    producer = position.get(id(value.producer), -1)  # -1: no operator of this graph
     return f"%{value.name} is used before operator {producer} produces it" if producer >= index else None
 
 
@@ -203,9 +216,11 @@ def value_faults(value: Value) -> Iterator[str]:
 
 
 def _data_faults(value: Value, data: Array) -> Iterator[str]:
+    """Yield what is wrong with ``data``, which is ``value.data``: an array of its type, or bytes."""
     if value.is_variable:
         yield "it is a variable and a constant"
     is_bytes = data.dtype == np.uint8 and data.ndim == 1
+    # data of a compressed constant that are no bytes must have its type
     is_compressed = is_bytes and value.extra.get("compression_type", "NONE") != "NONE"
     if value.dtype.numpy is None or "sparsity" in value.extra or is_compressed:
         if not is_bytes:
@@ -233,7 +248,10 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
 
 
 def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
-    """Yield how an operator differs from its declaration.  ``graphs``: the ids of the model's graphs."""
+    """Yield how an operator differs from its declaration; an opaque operator has none.
+
+    ``graphs``: the ids of the model's graphs.
+    """
     if isinstance(op, OpaqueOp):
         for graph in op.called_graphs():
             if id(graph) not in graphs:

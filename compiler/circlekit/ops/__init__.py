@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All operators, in one folder for each family.  Importing this package declares every operator."""
+"""All operators, in one folder for each family.
+
+An operator class registers itself when it is defined.  So importing this package, which imports all modules
+below it, makes every operator known.
+"""
 
 from __future__ import annotations
 

@@ -33,23 +33,26 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError if the shape of the operand ``name`` is known and differs from [``count``]."""
+    """Raise ShapeError if ``shape``, of the operand ``name``, is known and not that of ``count`` elements."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
 
 def require_bias(bias: Value | None, channels: Dim) -> None:
-    """Raise ShapeError if the number of elements of ``bias`` is known and differs from ``channels``."""
+    """Raise ShapeError if ``bias`` does not have one element for each of the result's ``channels``.
+
+    A number of elements or channels that is unknown fits.
+    """
     count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):
         raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
 
 
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> list[Dim] | None:
-    """Return the dimensions of ``values``, which must agree on all axes except ``skip``.
+    """Return the dimensions of ``values``, which must agree on all axes except axis ``skip``.
 
-    Return None if no rank is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or
-    dimensions disagree.
+    At ``skip``, the result has the dimension of the first value whose rank is known.  Return None if no rank
+    is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or dimensions disagree.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")

@@ -90,7 +90,7 @@ def constant_elements(value: Value) -> Array:
     stored = unpacked(data, value.dtype, f"%{value.name}")
     if "sparsity" in value.extra:
         return dense(stored, value.static_shape, value.extra["sparsity"])
-    if stored.size < value.numel:
+    if stored.size < value.numel:  # more elements are allowed: padding at the end
         raise ModelError(f"expected {value.numel} elements in %{value.name}, got {stored.size}")
     return stored[: value.numel].reshape(value.static_shape)
 
@@ -99,7 +99,7 @@ def constant_elements(value: Value) -> Array:
 
 
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
-    """Return the numbers of ``dtype`` in the bytes ``data`` as a vector, with any padding at its end.
+    """Return, as a vector, all numbers of ``dtype`` in the bytes ``data``, also in unused bits at the end.
 
     Integers of less than 8 bits become int8 or uint8; the first integer of a byte is in its lowest bits.
     ``name``: the constant, for messages.  Raise ModelError if the last number is incomplete, UnsupportedError
@@ -117,7 +117,7 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
     fields = ((data.reshape(-1, 1) >> shifts) & ((1 << dtype.bits) - 1)).reshape(-1)
     if dtype.short.startswith("u"):
         return fields
-    unused = 8 - dtype.bits
+    unused = 8 - dtype.bits  # move the sign bit to the top and back, so that it fills these bits
     return np.asarray((fields << unused).view(np.int8) >> unused)
 
 
@@ -165,11 +165,15 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     """Return the dense array of a sparse constant; elements that are not stored are 0.
 
     ``stored``: the stored elements.  ``shape``: the shape of the array.  ``sparsity``: the schema's
-    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``.  The axes
-    inside of blocks are numbered from the rank on.  A node stands for an index along the axis of its level.
-    Below each parent, a dense level has a node for every index, and a compressed level has a node for each
-    index that it lists.  The nodes of the last level are the stored elements.  Raise ModelError if the levels
-    do not fit the shape or each other.
+    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``:
+
+    - A node stands for an index along the axis of its level.  In a dense level, each parent has a node for
+      every index; in a compressed level, for each index that is listed.
+    - An axis may be divided into blocks.  Its index is then the number of the block.  The index inside the
+      block is an axis of its own: entry b of ``block_map`` is the divided axis, rank + b the axis inside.
+    - The nodes of the last level are the stored elements.
+
+    Raise ModelError if the levels do not fit the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
@@ -184,9 +188,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity["dim_metadata"]
     rank = len(shape)
-    position = np.zeros(1, np.int64)  # the position of the root
-    # for each axis up to this level, the index of each node of the level, or of its ancestor on that axis
-    coordinates: dict[int, Array] = {}
+    position = np.zeros(1, np.int64)  # by node of the current level (see ``_expand_level``): first the root
+    coordinates: dict[int, Array] = {}  # by axis: for each node, its own or its ancestor's index on the axis
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
@@ -199,12 +202,14 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Array, Array, Array]:
-    """Return three arrays with one number per node of ``level``: its parent, its position, its index.
+    """Return three arrays with one number per node of ``level``: parent, position and index.
 
-    The number of a parent counts from 0 in the level above.  The index is along the axis of the level.
+    - parent: the number of the parent among the nodes of the level above, from 0.
+    - position: where the node is stored.  In a dense level, parent's position * size + index; in a compressed
+      level, the place of the node in ``array_indices``.
+    - index: the index along the axis of the level.
 
-    ``parent_position``: the positions of the parents.  In a compressed level, the position of a node is its
-    index in the list of the level.  In a dense level, it is parent position * size + index.
+    ``parent_position``: the positions of the nodes of the level above.
     """
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
@@ -214,6 +219,7 @@ def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Arr
     segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
     assert segments is not None  # checked by sparsity_fault
     assert indices is not None
+    # the nodes below the position p are at segments[p] to segments[p + 1] - 1 in ``array_indices``
     counts = segments[parent_position + 1] - segments[parent_position]
     parents = np.repeat(np.arange(len(parent_position)), counts)
     starts = np.cumsum(counts) - counts

@@ -73,20 +73,25 @@ def product(dims: Sequence[Dim]) -> Dim:
 
 
 def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
-    """Return the new shape that a reshape gives when its operand's shape changes.
+    """Return the new result shape of a reshape whose operand changes its shape; None if none follows.
 
-    ``before``, ``after``: the shapes of the operand.  ``result``: the shape that the reshape gave for
-    ``before``.  The new shape has at most one -1, for an unknown dimension.  Example: from [2, 12] reshaped
-    to [2, 3, 4], a change to [5, 12] gives [5, 3, 4].
+    ``before``, ``after``: the shape of the operand before and after the change.  ``result``: the shape that
+    the reshape gave for ``before``.  The new shape has at most one -1, for an unknown dimension.  Example:
+    from [2, 12] reshaped to [2, 3, 4], a change of the operand to [5, 12] gives [5, 3, 4].
 
     ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
-    possible, so that corresponding groups have equal products.  If only the outermost dimension of a group of
-    ``before`` changes, the outermost dimension of the corresponding group of ``result`` changes by the same
-    factor.  The innermost dimension is treated likewise.  Dimensions of 1 count as neither, except those of
-    ``before`` that change.  If a group of ``result`` has at most one dimension other than 1, this dimension,
-    or the first if all are 1, takes every change of the group.
+    possible, so that corresponding groups have equal products: [2], [12] and [2], [3, 4] in the example.  If
+    dimensions of a group of ``before`` change, the group of ``result`` changes as follows:
+
+    - If the group of ``result`` has at most one dimension other than 1, this dimension takes the change; if
+      all are 1, the first one.
+    - Else, if only the outermost dimension of the group of ``before`` changes, the outermost dimension of the
+      group of ``result`` changes by the same factor; likewise the innermost.  Dimensions of 1 count as
+      neither, except those of ``before`` that change.
+    - Any other change gives None.
+
     ``outer``: if the outermost dimension of the first group of ``before`` changes, the first dimension of
-    ``result`` takes every change of that group, even if it is 1.  Return None if there is no such shape.
+    ``result`` takes every change of that group, even if it is 1.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None
@@ -99,7 +104,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
             i, j = (i + 1, j) if left < right else (i, j + 1)
             if i > len(before) or j > len(result):
                 return None
-        if i == len(before) or j == len(result):  # the dimensions that are left are 1
+        if i == len(before) or j == len(result):  # the dimensions that are left are 1: add them to the group
             i, j = len(before), len(result)
         group = _regrouped_dims(before[first:i], after[first:i], result[start:j], outer and not start)
         if group is None:
@@ -110,7 +115,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
 
 def _size(dims: Shape) -> int:
     """Return the product of ``dims``, which are known and not 0."""
-    return math.prod(filter(None, dims))
+    return math.prod(filter(None, dims))  # ``filter`` only tells the type checker that none is None
 
 
 def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
@@ -161,7 +166,7 @@ def normalized_axis(axis: int, rank: int) -> int:
 
 
 class AxisWindows(NamedTuple):
-    """The number of sliding windows along one axis, and the elements of padding before and after the data."""
+    """The number of sliding windows along one axis, and how many padding elements are before and after it."""
 
     number: int
     before: int
@@ -175,9 +180,10 @@ LARGEST_WINDOW = 1 << 20
 def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
     """Return the number of windows of ``taps`` elements on an axis of ``size`` elements; None if unknown.
 
-    The number is ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span =
-    (taps - 1) * dilation + 1.  Raise ShapeError if stride, dilation or span are out of range, and for VALID
-    if the span is above ``size``.
+    ``dilation``: the distance between two neighboring elements of a window.  The number of windows is
+    ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span = (taps - 1) *
+    dilation + 1.  Raise ShapeError if stride, dilation or span are out of range, and for VALID if the span is
+    above ``size``.
     """
     if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
         raise ShapeError(

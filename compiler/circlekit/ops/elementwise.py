@@ -25,7 +25,8 @@ class Elementwise(Op, elementwise=True):
     """A function of each element of the operands.
 
     A subclass defines ``function`` or ``compute`` for data that are not quantized, and ``quantized`` for data
-    quantized in 8 or 16 bits.  ``kinds``: the kinds of dtypes that ``compute`` takes, as letters of numpy.
+    quantized in 8 or 16 bits.  ``kinds``: the kinds of dtypes that ``compute`` takes, as letters of numpy:
+    f float, i signed, u unsigned, b bool, c complex, O object.  Kernels hold bfloat16 as float32.
     """
 
     kinds: ClassVar[str] = ""
@@ -46,8 +47,9 @@ class Elementwise(Op, elementwise=True):
 
 
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
-    """A function of each element of one operand; by default, quantized elements are dequantized first.
+    """A function of each element of one operand.
 
+    By default, quantized elements are dequantized, ``real`` is applied, and its results are quantized.
     ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.  ``rejects_negative``: the kernel
     raises ModelError if a quantized element stands for a negative number.
     """
@@ -83,7 +85,7 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
 class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
     """A function of each pair of elements of two operands that broadcast.
 
-    ``ignores_scales``: the dtypes of quantized data that LiteRT computes like plain integers.
+    ``ignores_scales``: the dtypes whose scales LiteRT ignores, so that ``compute`` gets the integers.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES

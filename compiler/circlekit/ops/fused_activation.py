@@ -40,7 +40,7 @@ def apply_fused_activation(out: Array, act: Activation) -> Array:
     CalculateActivationRange: infinities become the largest finite numbers, and NaN stays.  Raise
     UnsupportedError for an activation that has no kernel.
     """
-    out = np.asarray(out)
+    out = np.asarray(out)  # a kernel may give a numpy scalar
     if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):
         largest = np.finfo(out.dtype).max
         low, high = ACTIVATION_BOUNDS.get(act, (None, None))

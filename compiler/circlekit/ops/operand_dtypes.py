@@ -4,9 +4,9 @@
 An operand declares the dtypes that kernels of TFLite and circle take, and also the packed and half-precision
 dtypes of stored models.
 
-If no other operand determines the dtype of a literal in the text form, the literal gets the first dtype of
-the group whose kind (bool, integer, float) can hold it.  So groups for all numbers begin with i32, and
-integer literals stay integers.
+The order matters for literals in the text form, as in ``Add(%x, 2)``, if no other operand determines their
+dtype.  A literal gets the first dtype of the group whose kind (bool, integer, float) can hold it.  So groups
+for all numbers begin with i32, and integer literals stay integers.
 """
 
 from __future__ import annotations

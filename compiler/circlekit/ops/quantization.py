@@ -58,9 +58,9 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:
-    """Return whether equal integers in ``a`` and ``b`` stand for equal real numbers."""
+    """Return whether kernels may take equal integers in ``a`` and ``b`` for equal real numbers."""
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
-        return True  # kernels that move or compare data ignore the scales of other dtypes
+        return True  # kernels that move or compare data ignore the scales of all other dtypes
     first, second = a.quantization, b.quantization
     return (
         first is not None
@@ -71,7 +71,10 @@ def have_same_quantization(a: Value, b: Value) -> bool:
 
 
 def followed_operand(op: Op) -> Value | None:
-    """Return the operand whose scale and zero point the results have, as in RESHAPE, or None."""
+    """Return the operand whose scale and zero point the results must have; None if there is none.
+
+    For RESHAPE, for example, that is its input.
+    """
     rule = op.quantization_rule
     return getattr(op, rule.results_follow) if rule is not None and rule.results_follow else None
 
@@ -83,8 +86,9 @@ def per_tensor_quantization(value: Value) -> Quantization | None:
 
 
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
-    """Return the type of a result of ``shape`` whose elements are those of ``value`` in any order.
+    """Return the type of a result of ``shape`` that has the elements of ``value`` in any order.
 
-    The type has no scales per channel, because the quantized dimension may have moved.
+    The result has the quantization of ``value``, but only if that is one scale for the whole tensor: the
+    quantized dimension of several scales may have moved.
     """
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

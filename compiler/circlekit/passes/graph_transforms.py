@@ -21,7 +21,7 @@ class PassSequence(Pass):
 
 
 class StripUnusedNodes(PassSequence):
-    """Remove operators and constants that nothing reads (remove_dead)."""
+    """Remove operators and constants that nothing reads: the pass remove_dead under TensorFlow's name."""
 
     name = "strip_unused_nodes"
     members = ("remove_dead",)
@@ -38,4 +38,5 @@ class FoldBatchNorms(PassSequence):
     """Fold batch norms, written as one operator or several, into the layer that computes their input."""
 
     name = "fold_batch_norms"
+    # the first passes give constants and operators the form in which FOLD_BATCHNORM finds batch norms
     members = ("fold_constants", "remove_identity", "remove_unnecessary_cast", *FOLD_BATCHNORM)

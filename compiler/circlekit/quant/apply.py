@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a plan to a float model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE."""
+"""Apply a plan to a float model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE.
+
+A form (``TensorForm``) is the dtype, scales and zero points in which a tensor is stored.  If ``form.rounds``,
+training fake-quantized the tensor in this form.  Then every user must read numbers that are rounded to the
+form, also a user that stays float or reads another form.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +31,8 @@ def apply(model: Model, plan: Plan) -> None:
     """Quantize the float ``model`` in place as ``plan`` says.
 
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Inputs and outputs
-    of other graphs always stay float.  Raise ModelError if the plan was made for another model, or if a
-    constant to quantize holds NaN.
+    of other graphs always stay float.  Raise ModelError if the plan has another number of graphs or lists
+    another operator than the model has, or if a constant to quantize holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -45,8 +50,8 @@ class _Applier:
     """Quantizes one graph, operator by operator.
 
     ``stored``: the form of each value that is quantized so far.
-    ``converted``: copies of values in other forms.  The key of a copy is (value, ``TensorForm.key`` of the
-    copy's form); the key of a float copy is (value, f32).
+    ``converted``: copies of values in other forms.  The key of a copy is (value, ``key`` of the copy's form);
+    the key of a float copy is (value, f32).
     """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
@@ -57,7 +62,8 @@ class _Applier:
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
         """Quantize the graph.
 
-        ``inputs``, ``outputs``: the dtypes of its quantized inputs and outputs; None: they stay float.
+        ``inputs``, ``outputs``: None if the inputs, the outputs stay float.  Otherwise they get the forms of
+        the plan, which have these dtypes.
         """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
@@ -110,11 +116,11 @@ class _Applier:
             if value.is_const:
                 if form is not None:
                     constant = self._constant(value, form)
-                    if scheme.arithmetic is Arithmetic.FLOATS:
+                    if scheme.arithmetic is Arithmetic.FLOATS:  # a float kernel, which needs a DEQUANTIZE
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
                 elif (numbers := self.plan.constants.get(value.name)) is not None:
-                    # a technique corrected a bias that stays float
+                    # the bias stays float, but a technique (bias correction) has changed its numbers
                     op.set_input(index, Value.constant(value.name, numbers))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
@@ -132,7 +138,7 @@ class _Applier:
         op.touch()
 
     def _is_integer_state(self, value: Value) -> bool:
-        """Return whether ``value`` is a state of an operator that will have integer activations."""
+        """Return whether ``value`` is a state (a variable) of an operator that gets integer activations."""
         for op, index in value.uses if value.is_variable else ():
             plan, rule = self.plan.operators.get(key_of(op)), op.quantization_rule or OWN_RANGES
             if plan is None or plan.is_float or SCHEMES[plan.scheme].activations is None:
@@ -182,7 +188,7 @@ class _Applier:
     def _converted(self, value: Value, form: TensorForm) -> Value:
         """Return ``value`` itself if it is stored in ``form``, else the result of a QUANTIZE to ``form``.
 
-        A value that was trained with another form is first rounded to that form.
+        If training fake-quantized the value in another form, the value is first rounded to that form.
         """
         if form.same_as(self.stored.get(value)):
             return value
@@ -201,7 +207,7 @@ class _Applier:
     def _as_float(self, value: Value) -> Value:
         """Return ``value`` itself if it is float, else the result of a DEQUANTIZE.
 
-        A float value that was trained with a form is rounded to that form by QUANTIZE and DEQUANTIZE.
+        If training fake-quantized the float value, QUANTIZE and DEQUANTIZE round it to the form of training.
         """
         if value not in self.stored:
             if not self._needs_rounding(value):
@@ -215,9 +221,9 @@ class _Applier:
         return self.converted[key]
 
     def _needs_rounding(self, value: Value) -> bool:
-        """Return whether ``value`` is float and was trained with a form to which it is not yet rounded.
+        """Return whether training fake-quantized ``value``, and it is still a float that is not rounded.
 
-        The result of a DEQUANTIZE of the float model counts as rounded.
+        The result of a DEQUANTIZE counts as rounded.
         """
         form = self.plan.tensors.get(value.name)
         if form is None or isinstance(value.producer, Dequantize):
@@ -225,9 +231,9 @@ class _Applier:
         return form.rounds and is_computed_float(value)
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Make the outputs that were float before, ``floats``, float again.
+        """Give the outputs in ``floats``, which were float before quantization, a float result again.
 
-        A float output that was trained with a form is rounded to that form.
+        If training fake-quantized a float output, it is rounded to the form of training.
         ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
         """
         if dtype is not None:
@@ -242,9 +248,10 @@ class _Applier:
                 self._round_output(value, op)
 
     def _dequantize_output(self, value: Value, op: Op) -> None:
-        """Insert a DEQUANTIZE between ``op`` and the output ``value``, its quantized result.
+        """Make the output ``value``, the quantized result of ``op``, float.
 
-        The output keeps its name.  Other users read the integers, which get a new name.
+        ``op`` gets a new quantized result, and a DEQUANTIZE of that produces ``value``, which keeps its name.
+        Other users of ``value`` read the new quantized result.
         """
         form = self.stored[value]
         name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
@@ -260,9 +267,9 @@ class _Applier:
             self.graph.remove(other.producer)
 
     def _round_output(self, value: Value, op: Op) -> None:
-        """Round the output ``value``, a result of the float operator ``op``, to the form of its training.
+        """Round the output ``value``, a result of the float operator ``op``, to its form in training.
 
-        QUANTIZE and DEQUANTIZE are inserted between the operator and the output.
+        ``op`` gets a new float result.  QUANTIZE and DEQUANTIZE convert it to ``value``.
         """
         form = self.plan.tensors[value.name]
         exact = Value(self.graph.unique_name(f"{value.name}_exact"), f32, value.shape)
@@ -276,16 +283,17 @@ class _Applier:
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
-"""The dtypes in which quantized tensors, but not biases, are stored."""
+"""The dtypes of quantized tensors other than biases (i32, i64)."""
 
 
 def stored_data(numbers: Array, form: TensorForm) -> Array:
     """Return the float32 ``numbers`` as they are stored in ``form``; int4 has the numpy dtype int8.
 
+    If ``form.block`` is not 0, so many neighboring numbers of a row share a scale, and zero points are 0.
     Raise ModelError for NaN if ``form`` stores integers.
     """
     if form.dtype is f16:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # numbers that are too large become infinite
             return numbers.astype(np.float16)
     if form.block:
         zero_point = np.zeros(1, np.int64)
@@ -295,7 +303,7 @@ def stored_data(numbers: Array, form: TensorForm) -> Array:
 
 
 def real_data(stored: Array, form: TensorForm) -> Array:
-    """Return the float32 numbers for which the ``stored`` ones stand, in the same shape."""
+    """Return, in the same shape, the float32 numbers that the numbers ``stored`` in ``form`` stand for."""
     # float32 holds integers of up to 16 bits exactly
     numbers = stored.astype(np.float32 if form.dtype.bits <= 16 else np.float64)
     if not form.scale:  # float16

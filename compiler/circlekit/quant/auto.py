@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for the best techniques for the quantization of one model.
 
-A technique is kept if it lowers the error of the outputs.  The search has these steps:
+A technique changes the float model, its ranges or the rounding of its weights to lower the error of the
+outputs.  A trial simulates the quantized model on some samples and measures this error.  A technique is kept
+if the error falls.  The search has these steps:
 
 1. Rotate channels between layers, or not.
 2. Equalize the float model with several strengths, and estimate the ranges in several ways (see
@@ -41,10 +43,10 @@ from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 TRIAL_PART = 0.06
-"""The part of the budget (``Auto.seconds``) for one trial, from which its number of samples follows."""
+"""The part of the budget (``Auto.seconds``) for one trial; it determines the trial's number of samples."""
 
 LAST_PART = 0.07
-"""The part of the budget from which the number of samples of the last step follows."""
+"""The part of the budget that determines the number of samples of the last step, the rounding."""
 
 LAST_PART_OF_WEIGHTS = 0.3
 """LAST_PART if activations stay float: there are no settings to search, so more samples are affordable."""
@@ -65,23 +67,26 @@ TECHNIQUES: Mapping[str, str] = {
     "raising": "raising",
     **{name.lower().replace(" ", "-"): name for name in list(ROUNDING)[1:]},
 }
-"""{word that a user writes: name in the code} of the techniques that can be left out."""
+"""The techniques that can be left out: {word that a user writes: name in the code}.
+
+Rounding to nearest, the first of ROUNDING, is always tried.
+"""
 
 
 @dataclass
 class Auto:
     """Searches for the best settings of the float ``model``; call ``run`` once.
 
-    ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules, that is,
-    without techniques.
+    ``samples``: for each sample, arrays in the order of the graph's inputs.
+    ``plan_of``: makes plans by plain rules, that is, without techniques.
     ``activations``: the dtype of activations; None: they stay float.  ``estimator``: the default range
     estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
     result does not depend on the machine.  ``without``: values of TECHNIQUES, which are not tried.
     ``before_rounding``: called with the equalized model and its ranges before the rounding is chosen; it may
     change the plans that ``plan_of`` makes.
-    ``notes``: filled with sentences on what was tried and kept.  ``techniques``: filled with records of the
-    changes of ``model``.
+    ``notes``: ``run`` adds sentences on what was tried and kept.  ``techniques``: ``run`` adds a record of
+    each change of ``model``, so that the changes can be repeated on another copy of the model.
     """
 
     model: Model
@@ -99,10 +104,10 @@ class Auto:
         self._budget = SearchBudget.of(self.model, self.seconds)
 
     def run(self) -> Plan:
-        """Apply the best techniques to ``model`` and return its plan.
+        """Apply the best techniques to ``model``, in place, and return its plan.
 
-        The plan is one by plain rules if no technique helps, or if the results of a run depend on earlier
-        runs (``_obstacle``).
+        The plan follows plain rules if no technique helps, or if the results of a run depend on earlier runs
+        (``_obstacle``).
         """
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
@@ -111,6 +116,7 @@ class Auto:
             return self.plan_of(self.model, ranges)
         separate_biases(self.model.main)
         self.techniques.append(own_biases())
+        # statistics of the whole model per channel, from all samples
         whole = collect(self.model, self.samples, channels=True)
         self._reference = self._outputs()
         self._budget.spend((COLLECTING_RUNS + 1) * len(self.samples))
@@ -134,13 +140,16 @@ class Auto:
         return self._final(best, self.samples[: self._affordable(part)])
 
     def _rotate(self) -> bool:
-        """Rotate channels of ``model`` between layers if that lowers the error; return whether it did."""
+        """Rotate channels of ``model`` between layers if that lowers the error; return whether it rotated.
+
+        The last quarter of the samples is held back: the error is measured on it.
+        """
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held or "rotation" in self.without:
             return False  # the samples, or those that the budget pays for, are too few to hold one back
-        most_runs = int(min(runs, 96))
+        most_runs = int(min(runs, 96))  # no more than the default of find_rotations
         found = find_rotations(self.model, samples[0], most_runs)
         self._budget.spend(most_runs / 2)
         if not found:
@@ -161,7 +170,8 @@ class Auto:
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
         """Round the weights of each layer by GPTQ or to nearest, whichever is better; return the outcome.
 
-        The techniques are fitted to all samples but the last ``held``, on which the outcome is measured.
+        The outcome is the signal and the noise of the outputs.  It is measured on the last ``held`` samples;
+        the weights are rounded for the other samples.
         """
         ranges: Ranges = []
         if self.activations is not None:
@@ -172,20 +182,20 @@ class Auto:
         return Sweep(model, plan, samples, held, techniques).run()
 
     def _outputs(self) -> list[list[Array]]:
-        """Return the outputs of the float model for each sample; rotation and equalization keep them."""
+        """Return the float outputs for each sample; rotation and equalization do not change them."""
         # a new interpreter for each sample begins with the initial state
         return [Interpreter(self.model).run(sample) for sample in self.samples]
 
     def _plain_ranges(self) -> Ranges:
-        """Return the ranges by the default estimator; none if activations stay float."""
+        """Return the ranges by the default estimator; [] if activations stay float."""
         if self.activations is None:
             return []
         return estimated_ranges(self.model, self.samples, self.estimator)
 
     def _affordable(self, part: float) -> int:
-        """Return the number of samples of a trial that may use this part, 0 to 1, of the budget.
+        """Return the number of samples on which a trial can be run with ``part``, 0 to 1, of the budget.
 
-        It is at least LEAST_SAMPLES, if there are so many samples.
+        It is at least LEAST_SAMPLES, or the number of all samples if there are fewer.
         """
         count = self._budget.runs(part) / CORRECTING_RUNS
         count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
@@ -196,7 +206,7 @@ class Auto:
     def _final(self, settings: Settings, samples: Samples) -> Plan:
         """Apply ``settings`` to ``model``; return its plan with the best rounding of the weights.
 
-        Ranges are from all samples; the rounding is chosen on ``samples``.
+        The ranges come from all samples; the rounding is chosen on ``samples``.
         """
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
@@ -215,11 +225,14 @@ class Auto:
 
 
 def _obstacle(model: Model) -> str | None:
-    """Return why the results of a run depend on earlier runs; None if they do not."""
+    """Return why the results of a run depend on earlier runs; None if they do not.
+
+    A recurrent operator with states of its own is no obstacle if each sample is a whole sequence.
+    """
     for graph in model.graphs:
         for op in graph:
             if isinstance(op, Stateful) and not op.is_one_step and _owns_its_states(graph, op):
-                continue  # each sample is a sequence that begins with the initial state
+                continue  # every sample is run from the initial state
             if op.stateful:
                 return f"{op.code} keeps state between runs"
             if any(v is not None and v.is_variable for v in op.inputs):

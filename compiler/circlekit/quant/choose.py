@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the plan of a float model from the ranges of its tensors.
 
-Every tensor gets a form that covers its range, unless the quantization rule of an operator demands another.
-An operator that the target cannot run in these forms gets the fallback of its scheme, or stays float.  That
+Every tensor gets a form (dtype, scales, zero points) that covers its range, unless the quantization rule of
+an operator demands another form.  An operator is refused if its numbers cannot be quantized, or if the target
+cannot run it in these forms.  A refused operator gets the fallback of its scheme, or stays float.  That
 changes the forms that its neighbors need, so all forms are chosen again until no operator is refused.
+
+The stored form of a tensor is its own form.  A read form is the form in which an operator reads the tensor;
+where the two differ, a QUANTIZE before the operator converts the integers.  A given form is one that the
+caller passes, because training used it.  The kernel of an operator misses the grid (the numbers) of a given
+form if its result is off by more than one step.  Activations are tensors other than weights and biases.
 """
 
 from __future__ import annotations
@@ -45,13 +51,14 @@ Ranges = Sequence[Mapping[str, tuple[float, float]]]
 LEAST_MULTIPLIER = 2.0**-30
 """The smallest allowed ratio of a bias's scale to the scale of the result.
 
-Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0.
+Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit keeps away from that.
 """
 
 LARGEST_BIAS_STEP = 0.25
 """The largest wanted ratio of a bias's scale to the scale of the result.
 
-A bias with a larger scale loses precision.  Given forms of weights are refined to reach this ratio.
+A bias with a larger scale loses precision.  So weights with a given form get smaller scales, which make the
+scale of the bias smaller, as far as the dtype has room.
 """
 
 
@@ -65,9 +72,9 @@ def choose(
 ) -> Plan:
     """Return the plan of the float ``model``, which is not changed.
 
-    ``ranges``: an operator whose tensors have no range stays float.
+    ``ranges``: see ``Ranges``.  An operator is refused if a tensor whose range it needs has none.
     ``schemes``: the scheme of each operator, None for float (see ``selection.schemes_of``).
-    ``scheme``: the name of the default scheme, for the plan.
+    ``scheme``: the name of the default scheme; it is only recorded in the plan.
     ``target``: the runtime that has to run the quantized model; None: LiteRT.
     ``given``: for each graph, in their order, the forms of some tensors and constants by name.  A tensor gets
     its given form if that fits the scheme, else a form that covers the same range.
@@ -82,7 +89,11 @@ def choose(
 
 
 class GraphChooser(KernelForms):
-    """Chooses the plan of one graph; see ``TensorForms`` for the attributes."""
+    """Chooses the plan of one graph.
+
+    The base class ``TensorForms`` has the attributes, and chooses the form of one tensor; the base class
+    ``KernelForms`` chooses forms that suit the kernel of one operator.
+    """
 
     def plan(self) -> GraphPlan:
         """Return the plan of the graph; the target has a kernel for every quantized operator in it."""
@@ -94,8 +105,8 @@ class GraphChooser(KernelForms):
                 self.floats[op] = "the graphs that it calls are quantized, but take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = self._without_rule(op)
-        # until no operator is refused and no kernel misses a grid
-        while (refused := self._choose_all() or self._left_by_delegate()) or self._mend_kernels():
+        # repeat until no operator is refused and no kernel misses a grid; each round changes an operator
+        while (refused := self._choose_all() or self._refused_by_delegate()) or self._mend_kernels():
             for op, error in refused.items():
                 self._fall_back(op, error)
         return self._result()
@@ -104,15 +115,15 @@ class GraphChooser(KernelForms):
         """Return why ``op``, which has no quantization rule, stays float."""
         forms = self.target.operators.get(op.code, {}).get("forms", "any")
         if forms != "any" and any("i8" in form.split(":")[0] for form in forms):
-            return f"kernels of {op.code} take integers as numbers, without scale and zero point"
+            return f"kernels of {op.code} compute with the stored integers and ignore scale and zero point"
         return f"{self.target.title} has no integer kernel of {op.code}"
 
     def _fall_back(self, op: Op, error: CirclekitError) -> None:
         """Give the refused ``op`` the fallback of its scheme, or let it stay float.
 
         ``op`` gets the fallback if ``error`` is an UnsupportedError (the target lacks a kernel) and if the
-        fallback stores constants of ``op``.  After a ModelError, ``op`` stays float, because its numbers
-        cannot be quantized.
+        fallback would quantize at least one constant of ``op``.  After a ModelError, ``op`` stays float,
+        because its numbers cannot be quantized.
         """
         scheme, reason = self.scheme_of(op), str(error)
         if scheme.arithmetic is Arithmetic.INTEGERS:
@@ -129,7 +140,8 @@ class GraphChooser(KernelForms):
     def _choose_all(self) -> dict[Op, CirclekitError]:
         """Choose all forms again; return the refused operators, with the reasons.
 
-        The steps build on each other, so no step follows one that has refused an operator.
+        Each step needs the forms of the step before.  So the round ends after the first step that refuses an
+        operator.
         """
         self.tensors, self.inner, self.operand_forms = {}, {}, {op: {} for op in self.schemes}
         refused: dict[Op, CirclekitError] = {}
@@ -158,7 +170,7 @@ class GraphChooser(KernelForms):
         return refused
 
     def _choose_results(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the results of ``op``, and of its operands that have none yet."""
+        """Choose the stored forms of the results of ``op``, and the forms of operands that have none yet."""
         self.refine_operands(op)
         self.read_on_result_grid(op, rule)
         self.read_without_zero_point(op, rule)
@@ -166,7 +178,7 @@ class GraphChooser(KernelForms):
         following = set(indices_of(op, rule.operands_follow))
         for index in self.activations(op):
             if index not in following or not is_weight(op.inputs[index]):
-                self.read_form(op, index)
+                self.read_form(op, index)  # chooses the form if there is none yet
         dtype = self.scheme_of(op).activations
         assert dtype is not None  # the caller skips operators with float activations
         for value in op.results:
@@ -180,7 +192,7 @@ class GraphChooser(KernelForms):
                 index = next(indices_of(op, [rule.results_follow]))
                 self.cover_constants(op, rule, index)
                 source = self.name_of(op, index)
-                reason = f"the form of %{source}, because {op.code} does not scale its operand"
+                reason = f"the form of %{source}, because {op.code} does not requantize its operand"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
                 scheme = self.scheme_of(op)
@@ -200,7 +212,7 @@ class GraphChooser(KernelForms):
             return
         result = next((v for v in op.results if v in self.tensors), None)
         if result is not None:
-            reason = f"the form of %{result.name}, because {op.code} does not scale its operands"
+            reason = f"the form of %{result.name}, because {op.code} does not requantize its operands"
             form = self.tensors[result].because(reason)
         else:
             form = self.shared_form(op, [present_operand(op, i) for i in indices])
@@ -211,14 +223,15 @@ class GraphChooser(KernelForms):
                     raise ModelError(f"the constant %{value.name} has numbers that are NaN")
                 self.operand_forms[op][index] = form
             elif not self.read_form(op, index).same_as(form) and not self._try_store(value, form):
-                self.operand_forms[op][index] = form
+                self.operand_forms[op][index] = form  # ``form`` cannot be stored: a QUANTIZE is needed
 
     def _try_store(self, value: Value, form: TensorForm) -> bool:
         """Make ``form`` the stored form of ``value`` if that is possible; return whether it is.
 
         The value must have one use and no other given form, and must not be an output.  Its producer must
         have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
-        producer does not scale its operand, the same must hold for that operand, which gets the form, too.
+        producer's result must have the form of an operand (``results_follow``), that operand must satisfy
+        the same conditions; it gets ``form``, too.
         """
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
@@ -256,7 +269,7 @@ class GraphChooser(KernelForms):
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
-                # the scale of weights with which the bias has the scale of the result
+                # with weights of this scale, the bias would have the scale of the result
                 step = self.tensors[op.results[0]].scale[0] / data.scale[0]
                 form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
@@ -292,10 +305,10 @@ class GraphChooser(KernelForms):
             raise ModelError("its constants are so small that quantizing them would make the file larger")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise UnsupportedError if the target has no kernel for ``op`` in its forms, or a faulty one."""
+        """Raise UnsupportedError if the target has no kernel for ``op`` with these forms, or a faulty one."""
         arithmetic = self.scheme_of(op).arithmetic
         if arithmetic is Arithmetic.FLOATS:
-            return
+            return  # the float kernel runs, as before quantization
         if arithmetic is Arithmetic.DYNAMIC and (fault := op.dynamic_fault()) is not None:
             raise UnsupportedError(fault)
         forms = self._forms_around(op)
@@ -308,18 +321,19 @@ class GraphChooser(KernelForms):
             raise UnsupportedError(refusal)
 
     def _forms_around(self, op: Op) -> tuple[dict[int, TensorForm], dict[int, TensorForm]]:
-        """Return the chosen forms of operands and of results of ``op``, each by index."""
+        """Return the chosen forms of the operands and of the results of ``op``: two dicts by index."""
         operands, results = dict(self.operand_forms[op]), {}
         if self.scheme_of(op).activations is not None:
             operands |= {i: self.read_form(op, i) for i in self.activations(op)}
             results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
         return operands, results
 
-    def _left_by_delegate(self) -> dict[Op, CirclekitError]:
+    def _refused_by_delegate(self) -> dict[Op, CirclekitError]:
         """Return the operators that the target's delegate takes as float operators, but not as planned.
 
-        The dict has the reasons.  It is empty if the delegate takes no operator as planned: the scheme then
-        serves another runtime, and leaving operators float would not help.
+        A delegate (such as XNNPACK) is a faster program to which the target hands some operators.  The dict
+        has the reasons.  It is empty if the delegate takes none of the planned operators: then the plan is
+        not meant for the delegate, and leaving operators float would not help.
         """
         if not self.target.delegated:
             return {}
@@ -336,9 +350,9 @@ class GraphChooser(KernelForms):
         return found if is_taken else {}
 
     def _mend_kernels(self) -> bool:
-        """Choose finer forms, or else float, for operators whose kernels miss given grids (``kernel_fault``).
+        """Choose finer forms for operators whose kernels miss the grid of a given form (``kernel_fault``).
 
-        Return whether there are such operators.
+        An operator for which there are no finer forms stays float.  Return whether such kernels were found.
         """
         found = {}
         for op in self.schemes if self.given else ():

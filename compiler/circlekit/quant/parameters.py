@@ -38,7 +38,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, zero point) with which the integers of ``dtype`` cover the range [low, high].
 
     The range is first extended so that it includes 0.  The zero point is rounded to an integer, which moves
-    the covered range by up to half a step.  The range [0, 0] gets SCALE_OF_ZEROS and the zero point 0.
+    the covered range by up to half of the scale.  The range [0, 0] gets SCALE_OF_ZEROS and the zero point 0.
     Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
     LARGEST_SCALE.
     """
@@ -58,7 +58,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     The lowest integer of a signed dtype is not used: int8 covers the range with -127 to 127.  The range
     [0, 0] gets SCALE_OF_ZEROS.
     Raise ModelError if the range is not finite, if its scale is below SMALLEST_SCALE or above LARGEST_SCALE,
-    or if it has negative numbers and ``dtype`` has none.
+    or if ``low`` is negative and ``dtype`` is unsigned.
     """
     _require_finite(low, high)
     if low < 0 and dtype.limits[0] == 0:
@@ -71,7 +71,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def magnitudes(weights: Array, axis: int | None) -> Array:
-    """Return the largest magnitude at each index of ``axis``, as a float64 vector.
+    """Return the largest magnitude of ``weights`` at each index of ``axis``, as a float64 vector.
 
     ``axis`` None: the vector has one element, the largest magnitude of all ``weights``.
     """
@@ -112,7 +112,7 @@ def integers(
 
     Halves are rounded to the even integer.
     ``scale``, ``zero_point``: vectors with one element, or with one element for each index of ``axis``.
-    ``narrow``: the lowest integer of ``dtype`` is not used.
+    ``narrow``: the lowest integer of ``dtype`` is not used, as for weights.
     The result has the shape of ``numbers`` and the numpy dtype of ``dtype``; int4 has the numpy dtype int8.
     Raise ModelError for NaN.
     """

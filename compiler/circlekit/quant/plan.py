@@ -27,7 +27,7 @@ from circlekit.quant.scheme import NO_SCHEME
 
 FilePath = str | os.PathLike[str]
 BLOCKWISE = "BlockwiseQuantization"
-"""The name of the schema's table for weights whose scales belong to blocks."""
+"""The schema's name of the table that describes a quantization with a scale for each block of elements."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class TensorForm:
 
     ``dtype``: the dtype of the stored numbers.
     ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for float16.
-    ``block``: the number of neighboring elements of a row that share a scale; 0: no blocks.  With blocks,
-    ``scale`` lists the blocks of row 0, then those of row 1, and so on; ``zero_point`` is empty.
+    ``block``: the number of neighboring elements of a row (last axis) that share a scale; 0: no blocks.  With
+    blocks, ``scale`` lists the blocks of row 0, then those of row 1, and so on; ``zero_point`` is empty.
     ``narrow``: the lowest integer is not used.
     ``reason``: why the form was chosen.
-    ``rounds``: the model was trained with this form.  Every operator, also a float one, then reads numbers
-    that were rounded to it.
+    ``rounds``: the model was trained with fake quantization of the tensor to this form.  So every operator,
+    even one that stays float, reads numbers that were rounded to this form.
     """
 
     dtype: DType
@@ -83,6 +83,7 @@ class TensorForm:
         """
         if self.block:
             scales = Value.constant(f"{name}_scales", self.scales.astype(np.float16))
+            # "": the name of the table; -1: there is no tensor of zero points
             details = {"": BLOCKWISE, "scales": scales, "zero_points": -1, "block_size": self.block}
             return Quantization(details=details)
         return Quantization(self.scales, self.zero_points, self.axis) if self.scale else None
@@ -92,11 +93,12 @@ class TensorForm:
 class OperatorPlan:
     """The plan of one operator.
 
-    ``code``: the name of its kind in the schema, such as ``CONV_2D``.
+    ``code``: the operator's name in the schema, such as ``CONV_2D``.
     ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
-    ``operands``: by index of the operand, the forms of its constants and of the tensors that it reads in
-    another form than the stored one.
-    ``inner``: the forms of tensors inside the operator by name, in the order of ``Op.inner_tensors``.
+    ``operands``: by index, the forms of some operands: of constants, and of tensors that the operator reads
+    in another form than the one in which they are stored (``GraphPlan.tensors``).
+    ``inner``: the forms of tensors inside the operator (an LSTM has some) by name, in the order of
+    ``Op.inner_tensors``.
     """
 
     code: str
@@ -132,10 +134,10 @@ class Preparation:
 
     ``passes``: the name of a pipeline, or names of passes.
     ``target``: the runtime for which the model is then legalized.
-    ``is_calibrated``: the ranges come from an earlier calibration, so that passes that make new tensors are
-    left out.
-    ``techniques``: changes of constants.  Each is an object with the name of a ``technique`` and its
-    arguments (see ``techniques.replay``).
+    ``is_calibrated``: the ranges come from an earlier calibration, which has none for new tensors.  So passes
+    that make new tensors are left out.
+    ``techniques``: changes of constants, such as equalization.  Each is an object with the name of a
+    ``technique`` and its arguments (see ``techniques.replay``).
     """
 
     passes: str | list[str] = "O1"
@@ -211,7 +213,7 @@ def key_of(op: Op) -> str:
 def _encoded(plan: Plan) -> dict[str, Any]:
     """Return ``plan`` as a JSON object."""
     return {
-        "plan": 1,
+        "plan": 1,  # says what the document is, and the version of its format; nothing reads it yet
         "scheme": plan.scheme,
         "inputs": plan.inputs.short if plan.inputs else None,
         "outputs": plan.outputs.short if plan.outputs else None,
@@ -244,9 +246,10 @@ def _encoded_operator(op: OperatorPlan) -> dict[str, Any]:
 
 
 def _encoded_form(form: TensorForm) -> dict[str, Any]:
-    """Return ``form`` as a JSON object without the fields that have their default."""
+    """Return ``form`` as a JSON object; fields that have their default are left out."""
     fields: dict[str, Any] = {"dtype": form.dtype.short}
     if form.scale:
+        # the fewest digits that give the same float32 number
         fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in form.scale])
         fields["zero_point"] = _one_or_list(form.zero_point)
     for name in ("axis", "block", "narrow", "rounds"):

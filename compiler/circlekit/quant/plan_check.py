@@ -36,8 +36,8 @@ from circlekit.targets.target import Target
 def fit_plan(model: Model, plan: Plan, target: Target) -> None:
     """Check that ``plan`` can be applied to the float ``model``, and compute the scales of its biases anew.
 
-    ``plan`` is changed in place: the scale of a bias is the product of the scales of data and weights, and a
-    person may have edited those.
+    ``plan`` is changed in place: the scale of a bias must be the product of the scales of data and weights,
+    and a person may have edited these two.
     Raise ModelError, with the name of the tensor or operator, if the plan does not fit the model or if
     ``target`` cannot run the result; UnsupportedError for an unknown scheme.
     """
@@ -47,7 +47,7 @@ def fit_plan(model: Model, plan: Plan, target: Target) -> None:
 
 
 class _GraphChecker:
-    """Checks the plan of one graph."""
+    """Checks the plan of one graph.  ``values``: the tensors of the graph by name."""
 
     def __init__(self, graph: Graph, plan: GraphPlan, target: Target) -> None:
         self.graph, self.plan, self.target = graph, plan, target
@@ -95,7 +95,7 @@ class _GraphChecker:
             self._require_integers(value, form, where)
         if scheme.arithmetic is Arithmetic.INTEGERS:
             self._require_rule(op, plan, rule)
-        if scheme.arithmetic is not Arithmetic.FLOATS:
+        if scheme.arithmetic is not Arithmetic.FLOATS:  # FLOATS: the operator runs on float tensors
             self._require_target(op, plan, scheme, rule)
 
     def _forms(
@@ -103,8 +103,9 @@ class _GraphChecker:
     ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
         """Yield (place for messages, tensor, planned form, dtype that ``scheme`` demands).
 
-        These are the float operands and results of ``op`` that the scheme quantizes.
+        There is one item for each float operand and float result of ``op`` that the scheme quantizes.
         """
+        # slopes, such as those of a PRELU, are stored like weights
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
         for index, value in enumerate(op.inputs):
             if not is_float(value):
@@ -117,8 +118,8 @@ class _GraphChecker:
                 yield where, value, plan.operands.get(index), scheme.bias
             else:
                 of_operand = operand_scheme(op, index, scheme)
-                is_stored = index in weights and is_weight(value)
-                dtype = of_operand.weights if is_stored else of_operand.activations
+                has_weights_dtype = index in weights and is_weight(value)
+                dtype = of_operand.weights if has_weights_dtype else of_operand.activations
                 yield where, value, self._read_form(op, plan, index), dtype
         for value in op.results if scheme.activations is not None else ():
             if value.dtype is f32:
@@ -141,8 +142,9 @@ class _GraphChecker:
     ) -> Iterator[tuple[int, TensorForm | None, TensorForm | None]]:
         """Yield (index, form of the data, form of the weights) for each bias of ``op``.
 
-        For a bias in ``rule.biases``, the last factor of its product counts as the weights; the scale of the
-        data is the product of the constant and of the scales of all other factors.
+        ``rule.biases`` gives the scale of a bias as a product: a constant times the scales of several tensors
+        (factors).  Then the last factor counts as the weights.  The form of the data is made up: its scale is
+        the constant times the scales of all other factors.
         """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
@@ -193,7 +195,7 @@ class _GraphChecker:
             return
         numbers = self.plan.constants.get(value.name)
         if numbers is None:
-            stored_data(value.array(), form)  # refuses NaN
+            stored_data(value.array(), form)  # raises ModelError for NaN
         elif form.dtype.is_integer:
             low, high = form.dtype.limits
             if numbers.dtype.kind != "i" or numbers.min(initial=0) < low or numbers.max(initial=0) > high:
@@ -216,6 +218,7 @@ class _GraphChecker:
                     f"%{name}, result of {op.code}: expected (scale, zero point) ({fixed[0]:g}, {fixed[1]}), "
                     f"got {_short(form)}"
                 )
+        # the forms of these operands and of all results must have the same scale and zero point
         follow = [rule.results_follow] if rule.results_follow else []
         indices = [*indices_of(op, follow), *indices_of(op, rule.operands_follow)]
         forms = [self._read_form(op, plan, i) for i in indices] + [form for _, form in results if indices]
@@ -248,14 +251,14 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
     for name in names:
         if name not in known:
             raise ModelError(
-                f"the plan has the {kind} %{name}, the model has none{did_you_mean(name, known)}"
+                f"the plan has the {kind} %{name}, the model has no such {kind}{did_you_mean(name, known)}"
             )
 
 
 def _require_form(form: TensorForm, value: Value, where: str) -> None:
     """Raise ModelError unless scales and zero points fit the dtype of ``form`` and the shape of ``value``.
 
-    Only constants have several scales.  ``where``: the place for the message.
+    Only constants may have several scales.  ``where``: the place for the message.
     """
     if form.dtype.is_float:
         return

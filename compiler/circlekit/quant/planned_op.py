@@ -20,8 +20,9 @@ def target_refusal(
 ) -> str | None:
     """Return a sentence that says why ``target`` cannot run ``op`` as planned; None if it can.
 
-    The other arguments: see ``planned_op``.  If the target's table lists ``op`` with the word ``any`` in
-    place of dtypes, no integer kernel of ``op`` is known, and the sentence says so.
+    ``operands``, ``results``, ``attributes``: see ``planned_op``.  If the target's table has the word ``any``
+    in place of the dtypes of ``op``, it says nothing about integer kernels; so the sentence says that no
+    integer kernel of ``op`` is known.
     """
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":
@@ -37,9 +38,10 @@ def planned_op(
 ) -> Op:
     """Return a copy of ``op`` with the dtypes, scales and attributes of a plan; the copy is in no graph.
 
-    ``operands``, ``results``: the planned forms of operands and results, by index; the others stay as they
-    are.  ``attributes``: the attributes that a plan sets (``QuantizationRule.attributes``).
-    The data of constants is not converted: only dtypes, quantization and attributes of the copy are right.
+    ``operands``, ``results``: the planned forms, by index; operands and results without a planned form stay
+    as they are.  ``attributes``: the attributes that a plan sets (``QuantizationRule.attributes``).
+    The data of constants is not converted.  So the copy cannot be run; it only shows what a target must know:
+    dtypes, quantization and attributes.
     """
     inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
     outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]

@@ -21,7 +21,10 @@ NAME_CHARACTERS = 60
 
 
 class FloatOperator(NamedTuple):
-    """An operator that stays float: its code, such as ``CONV_2D``, the name of its result, the reason."""
+    """An operator that stays float, and why.
+
+    ``code``: its name in the schema, such as ``CONV_2D``.  ``name``: the name of its first result.
+    """
 
     code: str
     name: str
@@ -30,7 +33,7 @@ class FloatOperator(NamedTuple):
 
 @dataclass
 class QuantizationReport:
-    """The result of a quantization.  ``str`` formats it as text, ``document`` as an object for JSON.
+    """What a quantization did.  ``str`` formats the report as text, ``document`` as an object for JSON.
 
     ``scheme``: the name of the default scheme.  ``plan``: the applied plan.
     ``before``, ``after``: summaries of the float model and of the quantized model.
@@ -50,7 +53,7 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """For each scheme by name, and for ``float``, the number of operators other than CONVERSIONS."""
+        """{name of a scheme, or ``float``: number of its operators, without CONVERSIONS}, most first."""
         plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 
@@ -104,7 +107,7 @@ class QuantizationReport:
         yield f"quantized in {self.seconds:.2f} s"
 
     def _float_lines(self) -> Iterator[str]:
-        """Yield one line for each pair of an operator's code and a reason why such operators stay float."""
+        """Yield one line for all float operators with the same code and reason: the first, how many more."""
         by_reason: dict[tuple[str, str], list[str]] = {}
         for op in self.floats:
             by_reason.setdefault((op.code, op.reason), []).append(op.name)

@@ -23,11 +23,11 @@ from circlekit.targets.target import Target
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
 """Passes for every scheme: without them some operators would stay float.
 
-They make no tensors that calibration would have to observe, only constants.
+These passes make only constants, no tensors that calibration would have to observe.
 """
 
 FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
-"""Passes for integer activations.  The last pass avoids a kernel with coarse steps.
+"""Passes for integer activations.  The last pass avoids the AVERAGE_POOL_2D kernel, whose steps are coarse.
 
 These passes, too, make no tensors that calibration would have to observe.
 """
@@ -54,7 +54,8 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
 def make_names_distinct(model: Model) -> None:
     """Rename in place every tensor that has the name of an input, output or earlier tensor of its graph.
 
-    Inputs and outputs keep their own names.  Calibrations and plans need this: they identify tensors by name.
+    Inputs and outputs keep their own names.  Calibrations and plans identify tensors by name, so they need
+    distinct names.
     """
     for graph in model.graphs:
         interface = {*graph.inputs, *graph.outputs}
@@ -69,8 +70,9 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
     """Return for each graph the range (min, max) of each tensor by name.
 
     ``estimator``, ``options``: the name of the range estimator and its options, see ``estimate_range``.
-    A tensor that a pass made after calibration gets the range of the tensors whose elements it holds.  A
-    tensor without a finite number has no range.  Raise the errors of ``estimate_range``.
+    A tensor that a pass made after calibration, and that only holds elements of other tensors, gets the range
+    of these tensors.  A tensor of which no finite number was observed has no range.
+    Raise the errors of ``estimate_range``.
     """
     found = []
     for index, graph in enumerate(model.graphs):
@@ -87,7 +89,7 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
 
 def require_fit(model: Model, calibration: Calibration) -> None:
     """Raise ModelError if ``calibration`` lacks more than half of the main graph's tensors."""
-    names = [value.name for index, _, value in observed_values(model) if index == 0]
+    names = [value.name for graph_index, _, value in observed_values(model) if graph_index == 0]
     known = sum(name in calibration.main for name in names)
     if names and 2 * known < len(names):
         raise ModelError(
@@ -96,10 +98,10 @@ def require_fit(model: Model, calibration: Calibration) -> None:
 
 
 def _add_moved_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add ranges along data movement to tensors that have none.
+    """Give ranges to tensors without one, along the data movement operators with one result.
 
-    For each operator with one result, the result gets the union of the operands' ranges if all are known.
-    Then operands without a range get that of the result.
+    First, in order, each result gets the union of the operands' ranges, if all are known.  Then, in reverse
+    order, the operands get the range of the result.  A range that is known already is kept.
     """
     moves = [op for op in graph if op.data_movement and len(op.results) == 1]
     for op in moves:
@@ -122,7 +124,7 @@ def plan_model(
     outputs: DType | None = None,
     given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return the first plan of the float ``model``, which techniques may change; the model stays as it is.
+    """Return the plan of the float ``model`` before techniques change the plan; the model stays as it is.
 
     ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
     ``ranges``, ``target``, ``given``: see ``choose``.

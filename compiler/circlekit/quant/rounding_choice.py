@@ -26,7 +26,10 @@ ROUNDING: Mapping[str, LayerTechnique] = {
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
-"""By name, the techniques from which the best one is chosen for each layer."""
+"""By name, the techniques from which the best one is chosen for each layer.
+
+A technique chooses the integers, the scales and the bias of one layer.
+"""
 
 ALTERNATIVES: Sequence[tuple[str, Mapping[str, LayerTechnique]]] = (
     ("rounding to nearest", {}),
@@ -47,7 +50,9 @@ def best_rounding(
     reference: Sequence[Sequence[Array]],
     without: Collection[str] = (),
 ) -> tuple[Plan, list[str]]:
-    """Try ALTERNATIVES; return the plan with the smallest error, and sentences for the report.
+    """Try ALTERNATIVES on a plan each; return the best plan, and sentences for the report.
+
+    The best plan has the smallest error of the outputs of the whole model.
 
     ``make_plan``: returns a new plan that no technique has changed.
     ``samples``: at least two, each with arrays in the order of the graph's inputs.  Techniques are fitted to
@@ -55,17 +60,19 @@ def best_rounding(
     ``reference``: the outputs of the float model for each sample.
     ``without``: names in ``ROUNDING`` of the techniques that are not tried.
     """
-    held = max(len(samples) // 4, 1)
+    held = max(len(samples) // 4, 1)  # the number of samples that are held back
     alternatives = [
         (name, {key: technique for key, technique in techniques.items() if key not in without})
         for name, techniques in ALTERNATIVES
     ]
+    # a sweep without techniques takes the outputs of the float model from ``reference``; others compute them
     sweeps = [
         Sweep(model, make_plan(), samples, held, techniques, () if techniques else reference)
         for _, techniques in alternatives
     ]
     outcomes = [sweep.run() for sweep in sweeps]
-    # techniques usually help, so the gain counts without subtracting its standard error
+    # by how many dB less noise each alternative has than the first; since techniques usually help, the
+    # standard error is not subtracted
     gains = [0.0, *(paired_gain(outcomes[0], outcome, errors=0) for outcome in outcomes[1:])]
     best = gains.index(max(gains))
     counts = {name: sum(c.chosen == name for c in sweeps[-1].choices) for name in ROUNDING}

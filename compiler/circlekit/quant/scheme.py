@@ -35,14 +35,17 @@ class Scheme:
 
     ``name``: what users write.  ``title``: a description for reports.
     ``weights``: the dtype of constant weights.
-    ``activations``, ``bias``: the dtypes of other tensors and of biases; None: they stay float.
+    ``activations``: the dtype of all tensors that are neither weights nor biases; None: they stay float.
+    ``bias``: the dtype of biases; None: they stay float.
+    ``arithmetic``: the numbers with which the operator is computed.
     ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every
     dtype but uint8.)
     ``per_channel``: every channel of the weights has its own scale; if not, the tensor has one scale.
-    ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.
+    ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.  With
+    blocks, ``per_channel`` does not count.
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
-    ``fallback``: the name of another scheme.  An operator with weights gets it if the target cannot run the
-    operator in this scheme; None: the operator then stays float.
+    ``fallback``: the name of another scheme, or None.  If the target cannot run an operator in this scheme,
+    the operator gets the fallback if it has weights to store, and else stays float.
     """
 
     name: str

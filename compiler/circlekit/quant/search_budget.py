@@ -9,10 +9,10 @@ from circlekit.interp.execution_plan import work_of
 from circlekit.ir.graph import Model
 
 WORK_PER_SECOND = 7e9
-"""The number of multiply-accumulates that a usual core computes in a second."""
+"""The number of multiply-accumulates that a usual core is assumed to compute in a second."""
 
 OPERATOR_WORK = 1.5e6
-"""The fixed cost of each operator, expressed as a number of multiply-accumulates."""
+"""The fixed cost of running an operator, expressed as a number of multiply-accumulates."""
 
 # The approximate costs of the steps of a search, for each sample, in runs of the float model.
 
@@ -39,8 +39,8 @@ READER_RUNS = 20.0
 class SearchBudget:
     """The budget of a search, counted in runs of the float model on one sample.
 
-    ``seconds``: the whole budget as time of a usual core.  ``run_work``: the multiply-accumulates of a run.
-    ``spent``: the number of runs that were spent so far.
+    ``seconds``: the whole budget, as the time that a usual core needs for it.  ``run_work``: the number of
+    multiply-accumulates of one run, fixed costs included.  ``spent``: the number of runs spent so far.
     """
 
     seconds: float
@@ -50,6 +50,7 @@ class SearchBudget:
     @staticmethod
     def of(model: Model, seconds: float) -> SearchBudget:
         """Return a budget of ``seconds`` for runs of the main graph of ``model``."""
+        # + 1: a graph without operators has a cost, too, so that ``runs`` does not divide by 0
         return SearchBudget(seconds, sum(work_of(op) + OPERATOR_WORK for op in model.main) + 1)
 
     def runs(self, part: float = 1.0) -> float:

@@ -44,9 +44,10 @@ def schemes_of(
     """Return the scheme of each operator of all graphs; None for operators that stay float.
 
     ``scheme``: the name of the default scheme.
-    ``only``: patterns of the operators that get the default scheme; the others stay float.  None: all get it.
-    ``operators``: names of other schemes, by the pattern of the operators that get them.  If several patterns
-    select an operator, the last one counts.
+    ``only``: patterns.  The operators that one of them selects get the default scheme, the others stay float.
+    None: all operators get the default scheme.
+    ``operators``: {pattern: name of a scheme} for operators that get another scheme than the default.  If
+    several patterns select an operator, the last one counts.
     Raise the errors of ``selected`` and ``find_scheme``, and UnsupportedError if schemes of ONE and of LiteRT
     are mixed.
     """

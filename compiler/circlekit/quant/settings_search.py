@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for the best equalization and ranges for the quantization of one model, by trials.
 
-Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures the error of
-its outputs.  The measured signal and noise are the outcome of the trial.  A setting is kept if it lowers the
-error.  The search has two steps:
+Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures its outputs:
+the outcome of the trial is the power of the signal and of the noise.  A setting is kept if it lowers the
+noise.  The search has two steps:
 
 1. Equalize the float model with several strengths.
 2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
    the other quarter, whose numbers may be outside of the ranges.
+
+The fields of ``Settings``: ``strength`` of the equalization; ``estimator``, the rule that makes a range from
+statistics; ``widening``, a factor for all ranges; ``margin``: ranges are wider for tensors of which few
+numbers were observed; ``by_readers``: a range is chosen by the results of the operator that reads the tensor.
 """
 
 from __future__ import annotations
@@ -45,8 +49,9 @@ EQUALIZED_BITS = 8
 STRENGTHS = (0.5, 0.75, 1.0)
 """Strengths of the equalization to try, in order.
 
-A greater strength must prove to be better than a smaller one.  With full strength, the largest number of
-every channel is at the end of the range, so any new sample may be clipped in any channel.
+Smaller strengths come first, because a greater one is riskier and must win by a clear gain.  With full
+strength, the largest number of every channel is at the end of the range, so a new sample may be clipped in
+any channel.
 """
 
 LARGEST_SEARCH = 0.7
@@ -79,7 +84,7 @@ class SettingsSearch:
     ``trials``: makes the models and ranges.  ``budget``: ends the search.
     ``reference``: the outputs of the float model for each sample.
     ``without``: the values of ``auto.TECHNIQUES`` that are not tried.
-    ``notes``: filled with sentences on what was tried.
+    ``notes``: ``run`` appends sentences on what was tried.
     """
 
     trials: Trials
@@ -89,13 +94,13 @@ class SettingsSearch:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Settings:
-        """Return the best settings that are found by changing one setting at a time."""
+        """Change one setting at a time and keep what helps; return the settings that were kept."""
         best, activations = Settings(estimator=self.trials.estimator), self.trials.activations
         changes: list[Change]
         if len(self.trials.tried) < 2:
-            self.notes.append("only one sample: nothing can be held back, plain rules are kept")
+            self.notes.append("only one sample: settings cannot be compared, the defaults are kept")
             return best
-        if activations is None:
+        if activations is None:  # then there are no ranges to choose
             return best
         if activations.bits == EQUALIZED_BITS and "equalization" not in self.without:
             if self.trials.equalized(1.0) is self.trials.model:
@@ -103,7 +108,7 @@ class SettingsSearch:
             else:
                 changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
                 best = self._best(best, changes, self._corrected, "with corrected biases")
-        is_wide = activations.bits > EQUALIZED_BITS
+        is_wide = activations.bits > EQUALIZED_BITS  # 16 bits
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
@@ -118,9 +123,9 @@ class SettingsSearch:
     ) -> Settings:
         """Return ``first`` with those of ``changes`` that raise the signal-to-noise ratio enough.
 
-        Each change is made to the best settings so far.  It is kept if its gain minus the standard error of
-        the gain (``paired_gain``) is large enough.  Every trial adds a note.
-        ``run``: measures settings.  ``measure``: the text that says in the first note how ``run`` measures.
+        Each change is made to the best settings so far.  It is kept if the gain, minus standard errors of the
+        gain (``paired_gain``), is large enough.  Every trial adds a note.
+        ``run``: returns the outcome of settings.  ``measure``: how it measures, in words, for the first note.
         """
         best, best_outcome = first, run(first)
         self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
@@ -141,11 +146,12 @@ class SettingsSearch:
     def _corrected(self, settings: Settings) -> Outcome:
         """Return the outcome of ``settings`` with corrected biases.
 
-        Ranges and outcome are both from the samples of the trials.
+        Ranges and outcome are both from the samples of the trials: none is held back.
         """
         model = self.trials.equalized(settings.strength)
         plan = self.trials.plan_of(model, estimated_ranges(model, self.trials.tried, settings.estimator))
-        sweep = Sweep(model, plan, self.trials.tried, 0, {"bias correction": correct_bias})
+        techniques = {"bias correction": correct_bias}
+        sweep = Sweep(model, plan, self.trials.tried, held=0, techniques=techniques)
         self.budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried))
         return sweep.run()
 
@@ -163,7 +169,9 @@ class SettingsSearch:
         for quarter in range(QUARTERS):
             plan = self.trials.plan_of(model, self.trials.ranges(settings, quarter))
             samples = self.trials.tried[quarter::QUARTERS]
-            outcome += Sweep(model, plan, samples, 0, {}, self.reference[quarter::QUARTERS]).run()
+            reference = self.reference[quarter::QUARTERS]
+            sweep = Sweep(model, plan, samples, held=0, techniques={}, reference=reference)  # only measures
+            outcome += sweep.run()
         return outcome
 
 

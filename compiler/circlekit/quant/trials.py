@@ -43,7 +43,7 @@ Of a larger tensor, few numbers will be outside of the observed range.
 """
 
 UNSEEN = 4
-"""If calibration observed n numbers of a tensor, its margin makes room for this many times n numbers."""
+"""The margin of a tensor with n observed numbers makes room for the extremes of this many times n numbers."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -54,7 +54,7 @@ class Settings:
 
     ``strength``: the strength of the equalization, from 0 (none) to 1.
     ``estimator``: the name of a range estimator, or PER_TENSOR.
-    ``widening``: the factor by which all ranges are multiplied.
+    ``widening``: the factor by which both ends of all ranges are multiplied.
     ``by_readers``: tensors get the ranges that are best for the results of their readers
     (``reader_ranges``).
     ``margin``: the ranges of small tensors, except outputs, are wider (``with_margins``).
@@ -83,7 +83,7 @@ class Trials:
     they stay float.  ``estimator``: the default range estimator.
     ``samples``: all samples, for calibration.  ``tried``: the first of them, on which trials are run.
     ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
-    The private fields keep results by strength, or by settings and quarter.
+    The private fields keep results; their keys are strengths, or (settings, quarter).
     """
 
     model: Model
@@ -123,7 +123,7 @@ class Trials:
         model = self.equalized(settings.strength)
         parts = self._calibrated(settings.strength)
         calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
-        is_common = settings.estimator != PER_TENSOR
+        is_common = settings.estimator != PER_TENSOR  # all tensors have the same estimator
         estimator = settings.estimator if is_common else self.estimator
         chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator)]
         if not is_common:
@@ -133,7 +133,7 @@ class Trials:
                 chosen[index].update({name: functions[e](statistics[name]) for name, e in names.items()})
         factor = settings.widening
         ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
-        if settings.by_readers:
+        if settings.by_readers:  # this and the margin only change ranges of the main graph
             ranges[0].update(self._ranges_by_readers(settings, quarter))
         if settings.margin:
             outputs = self._outputs(model)
@@ -166,7 +166,10 @@ class Trials:
         return self._by_readers[settings, quarter]
 
     def _calibrated(self, strength: float) -> list[Calibration]:
-        """Return one calibration, with histograms, for each quarter of the samples."""
+        """Return one calibration, with histograms, for each quarter of the samples.
+
+        The model is equalized with ``strength`` first.
+        """
         if strength not in self._parts:
             count = min(QUARTERS, len(self.samples))
             model = self.equalized(strength)

@@ -132,5 +132,5 @@ def test_refusals_are_sentences() -> None:
     with pytest.raises(ModelError, match="%q: expected a scale, got i8 without quantization"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])
     requantize = Quantize(Value("q", i32, (2,)), results=[Value("r", u8, (2,), None, per_tensor(1, 0))])
-    with pytest.raises(UnsupportedError, match="QUANTIZE from i32 to u8 has no kernel, nor has LiteRT one"):
+    with pytest.raises(UnsupportedError, match="QUANTIZE from i32 to u8 has no kernel, and LiteRT has none"):
         kernel_results(requantize, [np.zeros(2, np.int32)])

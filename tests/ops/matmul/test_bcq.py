@@ -111,7 +111,7 @@ def test_kernels_take_the_columns_of_the_codes_if_none_are_stated() -> None:
 
 def test_what_does_not_fit() -> None:
     three = np.array([[3, 2]])
-    with pytest.raises(ShapeError, match=r"expected 6 codes and scales from the clusters, got 5 scales"):
+    with pytest.raises(ShapeError, match="expected 6 scales and code rows, as the clusters say, got 5"):
         decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), three, 32)
     with pytest.raises(ShapeError, match="codes have 32 columns, expected at least 40"):
         decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), three, 40)

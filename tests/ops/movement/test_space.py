@@ -113,9 +113,12 @@ def test_unknown_dimensions() -> None:
         (lambda x: SpaceToDepth(x, block_size=2), "height: expected a multiple of 2, got 3"),
         (
             lambda x: SpaceToBatchND(x, ints([2, 2]), ints([[0, 0], [0, 0]])),
-            "padded space: expected a multiple of 2, got 3",
+            "padded dimension: expected a multiple of 2, got 3",
         ),
-        (lambda x: SpaceToBatchND(x, ints([2, 0]), ints([[0, 0], [0, 0]])), "expected blocks >= 1"),
+        (
+            lambda x: SpaceToBatchND(x, ints([2, 0]), ints([[0, 0], [0, 0]])),
+            "expected block sizes of 1 or more",
+        ),
         (
             lambda x: BatchToSpaceND(x, ints([2, 2]), ints([[0, 0], [0, 0]])),
             "batch: expected a multiple of 4, got 2",

@@ -272,6 +272,28 @@ def test_elements_of_a_flexbuffer_are_limited_by_its_size() -> None:
         read_flexbuffer(bools)
 
 
+def slots_on_one_blob(starts: list[int]) -> bytes:
+    """Return a FlexBuffer: a vector of one blob (0), or of keys that begin at that byte of the blob."""
+    text = (1000).to_bytes(4, "little") + bytes(range(1, 251)) * 4 + b"\0\0\0\0"
+    count = len(starts)
+    at = len(text) + 4
+    slots = [at + 4 * i - (4 + start) for i, start in enumerate(starts)]
+    blob, key = (25 << 2) + 2, 4 << 2
+    kinds = bytes([key if start else blob for start in starts])
+    body = b"".join(slot.to_bytes(4, "little") for slot in slots) + kinds
+    data = text + count.to_bytes(4, "little") + body
+    return data + (len(data) - at).to_bytes(4, "little") + bytes([(10 << 2) + 2, 4])
+
+
+def test_texts_of_a_flexbuffer_do_not_exceed_it() -> None:
+    read = read_flexbuffer(slots_on_one_blob([0] * 300))
+    assert len(read) == 300
+    assert len(read[0]) == 1000
+    assert all(blob is read[0] for blob in read)  # 300 times in the buffer, once in memory
+    with pytest.raises(ModelError, match="bytes of strings, keys and blobs, got more, because they overlap"):
+        read_flexbuffer(slots_on_one_blob(list(range(1, 20))))
+
+
 def test_typed_vectors_of_all_kinds() -> None:
     for kind, data, wanted in (
         (11, b"\x02\x05\xff\x02", [5, -1]),

@@ -168,7 +168,7 @@ def test_ranks_of_detections() -> None:
 def test_the_threshold_of_overlaps_is_a_fraction(threshold: float) -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors)], nms_iou_threshold=threshold)
-    with pytest.raises(ModelError, match="expected nms_iou_threshold from 0 to 1"):
+    with pytest.raises(ModelError, match="expected nms_iou_threshold above 0 and at most 1, got"):
         evaluate(op, [codes, likely, anchors])
 
 
@@ -178,7 +178,7 @@ def test_boxes_of_negative_size() -> None:
         wrong = anchors.copy()
         wrong[3, axis] = -0.1
         op = detector([var(codes), var(likely), const(wrong)])
-        with pytest.raises(ModelError, match="boxes without negative sizes"):
+        with pytest.raises(ModelError, match="expected boxes with heights and widths of 0 or more"):
             evaluate(op, [codes, likely, wrong])
     op = detector([var(codes), var(likely), const(anchors)], nms_iou_threshold=1.0)
     anchors[3, 2:] = 0

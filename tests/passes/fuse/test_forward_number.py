@@ -90,4 +90,5 @@ def test_signs_move_into_a_factor_not_larger_than_what_is_negated(
     text = graph(f"{HALVES}%y = Mul(%c, %s)", shape).replace("%x:", f"%s: f32[{factor}], %x:")
     check_pass(text, SIGNS, ["Split", "Concatenation", "Mul", "Mul"] if is_moved else None)
     if not is_moved:
-        check_pass(text, SIGNS, refused="%s: not constant, and with signs larger than what the NEGs read")
+        product = "its product with the signs is larger than what the NEGs read"
+        check_pass(text, SIGNS, refused=f"%s: is not constant, and {product}")

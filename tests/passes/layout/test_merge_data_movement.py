@@ -161,7 +161,7 @@ WHY = {
     ),
     "unknown shape": (
         "%s = Shape(%x) {out_type: i32} %r = Reshape(%x, %s) %y = Abs(%r)",
-        "%r: more than one dimension of it or of its operand is unknown",
+        "%r: more than one dimension of its operand or of its result is unknown",
     ),
 }
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-execution-plan: write the order of the operators and their memory offsets into the metadata."""
+"""circle-execution-plan: write the execution order and memory offsets of a model into its metadata.
+
+A node of ONE is a graph input, constant, operator, absent operand or graph output, or one of several results
+of an operator.  The plan is a table.  A row has the position of a node in the order, and the offsets in
+memory of its data and of its scratch buffer.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +28,16 @@ from circlekit.targets.one_plan_table import (
 )
 
 DESCRIPTION = (
-    "Write the execution plan of ONE into a circle model: order of the nodes, offsets of their memory."
+    "Write an execution plan in ONE's format into a circle model: the order of its nodes (operators, inputs, "
+    "constants), and where in memory each stores its data."
 )
 
 RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
-"""The values of ``--runtime``.  The last is the default in ONE's program, although the program refuses it."""
+"""The values of ``--runtime``.
+
+ONE's own default is ``onert_micro`` with an underscore, a value that ONE's program then refuses.  Here it
+means ``onert-micro``.
+"""
 
 TRUE, FALSE = "true", "false"
 """The two values of ``--allocate_const``, ``--allocate_input`` and ``--use_dsp``."""
@@ -38,7 +48,8 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("output", type=output_path, help="the circle file to write")
     parser.add_argument(
         "--platform", choices=("linux", "mcu", "cmsisnn"), default="linux",
-        help="linux: plan scratch memory of convolutions; mcu: plan none (default: linux)",
+        help="linux: plan scratch memory of convolutions; mcu: plan no scratch memory; cmsisnn is not"
+        " supported (default: linux)",
     )  # fmt: skip
     parser.add_argument(
         "--allocating_mode", choices=("common", "split"), default="common",
@@ -46,17 +57,19 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--runtime", choices=RUNTIMES, default=RUNTIMES[0],
-        help="onert-micro: inputs and the nodes of outputs come first, constants have no row (default: "
-        f"{RUNTIMES[0]})",
+        help="onert-micro: the table lists inputs and the nodes that compute outputs first, and leaves out"
+        f" constants (default: {RUNTIMES[0]})",
     )  # fmt: skip
     for flag, what, default in (("const", "constants", FALSE), ("input", "inputs", TRUE)):
         parser.add_argument(
             f"--allocate_{flag}",
             choices=(TRUE, FALSE),
             default=default,
-            help=f"plan memory of {what} (default: {default})",
+            help=f"whether to plan memory for {what} (default: {default})",
         )
-    parser.add_argument("--use_dsp", choices=(TRUE, FALSE), default=FALSE, help="only with cmsisnn")
+    parser.add_argument(
+        "--use_dsp", choices=(TRUE, FALSE), default=FALSE, help="true is not supported: it needs cmsisnn"
+    )
     parser.add_argument("--save_allocations", type=output_path, metavar="FILE", help="write the plan as JSON")
 
 
@@ -65,10 +78,10 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--use_dsp needs --platform cmsisnn")
     if arguments.platform == "cmsisnn":
         raise UnsupportedError(
-            "expected the platform linux or mcu; the scratch memory of CMSIS-NN is not known"
+            "expected the platform linux or mcu, got cmsisnn: the scratch memory of CMSIS-NN is not known"
         )
     if arguments.allocating_mode == "split":
-        raise UnsupportedError("expected the allocating mode common, got split, which circlekit lacks")
+        raise UnsupportedError("expected the allocating mode common, got split, which is not supported")
     check_target(arguments.output)
     model = legalize(load(arguments.input), "circle")
     check_structure(model, arguments.input)
@@ -78,9 +91,9 @@ def _run(arguments: argparse.Namespace) -> int:
         with_inputs=arguments.allocate_input == TRUE,
         with_scratch=arguments.platform == "linux",
     )
-    others = [(name, data) for name, data in model.metadata if name != METADATA]
+    others = [(name, data) for name, data in model.metadata if name != METADATA]  # without an older plan
     is_micro = arguments.runtime != RUNTIMES[0]
-    positions = micro_positions(model.main, nodes) if is_micro else list(range(len(nodes)))
+    positions = micro_positions(model.main, nodes) if is_micro else list(range(len(nodes)))  # by node
     model.metadata = [*others, (METADATA, plan_table(nodes, plan, positions))]
     if arguments.save_allocations is not None:
         check_apart(arguments.input, arguments.save_allocations)

@@ -20,13 +20,15 @@ class NotWrittenError(FileError):
 def one_words(source: str, target: str, failed: str = "Failed to export") -> Iterator[None]:
     """Return a context that replaces errors about files by errors with ONE's messages.
 
-    ``source``, ``target``: the path that the context reads, and the path that it writes; ``""`` if there is
-    none.  ``failed``: the first words of the message about ``target``.
+    ``source``: the path that the context reads.  ``target``: the path that it writes.  ``""``: no path.
+    ``failed``: the first words of the message about ``target``.
 
-    A FormatError or ParseError becomes a FormatError.  A FileError becomes another FileError if its message
-    begins with ``source`` or says "cannot be read"; any other FileError becomes a NotWrittenError.  This
-    guess is wrong in two cases: if both paths are equal, a failed write becomes a FileError; a closed
-    standard input becomes a NotWrittenError.
+    - A FormatError or ParseError becomes a FormatError.
+    - A FileError that begins with ``source`` or says "cannot be read" becomes another FileError.
+    - Any other FileError becomes a NotWrittenError.
+
+    The last two are a guess, which is wrong in two cases: if both paths are equal, a failed write becomes a
+    FileError; if the standard input is closed, the error becomes a NotWrittenError.
     """
     try:
         yield

@@ -14,15 +14,16 @@ from circlekit.ir.resources.progress import progress
 
 INTERPRET_HELP = """Run a circle or TFLite model once.
 
-Input N is read from the file INPUT_PREFIX followed by N, and output N is written to OUTPUT_PREFIX followed by
-N, counted from 0.  The files hold the elements in memory order, little-endian, without a header.  With --h5
-there are two HDF5 files instead, INPUT_PREFIX and OUTPUT_PREFIX, in ONE's layout (/name and /value)."""
+Inputs and outputs are numbered from 0.  Input 0 is read from the file whose name is INPUT_PREFIX followed by
+0; output 0 is written to OUTPUT_PREFIX followed by 0.  A file has the elements in memory order,
+little-endian, without a header.  With --h5, all inputs are in the HDF5 file INPUT_PREFIX, and all outputs go
+to the HDF5 file OUTPUT_PREFIX, in ONE's layout (/name and /value)."""
 
 
 def _declare_interpreter(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_argument("input_prefix", help="beginning of the names of the input files")
-    parser.add_argument("output_prefix", help="beginning of the names of the output files")
+    parser.add_argument("input_prefix", help="the beginning of the names of input files")
+    parser.add_argument("output_prefix", help="the beginning of the names of output files")
     parser.add_switch("--h5", help="read all inputs from one HDF5 file, write all outputs to another")
 
 
@@ -32,7 +33,7 @@ def _interpret(arguments: argparse.Namespace) -> int:
     write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
     inputs = read_inputs(arguments.input_prefix, model.main.inputs)
     progress().begin("running the model")
-    expect_runs(model, 1)
+    expect_runs(model, 1)  # for the fraction that the progress line shows
     outputs = run(model, inputs)
     write_outputs(arguments.output_prefix, model.main.outputs, outputs)
     return 0
@@ -51,7 +52,7 @@ circle_interpreter = Command(
 TOLERANCE = 0.001
 """The default tolerance of ONE's i5diff."""
 
-I5DIFF_HELP = "Compare the arrays in two HDF5 files by name and value. Exits with 0 if equal, else with 1."
+I5DIFF_HELP = "Compare two HDF5 files. Exits with 0 if names and values of arrays are equal, else with 1."
 
 
 def _declare_difference(parser: Parser) -> None:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of circlekit inspect --cost: the cost of each operator, and the buffers at the arena's peak."""
+"""The tables of circlekit inspect --cost: the cost of each operator, and the buffers at the arena's peak.
+
+The arena is the memory for all activations.  A buffer of the arena is live while operators need it.  The
+peak is the operator during which the live buffers have the most bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import Planner, default_planner, find_planner
 
 MAX_NAME_COLUMNS = 40
-"""The number of characters after which names of results and buffers are cut."""
+"""Longer names of results and buffers are shortened to this many characters."""
 
 MAX_BUFFERS = 12
 """Of the buffers that are live at the peak, the text lists at most this many: the largest ones."""
@@ -41,8 +45,8 @@ def cost_of(path: str, target: str | None) -> dict[str, Any]:
 def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
     """Return the costs and the arena of ``graph`` as JSON types.
 
-    ``peak_operator`` is an index, -1 if there is no operator; ``first`` and ``last`` are the indices of the
-    operators between which a buffer is live.
+    ``read_bytes``: computed operands.  ``peak_operator``: an index; -1 if there is no operator.  ``first``,
+    ``last``: the indices of the first and the last operator during which a buffer is live.
     """
     plan = plan_memory(graph, planner)
     operators = []
@@ -59,8 +63,9 @@ def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
                 "live_bytes": live,
             }
         )
-    held = [
-        {"name": x.buffer.name, "bytes": x.size, "first": x.first, "last": min(x.last, len(graph) - 1)}
+    last_index = len(graph) - 1  # the plan gives a larger ``last`` to buffers that are kept to the end
+    peak_buffers = [
+        {"name": x.buffer.name, "bytes": x.size, "first": x.first, "last": min(x.last, last_index)}
         for x in plan.live_at_peak
     ]
     return {
@@ -68,7 +73,7 @@ def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
         "arena_bytes": plan.size,
         "peak_operator": plan.peak_index,
         "peak_bytes": plan.peak_bytes,
-        "peak_buffers": held,
+        "peak_buffers": peak_buffers,
         "operators": operators,
     }
 
@@ -82,6 +87,7 @@ def cost_lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
+    """Yield the lines on one graph; ``is_named``: whether to begin with its name."""
     head = ("operator", "kind", "result", "MACs", "read", "constants", "written", "live")
     keys = ("macs", "read_bytes", "constant_bytes", "written_bytes", "live_bytes")
     rows: list[tuple[str, ...]] = [head]
@@ -91,7 +97,7 @@ def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
         rows.append((str(number), op["kind"], *shown))
     if is_named:
         yield f"graph {printable(graph['name'])}"
-    yield from format_columns(rows, 3).splitlines()
+    yield from format_columns(rows, left=3).splitlines()
     yield ""
     where = f"; most live bytes (*): {graph['peak_bytes']:,}" if graph["operators"] else ""
     yield f"arena: {graph['arena_bytes']:,} bytes{where}"
@@ -105,4 +111,5 @@ def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
+    """Return ``name`` with escapes for control characters, shortened to MAX_NAME_COLUMNS."""
     return abridged(printable(name, ""), MAX_NAME_COLUMNS)

@@ -14,7 +14,10 @@ MAX_OPERATORS = 5
 
 
 def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:
-    """Print explanations as wrapped paragraphs; see ``_blocks`` for the passes that are left out."""
+    """Print explanations as wrapped paragraphs with empty lines between them.
+
+    Passes without anything to report are only counted (see ``_blocks``).
+    """
     blocks = [*_blocks(passes), *map(str, operators[:MAX_OPERATORS])]
     if len(operators) > MAX_OPERATORS:
         blocks.append(f"{len(operators) - MAX_OPERATORS} more operators of this kind; --json has all")
@@ -29,9 +32,11 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     """Yield the texts about passes.
 
-    If there is only one pass, yield its text.  If there are several, yield the text of each that rewrote
-    something or has a near miss; then a list of the other passes that would rewrite something if the user
-    named them, if there are any; then the number of passes that are left.
+    For a single pass, yield its text.  For several passes, yield:
+
+    1. the text of each pass that rewrote something or has a near miss
+    2. a list of the other passes that would rewrite something if the user named them, if there are any
+    3. the number of all other passes
     """
     if len(passes) <= 1:
         yield from map(str, passes)
@@ -41,7 +46,7 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     rest = [explanation for explanation in passes if explanation not in shown]
     would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]
     if would:
-        yield f"asked for by name, these would rewrite something: {', '.join(would)}"
+        yield f"these passes would rewrite something if named by the user: {', '.join(would)}"
     count = len(rest) - len(would)
     yield f"{count} other passes have nothing to say: neither a rewrite nor a near miss"
 

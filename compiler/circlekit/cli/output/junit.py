@@ -49,12 +49,16 @@ def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
 
 
 def _dotted(recipe: Path | None) -> str:
-    """Return the folder of a recipe, such as a/b, as a class name a.b: servers group tests by class."""
+    """Return the folder of a recipe, such as a/b, in the form of a class name, a.b.
+
+    Servers group tests by class.  The folders ``.`` and ``..`` are left out.  Without a folder: "dredd".
+    """
     parts = () if recipe is None else recipe.parent.parts
     return printable(".".join(part.strip("./") for part in parts if part.strip("./")) or "dredd")
 
 
 def _add_case(suite: ElementTree.Element, folder: str, name: str, result: Result) -> None:
+    """Add the test case for ``result`` to ``suite``; ``folder``: the class name."""
     attributes = {"classname": folder, "name": printable(name), "time": f"{result.seconds:.3f}"}
     test = ElementTree.SubElement(suite, "testcase", attributes)
     lines = [line for failure in result.failures for line in failure.splitlines()]

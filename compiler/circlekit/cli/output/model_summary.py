@@ -22,13 +22,14 @@ SUMMARY_SCHEMA = 1
 """The version of the summary as JSON (docs/guide/inspect.md); a change that breaks readers increases it."""
 
 NO_BREAK_SPACE = "\xa0"
-"""A space at which no line is broken."""
+"""A space at which no line is broken: it keeps a count and its name, such as "3 CONV_2D", on one line."""
 
 
 def summary_of(path: str) -> dict[str, Any]:
     """Return the summary of a model as JSON types; ``path``: the model file, or a text file with a model.
 
-    If the model is invalid, ``fault`` says why, and its costs are None.  Raise the errors of ``load``.
+    If the model is invalid, ``fault`` says why, and parameters, MACs and arena are None.  Raise the errors of
+    ``load``.
     """
     model, content = read(path)
     size = None if content is None else len(content)
@@ -40,6 +41,7 @@ def summary_of(path: str) -> dict[str, Any]:
         fault = error.message
         counts = {"format": model.format, "file_bytes": size}
         counts |= dict.fromkeys(("parameters", "macs", "peak_arena_bytes", "arena_planner"))
+    # by id, so that a constant with several readers counts once
     constants = {id(v): v.data for g in model.graphs for v in _values(g.ops) if v.data is not None}
     operators = Counter(op.code for op in model.ops())
     return {
@@ -73,8 +75,8 @@ def _values(ops: Any) -> Iterator[Value]:
 def _counts(model: Model, custom: bool) -> dict[str, int]:
     """Return the number of opaque operators of each kind, the most frequent kind first.
 
-    With ``custom``, count custom operators by custom code; without it, count the other opaque operators by
-    code.
+    An opaque operator is one without a declaration in circlekit.
+    ``custom``: True: count custom operators, by custom code.  False: count the others, by code.
     """
     opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
     return dict(Counter(str(op.custom_code) if custom else op.code for op in opaque).most_common())
@@ -109,6 +111,7 @@ def summary_text(summary: dict[str, Any], width: int) -> str:
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (label, description); the label "" continues the label above."""
     size = summary["file_bytes"]
     yield "format", f"{summary['format']}, {'as text' if size is None else f'{size:,} bytes'}"
     if summary["description"]:
@@ -141,4 +144,5 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _listed(counts: dict[str, int]) -> str:
+    """Return {name: count} as text, such as "3 CONV_2D, 1 ADD"."""
     return ", ".join(f"{count}{NO_BREAK_SPACE}{name}" for name, count in counts.items())

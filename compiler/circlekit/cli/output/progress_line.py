@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the progress of a command on the terminal, and say what a command had done when it was interrupted."""
+"""Show the progress of a command on the terminal; say what an interrupted command had done."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 DELAY_SECONDS = 0.5
-"""The time after which progress is shown; shorter work shows none."""
+"""Progress is shown after this time, so nothing is shown for shorter work."""
 
 INTERVAL_SECONDS = 0.05
 """The least time between two updates of the line.  Work reports progress much more often."""
 
 MINUTES_FROM_SECONDS = 100
-"""An estimate of so many seconds or more is shown in minutes."""
+"""An estimate of this many seconds or more is shown in minutes."""
 
 ESTIMATE_FROM_FRACTION = 0.01
-"""The remaining time of a step is shown when this part of the step is done and DELAY_SECONDS have passed."""
+"""The remaining time of a step is shown after this fraction of the step, and not before DELAY_SECONDS."""
 
 
 class ProgressLine(Progress):
@@ -84,7 +84,7 @@ class ProgressLine(Progress):
             self._bar = None
 
     def _show(self, is_new: bool = False) -> None:
-        """Update the line if an update is due, or if it is on the terminal and a new step begins."""
+        """Update the line if an update is due, or if the line is on the terminal and a new step begins."""
         if not self.is_shown or not (self._step or self._total):
             return
         now = time.monotonic()
@@ -96,7 +96,7 @@ class ProgressLine(Progress):
         if self._bar is None:
             self._bar = _bar()
         (task,) = self._bar.task_ids
-        total = max(self._total, self._done) if self._total else None
+        total = max(self._total, self._done) if self._total else None  # None: the bar shows no fraction
         state = ", ".join(filter(None, [self._amount(), self._remark, self._estimate(now)]))
         text = "  ".join(filter(None, [state, self._step]))
         self._bar.update(task, completed=self._done, total=total, description=text, refresh=is_due)
@@ -124,7 +124,7 @@ class ProgressLine(Progress):
     def interrupted(self) -> str:
         """Return the line for an interrupted command: its step, how much is done, and the written files.
 
-        For a step without a name, return how much is done, and the last remark.
+        For a step without a name, the line says how much is done, and the last remark of the work.
         """
         amount = self._amount()
         if not self._step:
@@ -140,9 +140,9 @@ class ProgressLine(Progress):
 
 
 def results_in_order(runs: Iterable[tuple[int, R]], has_failed: Callable[[R], bool]) -> list[R]:
-    """Return the results of ``runs``, sorted by index; report each as progress, and how many have failed.
+    """Return the results of ``runs``, sorted by index; report each result, and the number of failures so far.
 
-    ``runs``: an index and a result for each job, in the order in which the jobs end.
+    ``runs``: (index, result) of each job, in the order in which the jobs end.
     """
     results: dict[int, R] = {}
     failed = 0

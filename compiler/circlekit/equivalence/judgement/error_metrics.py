@@ -14,15 +14,15 @@ from circlekit.errors import ShapeError
 from circlekit.ir.value import Array, format_shape
 
 TOP = (1, 5)
-"""The numbers k for which the k largest elements are compared."""
+"""The numbers k for which the k largest elements of reference and result are compared."""
 
 MIN_CLASSES = 10
-"""The least size of the last axis for which the k largest elements are compared."""
+"""The k largest elements are compared only along a last axis of at least this size, as class scores have."""
 
 
 @dataclass
 class ErrorMetrics:
-    """Sums over the elements of all pairs of arrays that were added; the metrics follow from them.
+    """Sums over the elements of all pairs of arrays that were added, and the metrics that follow from them.
 
     The error is the result minus the reference.  ``skipped``: the number of elements that are left out
     because the reference or the result is not finite.  ``count``: the number of all other elements.
@@ -31,10 +31,10 @@ class ErrorMetrics:
     ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
     magnitude of an error.
     ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
-    reference (largest minus smallest element).
-    ``overlaps``: for each k of TOP, a list with a number for each vector along the last axis: the share of
-    the k largest elements of the reference that are also among the k largest of the result.  Elements that
-    are not finite count here, too.
+    reference (largest minus smallest element); 1 if that range is 0.
+    ``overlaps``: for each k of TOP, one number per vector along a last axis of at least MIN_CLASSES elements.
+    The number is the share of the k largest elements of the reference that are also among the k largest
+    elements of the result.  Elements that are not finite are not left out here.
     """
 
     count: int = 0
@@ -92,8 +92,8 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if no element
-        of the reference differs from 0.
+        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if all
+        elements of the reference are 0.
         """
         return decibels(self.signal, self.noise)
 
@@ -101,7 +101,7 @@ class ErrorMetrics:
     def cosine(self) -> float | None:
         """The cosine of the angle between reference and result.
 
-        It is None if one of them is all zeros, or if a sum of squares is too large for float64.
+        It is None if reference or result is all zeros, or if a sum of squares is too large for float64.
         """
         return cosine_of(self.product, math.sqrt(self.signal) * math.sqrt(self.power))
 
@@ -117,6 +117,7 @@ class ErrorMetrics:
 
     @property
     def mean_error(self) -> float:
+        """The mean of the errors, which keep their signs."""
         return self.total / max(self.count, 1)
 
     @property
@@ -130,11 +131,11 @@ class ErrorMetrics:
     def mpeir(self) -> float | None:
         """The mean peak error to interval ratio of ONE's circle-eval-diff: the mean of ``intervals``.
 
-        A pair counts as 1 if all elements of its reference are equal.  None if no pair has finite elements.
+        It is None if no pair has an element that is finite in both arrays.
         """
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
     def top(self, k: int) -> float | None:
-        """Return the mean of ``overlaps[k]``; None if every last axis is below MIN_CLASSES."""
+        """Return the mean of ``overlaps[k]``; None if every last axis has less than MIN_CLASSES elements."""
         shares = self.overlaps.get(k)
         return sum(shares) / len(shares) if shares else None

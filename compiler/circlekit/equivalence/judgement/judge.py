@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge a quantized model against its float model: metrics of outputs, errors of layers, findings."""
+"""Judge a quantized model against its float model: metrics of outputs, errors of layers, findings.
+
+A layer is an operator of the quantized model whose result has the name of a result in the float model.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.quantization import is_quantized
 
 MIN_CLIPPED = 1e-3
-"""The least share of clipped elements for which a layer is reported."""
+"""A layer gets a finding if at least this share of its elements is clipped."""
 
 CSV_COLUMNS = (
     "op_name", "tensor_idx", "num_elements", "stddev", "mean_error", "max_abs_error", "mean_squared_error",
@@ -53,7 +56,8 @@ class Judgement:
     """The results of ``judge``.
 
     ``outputs``: the metrics of each output, by its name in the float model.  ``layers``: the errors of
-    layers, in the order of the quantized model.
+    layers, in the order of the quantized model.  ``findings``: overflowed biases, then clipped elements and
+    dead channels of layers.
     """
 
     outputs: dict[str, ErrorMetrics]
@@ -62,7 +66,7 @@ class Judgement:
 
     @property
     def sqnr(self) -> float | None:
-        """The lowest SQNR of an output, in dB; None if no output has a signal."""
+        """The lowest SQNR of an output, in dB; None if the float model gives only zeros in all outputs."""
         numbers = [m.sqnr for m in self.outputs.values() if m.sqnr is not None]
         return min(numbers, default=None)
 
@@ -80,7 +84,9 @@ class Judgement:
 
 
 def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
+    """Return the cells of CSV_COLUMNS.  The column ``tensor_idx`` has ``index``, the number of the layer."""
     error, form, scale = layer.error, layer.quantization, layer.scale
+    # the sum is the one zero point of a tensor, or 0 if none is stored
     return (
         layer.op.code, index, error.count, error.deviation, error.mean_error, error.worst, error.mse,
         scale or "", "" if form is None else int(form.zero_point.sum()), layer.value.name,
@@ -91,8 +97,8 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 def is_quantized_form(before: Model, after: Model) -> bool:
     """Return whether ``after`` looks like a quantized form of ``before``.
 
-    It does if a tensor of ``after`` is quantized and the tensor of this name in ``before`` is not.  If
-    ``before`` has no quantized tensor, any quantized tensor of ``after`` is enough.
+    If ``before`` has no quantized tensor, ``after`` must have one.  Otherwise, ``after`` must have a
+    quantized tensor, and ``before`` a tensor of the same name that is not quantized.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
@@ -100,6 +106,7 @@ def is_quantized_form(before: Model, after: Model) -> bool:
 
 
 def _values(model: Model) -> Iterator[Value]:
+    """Yield the inputs of the main graph, and the constant operands and results of its operators."""
     yield from model.main.inputs
     for op in model.main:
         yield from (v for v in op.inputs if v is not None and v.is_const)
@@ -126,10 +133,15 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 class Judge:
     """Runs ``after``, the quantized form of ``before``, right after each run of ``before``; compares both.
 
-    ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded random
-    numbers, and only the run on the inputs with the label ``normal`` is judged.  ``with_layers``: also
-    compare the layers of the first run, as ``compare_layers`` does.  ``names``: the names of the values, of
-    either model, that ``add`` needs.  ``outputs``: the outputs of ``after``, by the label of the inputs.
+    Arguments:
+    ``records``: inputs that the user gives; all runs are judged.  If it is None, only the run on the seeded
+    input set ``normal`` is judged, because the sets ``boundary`` and ``zero`` are no typical inputs.
+    ``with_layers``: also compare the layers of the first run, as ``compare_layers`` does.
+
+    Fields:
+    ``outputs``: the outputs of ``after``, by the label of the inputs.
+    ``layer_outcomes``: the comparison of layers; empty unless ``with_layers``.
+    ``names``: the names of all values whose arrays ``add`` needs, from either model.
     """
 
     def __init__(
@@ -153,13 +165,15 @@ class Judge:
     ) -> None:
         """Run ``after`` on ``inputs``, and add its errors.
 
-        ``outputs``, ``results``, ``kernels``: those of the run of ``before`` on the same inputs.
+        The other arguments describe the run of ``before`` on the same inputs.  ``outputs``: its outputs in
+        graph order.  ``results``: the arrays of values in ``names``.  ``kernels``: its kernel set.
         """
-        own = inputs_for(self.after, self.before, inputs)
-        if own is None:
+        converted = inputs_for(self.after, self.before, inputs)
+        if converted is None:
             raise ModelError("the models have different inputs, so they cannot be compared")
         expect_runs(self.after, 1)
-        self.outputs[label], right = run_keeping(self.after, own, select_kernels(self.after), self.names)
+        kernels_after = select_kernels(self.after)
+        self.outputs[label], right = run_keeping(self.after, converted, kernels_after, self.names)
         for reference, result in self._pairs:
             _add_output(self._metrics[reference.name], label, reference, results, result, right)
         self._layers.add(results, right)
@@ -192,10 +206,10 @@ def _add_output(
     result: Value,
     right: Mapping[str, Array],
 ) -> None:
-    """Add the arrays of an output on the record ``label`` to its ``metrics``.
+    """Add the arrays that an output has on the inputs ``label`` to its ``metrics``.
 
     ``reference``, ``result``: the output of the float and of the quantized model.  ``left``, ``right``: the
-    arrays that these models computed, by name.
+    arrays that these models computed, by name.  They have no array of an output that is a constant.
     """
     first = left[reference.name] if reference.data is None else reference.data
     second = right[result.name] if result.data is None else result.data
@@ -206,7 +220,7 @@ def _add_output(
 
 
 def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
-    """Yield a finding for each int32 bias with overflowed elements, that is, elements at a limit of int32."""
+    """Yield a finding for each int32 bias that has elements at a limit of int32: these were clipped."""
     for op in model.main:
         for spec, value in zip(op.operands, op.inputs, strict=False):
             if value is None or value.data is None or value.dtype is not i32 or not is_quantized(value):
@@ -222,7 +236,7 @@ def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
 
 
 def _layer_findings(layers: list[LayerError]) -> Iterator[QuantizationFinding]:
-    """Yield a finding for each layer with clipped elements, and for each with dead channels."""
+    """Yield a finding for each layer with many clipped elements, and for each layer with dead channels."""
     for layer in layers:
         place = f"%{layer.value.name} of {layer.op.code}"
         if layer.clipped >= MIN_CLIPPED:

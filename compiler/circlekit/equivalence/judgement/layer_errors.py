@@ -2,8 +2,8 @@
 """The errors of the operators of a quantized model against the float model that it was made from.
 
 Results with equal names in the two models belong together.  The error that an operator *adds* is its own
-error, without the errors of its operands.  To measure it, the float operator is computed on the real numbers
-that the quantized operator reads, and the two results are compared.
+error, without the errors of its operands.  To measure this error, the float operator is computed on the real
+numbers that the quantized operator reads, and its result is compared with that of the quantized operator.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from circlekit.ops.quantization import is_quantized
 class LayerError:
     """The errors, over all records, of a result that has the same name in both models.
 
-    ``value``: the result in the quantized model.  ``op``: the operator that computes it there, before any
-    QUANTIZE and DEQUANTIZE.
+    ``value``: the result in the quantized model.  ``op``: the operator that computes it there; a QUANTIZE or
+    DEQUANTIZE that produces ``value`` is skipped.
     ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
     models compute the result by different operators, or if the float operator cannot be computed.
     ``clipped_count``: the number of elements that, in the float model, lie outside of the quantized range by
@@ -74,7 +74,7 @@ class LayerError:
 
     @property
     def added_share(self) -> float:
-        """The sum of squares of ``added``, divided by that of the float result; 0 if the latter is 0."""
+        """The sum of squares of the added error, divided by that of the float result; 0 if that is 0."""
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 
     @property
@@ -89,7 +89,7 @@ class LayerError:
 
 
 class LayerErrors:
-    """The errors of those results of the quantized model ``after`` that the float model ``before`` has, too.
+    """The errors of the results of the quantized model ``after`` that are float32 results of ``before``, too.
 
     ``layers``: the errors of each such result, in the order of ``after``.  ``names``: the names of all values
     whose arrays ``add`` reads, from either model.
@@ -108,6 +108,7 @@ class LayerErrors:
 
     def add(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> None:
         """Add one record.  ``before``, ``after``: arrays of inputs and results of both models, by name."""
+        # results of ``after`` as real numbers, without the factors of equalization (see ``unscaled``)
         numbers: dict[str, Array] = {}
         for layer in self.layers:
             name = layer.value.name
@@ -118,16 +119,17 @@ class LayerErrors:
             layer.error.add(reference, result)
             _add_range(layer, reference, result)
         for layer in self.layers:
-            own = numbers.get(layer.value.name)
-            alone = None if own is None else self._alone(layer, after, numbers)
-            if alone is not None and own is not None and alone.shape == own.shape:
-                layer.added.add(alone, own)
+            actual = numbers.get(layer.value.name)
+            expected = None if actual is None else self._float_result(layer, after, numbers)
+            if expected is not None and actual is not None and expected.shape == actual.shape:
+                layer.added.add(expected, actual)
 
-    def _alone(
+    def _float_result(
         self, layer: LayerError, after: Mapping[str, Array], numbers: Mapping[str, Array]
     ) -> Array | None:
-        """Return the result of the float operator on the operands of the quantized operator.
+        """Return the result of the float operator on the operands that the quantized operator reads.
 
+        Constant operands are those of the float operator, so that their rounding counts as an added error.
         Return None if the two operators differ, or if the float operator cannot be computed.
         """
         reference = self._float_results[layer.value.name]
@@ -146,20 +148,20 @@ class LayerErrors:
                 return None
         try:
             return evaluate(op, operands)[reference.result_index]
-        except CirclekitError:  # it calls other graphs, has no kernel, or fails on these operands
+        except CirclekitError:  # the operator calls graphs, lacks a kernel, or fails here
             return None
 
 
 MIN_RESCALING = 1.5
-"""Factors of channels between 1 / MIN_RESCALING and MIN_RESCALING do not count as rescaling."""
+"""If the factors of all channels are between 1 / MIN_RESCALING and MIN_RESCALING, they are ignored."""
 
 
 def unscaled(reference: Array, result: Array) -> Array:
     """Return ``result`` without the factors by which equalization multiplied its channels (last axis).
 
-    The next operator undoes such factors, so they are no error.  They are estimated by least squares from
-    ``reference``.  If all factors are near 1, or if they do not explain most of the difference, ``result`` is
-    returned unchanged.
+    Equalization makes the ranges of channels similar, and the next operator undoes its factors, so they are
+    no error.  They are estimated by least squares from ``reference``.  ``result`` is returned unchanged if
+    all factors are near 1, or if more than a tenth of the squared difference would remain without them.
     """
     if reference.ndim < 2 or not reference.size:
         return result
@@ -176,12 +178,16 @@ def unscaled(reference: Array, result: Array) -> Array:
 
 
 def _as_float(own: Value, other: Value, array: Array) -> Array:
-    """Return ``array``, elements of ``other``, as real numbers if ``own``, the float operand, is float32."""
+    """Return ``array`` as the operand ``own`` of the float operator.
+
+    ``array``: the elements of ``other``, the operand of the quantized operator.  They are converted to real
+    numbers if ``own`` is float32.
+    """
     return real_numbers(other, array).astype(np.float32) if own.dtype is DType.FLOAT32 else array
 
 
 def _computing_op(value: Value) -> Op | None:
-    """Return the operator that computes ``value``, before any QUANTIZE and DEQUANTIZE."""
+    """Return the operator that computes ``value``; a QUANTIZE or DEQUANTIZE is skipped."""
     op = value.producer
     while isinstance(op, Quantize | Dequantize):
         op = op.input.producer
@@ -190,10 +196,10 @@ def _computing_op(value: Value) -> Op | None:
 
 def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
     """Count the clipped elements of one record in ``layer``, and extend the range of each channel."""
-    held = layer.quantized
-    if held is not None and held.quantization is not None and held.quantization.scale.size == 1:
-        step = float(held.quantization.scale[0])
-        low, high = (float(real_numbers(held, np.array(limit))) for limit in held.dtype.limits)
+    stored = layer.quantized
+    if stored is not None and stored.quantization is not None and stored.quantization.scale.size == 1:
+        step = float(stored.quantization.scale[0])
+        low, high = (float(real_numbers(stored, np.array(limit))) for limit in stored.dtype.limits)
         outside = (reference < low - step) | (reference > high + step)
         layer.clipped_count += int(np.count_nonzero(outside))
     if reference.ndim < 2 or not reference.size:
@@ -206,5 +212,8 @@ def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
 
 
 def _extended(extreme: np.ufunc, known: Array, new: Array) -> Array:
-    """Return ``extreme`` (minimum or maximum) of ``known`` and ``new``; ``new`` if their shapes differ."""
+    """Return ``extreme`` (minimum or maximum) of ``known`` and ``new``; ``new`` for the first record.
+
+    ``known`` is then empty.  Return ``new`` also if the number of channels has changed.
+    """
     return new if known.shape != new.shape else np.asarray(extreme(known, new))

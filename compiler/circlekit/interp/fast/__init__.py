@@ -25,7 +25,11 @@ FastKernel = Callable[..., Array]
 
 
 def prepare(op: Op) -> FastKernel | None:
-    """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``)."""
+    """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
+
+    There are fast paths for elementwise operators on integers of few bits (``has_table``), and for
+    convolutions of rank 4 whose filter and bias are constant.
+    """
     if has_table(op):
         return ElementwiseTable(op)
     if not isinstance(op, ConvolutionLayer):
@@ -45,8 +49,8 @@ def prepare(op: Op) -> FastKernel | None:
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
     """Return the fast path of ``op``, or None.
 
-    There is none for a grouped convolution, a filter that is empty or not finite, or an input without
-    channels.
+    There is none for a grouped convolution, for a filter that is empty or not finite, or for an input whose
+    number of channels is 0 or unknown.
     """
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if not depth or filter.size == 0 or not np.isfinite(filter).all():

@@ -2,9 +2,12 @@
 """Fast paths of convolutions.
 
 CONV_2D multiplies blocks of patches (im2col), small enough for the cache, by the filter.  TRANSPOSE_CONV is
-one product for all taps.  DEPTHWISE_CONV_2D is an einsum.  In shapes, N is the number of images, H x W the
-size of the input, OH x OW that of the result, KH x KW that of the filter; I and O are input and output
-channels.
+one matrix product for all taps.  DEPTHWISE_CONV_2D is an einsum.
+
+A tap is one of the KH x KW positions of the filter.  A window is the part of the input that the taps read for
+one position of the result; its elements in a row are a patch.  ``Geometry`` describes the windows.  In
+shapes, N is the number of images, H x W the size of the input, OH x OW that of the result, KH x KW that of
+the filter; I and O are input and output channels.
 """
 
 from __future__ import annotations
@@ -41,11 +44,12 @@ class FastConvolution:
     """Base class of convolutions on floats or quantized integers, with constant filter and bias.
 
     ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts sums of
-    quantized products to results; None for floats.  ``prepared``: the weights as ``arranged`` returns them,
-    or None if they are too large to keep.
+    quantized products to results; None for floats.  ``bias``: the bias of a float layer; for quantized
+    integers, ``stage`` has the bias.  ``prepared``: the weights as ``arranged`` returns them, or None if they
+    are too large to keep.
 
-    An instance is called like the kernel of the operator.  It ignores the bias that it is called with, and
-    uses the constant bias of the operator.
+    An instance is called like the kernel of the operator.  The bias is a constant and was prepared already,
+    so the fast path does not read the bias in the call.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
@@ -59,7 +63,7 @@ class FastConvolution:
         self.bias: ChannelVector | None = None
         self.stage: FastOutputStage | None = None
         self.is_float = filter.dtype.kind == "f"
-        exact = filter
+        exact = filter  # for quantized integers: minus zero points, in a float dtype with exact sums
         if self.is_float:
             require_float(op, np.empty(0, op.input.dtype.numpy), filter, bias)
             self.bias = None if bias is None else ChannelVector(bias)
@@ -76,7 +80,7 @@ class FastConvolution:
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return the kept weights; without them, subtract zero points from ``filter`` and arrange it."""
+        """Return the kept weights; if they were too large to keep, prepare them again from ``filter``."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
@@ -102,8 +106,11 @@ class FastConvolution:
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """Return an image [H, W, I] as floats minus zero point, cut or padded with 0 to fit its windows."""
-        taps, strides, dilations, before, windows, _ = geometry
+        """Return an image [H, W, I] as floats minus zero point: exactly the rows and columns of all windows.
+
+        Rows and columns behind the last window are cut off.  Elements of padding are 0.
+        """
+        taps, strides, dilations, before, windows, _ = geometry  # ``before``: the padding before the image
         size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
         part = image[: size[0] - before[0], : size[1] - before[1]]
         if self.stage is None and part.shape[:2] == tuple(size) and part.flags.c_contiguous:
@@ -120,21 +127,23 @@ class FastConvolution:
 
         The product is computed in blocks of rows of the result.
         """
-        depth, channels = matrix.shape
+        patch_size, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
         if out.size == 0:
             return out
-        step = min(rows, max(1, CACHE_BLOCK_BYTES // (columns * (depth + 2 * channels) * matrix.itemsize)))
+        # one row of scratch memory: the patches, their sums, and the copy that the output stage makes of them
+        row_bytes = columns * (patch_size + 2 * channels) * matrix.itemsize
+        step = min(rows, max(1, CACHE_BLOCK_BYTES // row_bytes))
         for image, result in zip(input, out, strict=True):
             patches = window_view(self.padded(image, geometry), geometry)
             for top in range(0, rows, step):
-                block, target = patches[top : top + step].reshape(-1, depth), result[top : top + step]
+                block, part = patches[top : top + step].reshape(-1, patch_size), result[top : top + step]
                 if self.stage is None:
-                    np.matmul(block, matrix, out=target.reshape(-1, channels))
-                    self.finish_floats(target)
+                    np.matmul(block, matrix, out=part.reshape(-1, channels))
+                    self.finish_floats(part)
                 else:
-                    self.stage.write(np.matmul(block, matrix).reshape(target.shape), target)
+                    self.stage.write(np.matmul(block, matrix).reshape(part.shape), part)
         return out
 
     def finished(self, sums: Array) -> Array:
@@ -142,7 +151,7 @@ class FastConvolution:
         if self.stage is None:
             return self.finish_floats(sums)
         out = np.empty(sums.shape, self.result_dtype)
-        step = max(1, CACHE_BLOCK_BYTES // (8 * sums[0, 0].size))
+        step = max(1, CACHE_BLOCK_BYTES // (8 * sums[0, 0].size))  # the stage computes a row in float64
         for image, result in zip(sums, out, strict=True):
             for top in range(0, len(image), step):
                 self.stage.write(image[top : top + step], result[top : top + step])
@@ -165,25 +174,26 @@ class FastConv2D(FastConvolution):
 class FastTransposeConv(FastConvolution):
     """TRANSPOSE_CONV: one matrix product for all taps of the filter, then additions into the result.
 
-    The taps are divided into groups of stride_h x stride_w taps.  For one input element, the products of a
+    The taps are divided into groups of stride_h x stride_w taps.  The products of one input element and a
     group belong to adjacent elements of the result, so there is one addition per group instead of one per
-    tap.  The filter is padded with zeros to a multiple of the strides.
+    tap.  The filter is padded with zeros to a whole number of groups.
     """
 
     op: TransposeConv
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        # infinity times the zeros that may pad the filter would be NaN
+        # infinity or NaN times a zero that pads the filter would be NaN: the plain kernel has no such zeros
         if not input.size or (self.is_float and not np.isfinite(input).all()):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
-        # before it is cropped, the result has (rows + groups_h - 1) * stride_h rows; its columns are similar
+        # the result before it is cropped: its axis of rows is split into groups x stride_h, columns likewise
         extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
-        if max(prod(extent), columns * matrix.shape[1]) > LARGEST_SCRATCH_RATIO * prod(shape):
+        products_per_row = columns * matrix.shape[1]
+        if max(prod(extent), products_per_row) > LARGEST_SCRATCH_RATIO * prod(shape):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         full = np.zeros(extent, self.dtype)
         data, step = self.centered(input), max(1, CACHE_BLOCK_BYTES // max(1, columns * matrix[0].nbytes))
@@ -194,8 +204,8 @@ class FastTransposeConv(FastConvolution):
                     len(block), columns, groups_h, groups_w, stride_h, stride_w, shape[3]
                 )
                 for i, j in np.ndindex(groups_h, groups_w):
-                    target = sums[top + i : top + i + len(block), :, j : j + columns]
-                    target += products[:, :, i, j].swapaxes(1, 2)
+                    part = sums[top + i : top + i + len(block), :, j : j + columns]
+                    part += products[:, :, i, j].swapaxes(1, 2)
         whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
         return self.finished(cropped(whole, geometry.before, shape))
 
@@ -219,7 +229,8 @@ class FastTransposeConv(FastConvolution):
 class FastDepthwiseConv2D(FastConvolution):
     """DEPTHWISE_CONV_2D: one einsum over all windows of an image.
 
-    With stride 1, the channels of several columns are joined to one axis: numpy is slow on short axes.
+    numpy is slow on short axes.  So if the stride along the width is 1, the channels of several adjacent
+    columns are joined into one axis.
     """
 
     op: DepthwiseConv2D
@@ -230,12 +241,13 @@ class FastDepthwiseConv2D(FastConvolution):
         sums = np.empty((len(input), rows, columns, channels), self.dtype)
         if sums.size == 0:
             return sums.astype(self.result_dtype)
-        multiplier = channels // input.shape[3]
+        multiplier = channels // input.shape[3]  # the result channels that read one input channel
         count = repeats(columns, channels) if geometry.strides[1] == 1 else 1
-        taps = np.tile(self.weights(filter)[0], count)
+        taps = np.tile(self.weights(filter)[0], count)  # [KH, KW, count * channels]
         for image, image_sums in zip(input, sums, strict=True):
             repeated = image if multiplier == 1 else image.repeat(multiplier, axis=2)
             windows = window_view(self.padded(repeated, geometry), geometry, count)
+            # h, w: a window; y, x: a tap; c: a channel of one of the joined columns
             np.einsum("hwyxc,yxc->hwc", windows, taps, out=image_sums.reshape(rows, -1, count * channels))
         return self.finished(sums)
 
@@ -256,9 +268,10 @@ def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
 def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
     """Return a view [OH, OW, KH, KW, I] of the windows of a contiguous padded image [H, W, I].
 
-    ``count``: how many columns to join, for stride 1 only; the shape is [OH, OW / count, KH, KW, count * I].
+    ``count``: how many columns of windows to join; 1, or with stride 1 along the width any divisor of OW.
+    The shape is then [OH, OW / count, KH, KW, count * I].
     """
-    # not image.strides, which is arbitrary for an axis of one element
+    # computed, because ``image.strides`` is arbitrary for an axis of one element
     channel = image.itemsize
     column = image.shape[2] * channel
     row = image.shape[1] * column

@@ -20,7 +20,7 @@ def has_table(op: Op) -> bool:
     """Return whether ``ElementwiseTable`` can compute ``op``.
 
     ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers that
-    are quantized per tensor.  The elements of the operands have at most INDEX_BITS bits together.
+    are quantized per tensor.  One element of each operand: together they have at most INDEX_BITS bits.
     """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
@@ -36,7 +36,8 @@ def has_table(op: Op) -> bool:
 class ElementwiseTable:
     """A kernel that calls the plain kernel at first, and later looks results up in a table.
 
-    The table is made once the plain kernel has computed more elements than the table has entries.
+    The table is made once the plain kernel has computed more elements than the table has entries, so a model
+    that runs only a few times makes no table.  ``computed``: the number of these elements.
     """
 
     def __init__(self, op: Op) -> None:
@@ -46,7 +47,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """Whether the kernel accepts all integers, as far as is known; the kernels of SQRT and DIV do not."""
+        """False if the kernel has refused to compute the table: SQRT of negative numbers, DIV by 0."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
@@ -59,10 +60,11 @@ class ElementwiseTable:
         if self.table is None:
             result: Array = self.op.kernel(*operands)
             return result
+        # every index is inside the table; mode "clip" only spares numpy the check of all indices
         unsigned = [a.view(f"u{a.itemsize}") for a in operands]
         if len(unsigned) == 1:
             return self.table.take(unsigned[0], mode="clip")
-        index: Array = unsigned[0].astype(np.uint16) << 8 | unsigned[1]
+        index: Array = unsigned[0].astype(np.uint16) << 8 | unsigned[1]  # two operands have 8 bits each
         return self.table.take(index, mode="clip")
 
     def _all_results(self) -> Array:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output stages of quantized layers in float64, used where they give the bits of LiteRT's fixed point.
 
-Let t be a sum plus its bias.  A stage multiplies t by mantissa * 2^(left - right - 31).  The mantissa has 31
-bits; left and right are shifts, of which at least one is 0.  An ``Arithmetic`` is a way to round.
+An output stage (``OutputStage``) converts the sums of products of a layer to its integer results: it adds the
+bias, multiplies by the scale, rounds, adds the zero point and clips.  Let t be a sum plus its bias.  The
+scale is mantissa * 2^(left - right - 31).  The mantissa has 31 bits; left and right are shifts, of which at
+least one is 0.  An ``Arithmetic`` is a way to round.
 
 FIXED_POINT rounds twice: first to q = floor(t * mantissa * 2^(left - 31) + 1/2), then q / 2^right to an
 integer, with a half rounded away from zero or up.  float64 computes q exactly for |t| < 2^21.  A larger t is
-allowed only if its result is certainly clipped.  To round a half away from zero, q / 2^right is multiplied by
-1 + 2^-30 before floor(x + 1/2): for |q| < 2^22 this changes ties only, because the number moves by less than
-2^-right.
+allowed only if its result is certainly clipped.
+
+To round a half away from zero, q / 2^right is multiplied by 1 + 2^-30 before floor(x + 1/2).  This changes
+ties only.  A tie needs right > 0; then left is 0 and |q| < 2^22, so the number moves by less than 2^-right,
+the distance between possible values of q / 2^right.
 
 WIDE_FIXED_POINT rounds once, and its mantissa has 15 bits.
 """
@@ -21,9 +25,9 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
 from circlekit.ops.numerics.quantized_layers import exact_float_dtype
 
-EXACT_SUM = 2.0**21  # float64 holds the product of a smaller sum and a mantissa of 31 bits exactly
+EXACT_SUM = 2.0**21  # float64 holds the product of a sum below this and a mantissa of 31 bits exactly
 EXACT_WIDE_SUM = 2.0**36  # the same for a mantissa of 15 bits
-INT32_END = 2.0**31  # all numbers in LiteRT's arithmetic are smaller
+INT32_END = 2.0**31  # a number of this magnitude or more overflows LiteRT's int32
 
 AWAY_FROM_ZERO = 1 + 2.0**-30  # see the docstring of this module
 
@@ -50,6 +54,7 @@ class FastOutputStage:
         self.rounds_once = stage.arithmetic is Arithmetic.WIDE_FIXED_POINT
         if self.rounds_once:  # the factor has the mantissa rounded to 15 bits
             factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
+            # LiteRT's right shift, 15 - shift, is then from 1 to 35, and float64 is exact; others are rare
             fits = (shift >= -20) & (shift <= 14) & (bound * factor < INT32_END)
             self.factor, self.last_factor = ChannelVector(factor), ChannelVector(np.ones(1))
             self.is_exact = bound < EXACT_WIDE_SUM and bool(np.all(fits))
@@ -58,8 +63,10 @@ class FastOutputStage:
         self.last_factor = ChannelVector(np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right))
         # before the zero point is added, a result of larger magnitude than this is certainly clipped
         clipped = max(abs(limit - stage.zero_point) for limit in stage.limits) + 2.0
+        # all sums are exact, or the smallest sum that may be inexact is certainly clipped
         fits = (bound < EXACT_SUM) | (EXACT_SUM * np.ldexp(mantissa / INT32_END, -right) > clipped)
-        fits &= bound * 2.0**left < INT32_END
+        fits &= bound * 2.0**left < INT32_END  # LiteRT's shift to the left does not overflow
+        # with a mantissa of 0, every result is the zero point
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
     def write(self, sums: Array, out: Array) -> None:
@@ -70,7 +77,7 @@ class FastOutputStage:
         low, high = self.stage.limits
         columns, channels = sums.shape[-2:]
         bias, factor, last = (v.of(columns, channels) for v in (self.bias, self.factor, self.last_factor))
-        rows = sums.reshape(-1, factor.size)
+        rows = sums.reshape(-1, factor.size)  # [..., n * channels]: see ``ChannelVector.of``
         if self.stage.bias is not None:
             rows = np.add(rows, bias, out=rows if bias.dtype == rows.dtype else None)
         steps = np.multiply(rows, factor, dtype=np.float64)
@@ -84,6 +91,7 @@ class FastOutputStage:
         np.clip(steps, 0, high - low, out=steps)
         unsigned = out.view(f"u{out.itemsize}")
         unsigned[...] = steps.reshape(out.shape)
+        # add ``low`` again, as an unsigned number that wraps around: the bits of the signed result
         unsigned += unsigned.dtype.type(low % (1 << (8 * out.itemsize)))
 
 
@@ -91,6 +99,7 @@ class ChannelVector:
     """One number, or one number per channel, that ``of`` repeats for several columns.
 
     numpy is several times slower when it broadcasts a short vector than with the repeated vector.
+    ``repeated``: the repeated vectors by the number of columns.
     """
 
     def __init__(self, vector: Array) -> None:
@@ -109,10 +118,10 @@ class ChannelVector:
 
 
 def repeats(columns: int, channels: int) -> int:
-    """Return how often to repeat a vector of ``channels`` elements.
+    """Return how often to repeat a vector of ``channels`` elements, so that it serves several columns.
 
-    It is the largest divisor of ``columns`` for which the repeated vector has at most LONG_VECTOR_ELEMENTS;
-    1 if there is none.
+    This is the largest divisor of ``columns`` for which the repeated vector has at most LONG_VECTOR_ELEMENTS
+    elements; 1 if ``channels`` alone are more.
     """
     largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // channels))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

@@ -2,6 +2,7 @@
 """Check the bytes of a model file against all rules of ``io.findings``.
 
 ``load`` checks the rules of severity ``refused``.  The first violation of such a rule ends the whole check.
+In a tree (``schema.Tree``), an absent field has the default that ``get`` names here: 0, "" or ().
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
         tree = decoder.root()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
-            model = load_bytes(data, name)
+            model = load_bytes(data, name)  # decodes again, because loading removes fields from its tree
     except InvalidFile as error:
         return [*findings, error.finding]
     except CirclekitError as error:
@@ -60,7 +61,11 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
 
 
 def _head(tree: Tree, model: Model) -> Iterator[Finding]:
-    """Check the version, the operator codes and buffer 0 of the table Model."""
+    """Check the version, the operator codes and buffer 0 of the table Model.
+
+    An operator code has two fields: old readers use ``deprecated_builtin_code``, one byte, which is
+    PLACEHOLDER if the number does not fit; new readers use ``builtin_code``, a name in the tree.
+    """
     version = tree.get("version", 0)
     if model.format == "tflite" and version != TFLITE_VERSION:
         message = f"expected {TFLITE_VERSION}, as LiteRT requires, got {version}"
@@ -86,7 +91,7 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
 def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
     """Check the list of external buffers and add their ids to ``ids``.
 
-    Their data are in other files, which are not opened.
+    The data of external buffers are in other files, which are not opened.
     """
     groups = len(tree.get("external_buffer_groups", ()))
     for number, item in enumerate(tree.get("external_buffers", ())):
@@ -119,7 +124,10 @@ def _signatures(tree: Tree) -> Iterator[Finding]:
 
 
 def _texts(tree: object, path: str) -> Iterator[Finding]:
-    """Check that all strings in ``tree`` are UTF-8.  ``path``: the path of ``tree`` in the file."""
+    """Check that all strings in ``tree`` are UTF-8.  ``path``: the path of ``tree`` in the file.
+
+    The decoder turns a byte that is not UTF-8 into a surrogate, a character from U+DC80 to U+DCFF.
+    """
     if isinstance(tree, str):
         if not tree.isascii() and any("\udc80" <= c <= "\udcff" for c in tree):
             yield Finding("text", path, f"{tree[:40]!r} is not UTF-8")
@@ -147,11 +155,11 @@ def _operators(model: Model) -> Iterator[Finding]:
             faults = list(op_faults(op, numbers.keys()))
             for message in faults:
                 yield Finding("operator-type", where, message)
-            if faults or has_recursion:
+            if faults or has_recursion:  # shape rules rely on valid types and calls
                 continue
             try:
                 check_op(op)
-            except UnsupportedError:
+            except UnsupportedError:  # the operator has no shape rule
                 continue
             except CirclekitError as error:
                 yield Finding("operator-shape", where, f"{op.code}: {error.message}")

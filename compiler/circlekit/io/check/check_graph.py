@@ -24,7 +24,7 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
     for side, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         for index, value in enumerate(values):
             where = f"{path}.{side}[{index}]"
-            if "stored_name" in value.extra:
+            if "stored_name" in value.extra:  # the file has no name, ``load`` made the name of the value
                 yield Finding("interface", where, f"{label[id(value)]} has no name")
             elif names.setdefault(value.name, value) is not value:
                 message = f"{label[id(names[value.name])]} and {label[id(value)]} have the same name"
@@ -51,6 +51,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
                 role = "an input of the graph" if id(result) in inputs else "a constant"
                 where = f"{path}.operators[{number}].outputs[{index}]"
                 yield Finding("overwrite", where, f"{label[id(result)]} is {role}")
+    # (path, value, number of the operator that uses the value); outputs are used after the last operator
     uses: list[tuple[str, Value | None, int]] = []
     for number, op in enumerate(graph):
         uses += [(f"operators[{number}].inputs[{i}]", value, number) for i, value in enumerate(op.inputs)]
@@ -66,7 +67,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return a text for each tensor of ``graph`` in the file, by ``id(value)``: its number and its name."""
+    """Return for each tensor of ``graph``, by ``id(value)``, its number in the file and its name as text."""
     return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
 
 
@@ -78,11 +79,11 @@ def _has_data(value: Value) -> bool:
 def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> Iterator[Finding]:
     """Yield the findings about an operator's custom code, numbers of operands and results, and options.
 
-    ``op``: the loaded operator.  ``tree``: the same operator in the file.  ``path``: its path.  ``fmt``: the
-    format of the file.  ``graphs``: the number of graphs in the model.
+    ``op``: the loaded operator.  ``tree``: its table in the file.  ``path``: the path of this table.
+    ``fmt``: the format of the file.  ``graphs``: the number of graphs in the model.
     """
-    kind = REGISTRY.get(op.code)
-    if isinstance(op, OpaqueOp):
+    kind = REGISTRY.get(op.code)  # the declared class, or None
+    if isinstance(op, OpaqueOp):  # ``load`` makes an operator with a wrong number of operands opaque
         if op.code == "CUSTOM" and not op.custom_code:
             yield Finding("custom-code", path, "a custom operator without a name")
         for field_path, message in arity_faults(kind, op.inputs, len(op.results)) if kind is not None else ():
@@ -90,21 +91,22 @@ def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> I
             yield Finding(rule, f"{path}.{field_path}", message)
     for union in ("builtin_options", "builtin_options_2"):
         where = f"{path}.{union}"
-        if f"{union}_type" in tree:
+        if f"{union}_type" in tree:  # the decoder keeps the type only if the union has no table
             yield Finding("options", where, f"expected a table of type {tree[f'{union}_type']}, got none")
         options = tree.get(union)
         if options is None:
             continue
-        name = options[""]
+        name = options[""]  # the name of the table
         if kind is not None and (kind.options != name or options_field(name) != union):
             message = f"expected {kind.options or 'no options'} for {kind.code}, got {name}"
             yield Finding("options", where, message)
         for field in table(name, fmt).fields:
-            value = options.get(field.name, "")
+            value = options.get(field.name, "")  # the name of a member, or a number without a name
             if field.enum is not None and field.kind is Kind.SCALAR and not isinstance(value, str):
                 yield Finding("enum", f"{where}.{field.name}", f"{field.enum.name} has no value {value}")
+    # ``load`` has replaced the indices in a field by graphs if all were valid; -1 stands for no graph
     option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
-    for name, value in option_tree.items():  # ``load`` has replaced valid indices by graphs
+    for name, value in option_tree.items():
         if name.endswith(GRAPH_FIELDS) and isinstance(value, int | np.ndarray):
             invalid = [i for i in np.ravel(value).tolist() if i != -1 and not 0 <= i < graphs]
             if invalid:

@@ -24,6 +24,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
 
     ``value``: the loaded tensor.  ``tree``: its table in the file.  ``path``: the path of this table.
     ``external``: the ids of all external buffers (data in other files) that the model lists.
+    The field ``shape_signature`` repeats the shape, with -1 for an unknown dimension.
     """
     shape, signature = (_numbers(tree.get(name)) for name in ("shape", "shape_signature"))
     if signature and len(signature) != len(shape):
@@ -32,7 +33,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
     elif any(s not in (d, -1) for s, d in zip(signature, shape, strict=False)):
         message = f"expected -1 or the dimensions of shape {shape}, got {signature}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
-    count = prod(d for d in shape if d >= 0)
+    count = prod(d for d in shape if d >= 0)  # without the unknown dimensions, -1
     if count * value.dtype.bits >= MAX_TENSOR_BYTES * 8:
         yield Finding("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
     if value.data is not None and value.data.size and tree.get("compression_type", "NONE") == "NONE":
@@ -60,6 +61,7 @@ def _data_findings(
 ) -> Iterator[Finding]:
     """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks other data.
 
+    Packed: numpy has no such dtype, as for two numbers of 4 bits in a byte.  ``data``: the bytes in the file.
     ``count``: the number of elements in ``shape``.
     """
     if sparsity is not None:
@@ -82,9 +84,9 @@ def _strings_fault(data: Array, count: int) -> str:
     The data begins with int32 numbers: the number of strings, the offset of each string, and the end of the
     last string.  The bytes of the strings follow.
     """
-    words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
+    words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)  # whole words only
     number = int(words[0]) if len(words) else 0
-    if not 0 <= number <= len(words) - 2 and number:
+    if number and not 0 <= number <= len(words) - 2:
         return f"{len(data)} bytes cannot hold {number} strings"
     ends = words[1 : number + 2]
     if number and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
@@ -96,6 +98,10 @@ def _strings_fault(data: Array, count: int) -> str:
 
 
 def _quantization_findings(value: Value, quantization: Quantization, path: str) -> Iterator[Finding]:
+    """Yield the findings about the numbers of scales, zero points, minima and maxima, and their values.
+
+    ``path``: the path of the quantization's table.
+    """
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):
         message = f"expected 0, 1 or {len(scale)} zero points for {len(scale)} scales, got {len(zero_point)}"
@@ -104,7 +110,7 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
         yield Finding("quantization", f"{path}.{'scale' if is_axis else 'quantized_dimension'}", misfit)
     minima, maxima = (0 if ends is None else len(ends) for ends in (quantization.min, quantization.max))
-    if minima != maxima or minima not in (0, 1, len(scale) or minima):
+    if minima != maxima or minima not in (0, 1, len(scale) or minima):  # without scales, any number
         message = f"expected 0, 1 or {len(scale)} minima and as many maxima, got {minima} and {maxima}"
         yield Finding("min-max", path, message)
     invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))

@@ -2,8 +2,8 @@
 """Replace opaque operators of a parsed text by operators of the declared classes.
 
 A text may write any operator as ``Opaque`` with the code and the options of a file; earlier versions of
-circlekit wrote all operators like that.  Passes do not change an opaque operator, and the interpreter has no
-kernel for it.
+circlekit wrote all operators like that.  An opaque operator is kept unchanged: passes do not rewrite it, and
+the interpreter runs it only if it is a custom operator with a registered kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def declare_opaque(model: Model, label: str) -> None:
     ``extra``: the reason why the operator did not fit its class when the text was printed.  Raise ParseError
     if any other opaque operator does not fit its class.  ``label``: the name of the text, for messages.
     """
-    loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)
+    loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)  # no bytes, no operator codes
     numbers = {id(graph): index for index, graph in enumerate(model.graphs)}
     for graph in model.graphs:
         for op in graph.ops:
@@ -54,8 +54,8 @@ def _declared(op: OpaqueOp, loader: OpLoader, numbers: dict[int, int]) -> Op | s
     if options is not None and union is not None:
         tree[union] = without_graphs(options, numbers)
     try:
-        new = loader.declared(op.code, tree, op.inputs, op.results, op.code)
-    except (CirclekitError, TypeError) as error:
+        new = loader.declared(op.code, tree, op.inputs, op.results, path=op.code)
+    except (CirclekitError, TypeError) as error:  # TypeError: an option in the text has a wrong type
         return str(error)
     if isinstance(new, Op):
         new.extra = tree

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
+A table begins with the distance back to its vtable.  The vtable has its own size, the size of the table, and
+for each slot (number of a field) the offset of the field in the table, 0 if the field is absent.  A string,
+vector or other table is stored elsewhere; its field is a reference: the distance to it.
+
 An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
 The size of the file bounds time and memory.  A reference takes four bytes of the file.  If the decoder
 follows more references than a quarter of the number of bytes, the file refers to the same tables again and
@@ -30,7 +34,7 @@ HEADER_BYTES = 8
 """The size of what every file begins with: the offset of the root table, and the identifier."""
 
 MAX_WARNINGS = 20
-"""The largest number of lost fields of a file that are reported."""
+"""At most this many lost fields of a file are reported."""
 
 MAX_TABLES = 4_000_000
 """The largest number of tables of a file; a decoded table takes a few hundred bytes of memory.
@@ -67,10 +71,9 @@ class Layout(NamedTuple):
     ``unpack``: reads all numbers in the table itself.  ``names``: the fields of these numbers, in order.
     ``enums``: for each field that holds an enum value, its name and the names of the members by number.
     ``references``: each field whose value is stored outside of the table, with its offset.
-    ``unions``: for each union, a field and the offset of the value.  The field holds the type of the union;
-    if the table has a value but no type, the field is the union.  The offset is None if the table has no
-    value.
-    ``wide``: the offsets of the fields of 8 bytes.
+    ``unions``: (field, offset) of each union.  A union has two fields, its type and its value.  ``field``:
+    the type, or the value if the type is absent.  ``offset``: that of the value, None if it is absent.
+    ``wide``: the offsets of the fields of 8 bytes, which must be aligned.
     ``unknown``: the first MAX_WARNINGS slots of fields that the schema does not have.
     """
 
@@ -241,9 +244,9 @@ class Decoder:
         present = [(offset, field) for offset, field in zip(offsets, spec.fields, strict=False) if offset]
         present.sort(key=lambda item: item[0])
         code, end = "<", 0  # the format for ``struct``, in which "12x" skips 12 bytes between two fields
-        for offset, field in present:
+        for offset, field in present:  # the first 4 bytes of a table are the distance to the vtable
             if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
-                self.fail(f"the vtable gives it the invalid offset {offset}", field.name)
+                self.fail(f"the vtable gives this field the invalid offset {offset}", field.name)
             code += f"{offset - end}x{field.code if field.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 'I'}"
             end = offset + field.size
         count = len(spec.fields)
@@ -292,7 +295,7 @@ class Decoder:
         offset = tree.pop(name, None)
         member = field.enum.names.get(tag) if field.enum else None
         if member is None:
-            if at is not None and not 0 < offset < min(MAX_OFFSET, self.size - at):
+            if at is not None and not 0 < offset < min(MAX_OFFSET, self.size - at):  # as the C++ verifier
                 self.fail(f"the offset {offset} at byte {at} does not lead into the file", name)
             if tag or offset is not None:
                 self.lose(f"the schema has no member {tag} in this union; its value is lost", name)
@@ -320,12 +323,12 @@ class Decoder:
         """Return the vector to which ``offset`` points: a view of the file, or a list of enum values."""
         dtype = np.dtype(field.code).newbyteorder("<")
         start, count = self.vector(at, offset, dtype.itemsize)
-        if not field.is_data:
+        if not field.is_data:  # data stay a view that is not read here
             self.spend(0, count * dtype.itemsize)
         view = self.numbers(start, count, dtype)
         if field.enum is None:
             return view
-        self.spend(count)
+        self.spend(count)  # an element of the list takes memory, so it counts as a reference
         return [field.enum.names.get(v, v) for v in view.tolist()]
 
     def numbers(self, start: int, count: int, dtype: np.dtype[Any]) -> Array:

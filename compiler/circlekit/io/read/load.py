@@ -63,7 +63,8 @@ def unidentified(data: memoryview) -> str:
         return f"not a model that circlekit reads: it is {description}"
     start = bytes(data[:64])
     if len(data) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start):
-        return "not a model file but a text; `circle2circle TEXT OUT.circle` writes the file of a recipe"
+        advice = "if it is a recipe, `circle2circle TEXT OUT.circle` writes its model"
+        return f"not a model file but a text; {advice}"
     if len(data) < 8:
         return f"not a model: it ends after {len(data)} bytes"
     return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
@@ -72,9 +73,9 @@ def unidentified(data: memoryview) -> str:
 class Loader:
     """Makes the model of one decoded file.
 
-    ``tree``: the decoded file.  ``name``: its name, for messages.
+    ``tree``: the decoded file; loading removes fields from its tables.  ``name``: the name of the file.
     ``is_complete``: whether nothing in the file was skipped so far.
-    ``has_external_data``: whether the data of any buffer are external (see ``io.origin``).
+    ``has_external_data``: whether any buffer has only the position of its data, outside of the flatbuffer.
     ``buffers``: the bytes of each buffer, or None if it has none.  ``used_buffers``: the indices of buffer 0
     and of the buffers to which tensors and metadata refer.
     ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
@@ -113,17 +114,17 @@ class Loader:
         self.note(path, what)
 
     def note(self, path: str, what: str) -> None:
-        """Warn of something unusual at ``path`` in the file."""
+        """Issue a FormatWarning about something unusual at ``path`` in the file."""
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=3)
 
-    def index(self, value: int, among: int, path: str, what: str) -> int:
-        """Return ``value`` if it is an index from 0 to ``among`` - 1; else fail.
+    def index(self, number: int, count: int, path: str, what: str) -> int:
+        """Return ``number`` if it is an index from 0 to ``count`` - 1; else fail.
 
         ``path``: where the file has the index.  ``what``: what it refers to: "buffer", "tensor" or "graph".
         """
-        if not 0 <= value < among:
-            self.fail(f"{what}-index", path, f"index {value}, there are {among} {what}s")
-        return value
+        if not 0 <= number < count:
+            self.fail(f"{what}-index", path, f"index {number}, there are {count} {what}s")
+        return number
 
     # -- the model -----------------------------------------------------------------------------
 
@@ -213,7 +214,7 @@ class Loader:
     def set_fields(graph: Graph, tree: Tree, values: list[Value], path: str, operators: OpLoader) -> None:
         """Set all fields of ``graph`` except its operators; give a name to each value without one."""
         for side in ("inputs", "outputs"):
-            setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, 0))
+            setattr(graph, side, operators.pick(tree.get(side, ()), values, path, side, lowest=0))
         graph.table = list(values)
         missing = absent(tree, ("tensors", "inputs", "outputs", "operators", "name"))
         if missing:
@@ -228,7 +229,7 @@ class Loader:
                 while value.name in names:
                     value.name += "_"
                 names.add(value.name)
-                value.extra["stored_name"] = (value.name, value.extra.pop("name"))
+                value.extra["stored_name"] = (value.name, value.extra.pop("name"))  # see ``io.origin``
 
     def link_scales(self, values: list[Value], path: str) -> None:
         """Replace indices of tensors in the details of quantizations by the values.
@@ -250,8 +251,9 @@ class Loader:
     def record_unused(graph: Graph, values: list[Value]) -> None:
         """Record the values that nothing computes or uses; make constants of values without elements.
 
-        ``values``: the values of ``graph``.  A value without elements becomes a constant if nothing computes
-        it, numpy has its dtype, and it is neither an input of the graph nor a variable.
+        ``values``: the values of ``graph``.  A constant without elements has no data in the file, as a value
+        that is computed.  So a value without elements becomes a constant if nothing computes it, numpy has
+        its dtype, and it is neither an input of the graph nor a variable.
         """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
@@ -293,7 +295,7 @@ class Loader:
         value = Value(name or "", dtype, self.shape(tree, data is not None, path))
         value.is_variable = pop("is_variable", False)
         extra = value.extra = tree
-        if not name:
+        if not name:  # None or "": ``set_fields`` makes a name
             extra["name"] = name
         if data is not None:
             value.data = self.constant(data, value, path)
@@ -323,7 +325,7 @@ class Loader:
             shape = shape_of(numbers, None if is_const or signature is None else signature.tolist())
         except FormatError as error:
             self.fail("shape", path + ".shape", error.message)
-        if self.has_rank and not ranked:
+        if self.has_rank and not ranked:  # the file marks known ranks, but not of this tensor
             if not numbers and not is_const:
                 tree.pop("shape", None)
                 return None
@@ -353,9 +355,8 @@ class Loader:
         if size > len(data):
             self.fail("data-size", path, expected)
         if not size and not _is_empty(value):
-            sizes = list(value.static_shape)
-            limit = "dimensions whose product, without those of 0, is below 2^58"
-            self.fail("data-size", path, f"expected {limit}, got {sizes}")
+            limit = "nonzero dimensions with a product below 2^58"
+            self.fail("data-size", path, f"expected {limit}, got {list(value.static_shape)}")
         if size < len(data):
             self.note(path, f"{expected}; the last {len(data) - size} are not used")
             value.extra["stored_data"] = data
@@ -365,5 +366,5 @@ class Loader:
 def _is_empty(value: Value) -> bool:
     """Return whether ``value`` has no elements, and a shape that a numpy array can have."""
     shape = value.shape or ()
-    # the dimensions other than 0 must give numpy less than 2^63 bytes; an element has at most 16 bytes
+    # numpy needs a product of the nonzero dimensions below 2^63 bytes; an element has at most 16 bytes
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

@@ -22,7 +22,8 @@ class OpLoader:
     """Creates the operators of one file.
 
     ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
-    ``codes``: the operator codes of the file.  ``keys``: (name, custom code, version) of each operator code.
+    ``codes``: the operator codes of the file, the list of kinds of operators in it.  ``keys``: (name, custom
+    code, version) of each operator code.
     ``used``: the indices of the operator codes of all operators created so far.
     ``graphs``: all graphs of the model.
     """
@@ -43,7 +44,8 @@ class OpLoader:
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
         """Return the operator of the table ``tree``; fields that the IR does not represent become ``extra``.
 
-        ``values``: the values of the operator's graph.  Raise InvalidFile for an invalid index.
+        ``extra`` also gets keys that are no fields of the schema: see ``io.origin``.  ``values``: the values
+        of the operator's graph.  Raise InvalidFile for an invalid index.
         """
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
@@ -63,12 +65,12 @@ class OpLoader:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", -1)
         if "large_custom_options_offset" in tree:
             self.fetch_options(tree, path)
-        op = self.declared(self.keys[index][0], tree, operands, results, path)
-        if isinstance(op, str):
-            misfit = {"misfit": op} if op else {}
-            op = self.opaque(index, tree, operands, results)
-            tree |= misfit
-        op.version = self.keys[index][2]
+        code, _, version = self.keys[index]
+        made = self.declared(code, tree, operands, results, path)
+        op = self.opaque(index, tree, operands, results) if isinstance(made, str) else made
+        if isinstance(made, str) and made:
+            tree["misfit"] = made
+        op.version = version
         tree["stored_code"] = index
         if missing:
             tree["absent"] = missing
@@ -82,8 +84,8 @@ class OpLoader:
     ) -> list[Value | None]:
         """Return the values with these ``indices``, None for -1; raise InvalidFile for an invalid index.
 
-        ``path``, ``side``: the operator or graph, and its field that has the indices.  ``lowest``: the lowest
-        valid index, -1 or 0.
+        ``path``: the path of the operator or graph.  ``side``: its field that has the indices.  ``lowest``:
+        the lowest valid index, -1 or 0.
         """
         numbers: list[int] = indices.tolist() if len(indices) else []  # type: ignore[attr-defined]
         count = len(values)
@@ -95,7 +97,7 @@ class OpLoader:
     def fetch_options(self, tree: Tree, path: str) -> None:
         """Set the custom options of the operator ``tree`` if it has only their position in the file."""
         offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
-        if offset <= 1 or "custom_options" in tree:
+        if offset <= 1 or "custom_options" in tree:  # 0 and 1 stand for no such options
             return
         if offset + size > len(self.data):
             message = f"{size} bytes at {offset} end beyond the file"
@@ -127,15 +129,15 @@ class OpLoader:
     ) -> Op | str:
         """Return an operator of the class that is declared for ``code``.
 
-        Return a sentence if the operator does not fit that class, and "" if there is no class.  If it fits,
-        the options table is removed from ``tree``; those of its fields that are no attributes or are empty
-        vectors become the field "options" of ``tree``.  ``path``: the path of the operator.  Raise
-        InvalidFile for an index without a graph.
+        Return a sentence if the operator does not fit that class, and "" if there is no class.
+        If the operator fits, remove its options table from ``tree``.  What the attributes do not express
+        (other fields, empty vectors) becomes the field "options" of ``tree``.
+        ``path``: the path of the operator.  Raise InvalidFile for an index without a graph.
         """
         kind = REGISTRY.get(code)
         if kind is None:
             return ""
-        for _, message in arity_faults(kind, operands, len(results)):
+        for _, message in arity_faults(kind, operands, len(results)):  # the first fault is enough
             return message
         plan = options_plan(kind, self.format)  # type: ignore[arg-type]  # classes are hashable
         unions = [name for name in ("builtin_options", "builtin_options_2") if name in tree]
@@ -170,6 +172,7 @@ class OpLoader:
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
+            # an absent field has the default of the field; usually the attribute has the same default
             if field.name not in options and not attribute.is_graph and not slot.defaults_differ:
                 continue
             value = options.get(field.name, field.default)

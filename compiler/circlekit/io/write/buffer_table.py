@@ -25,12 +25,12 @@ class ConstantBytes:
     __slots__ = ("_digest", "array", "dtype", "place")
 
     def __init__(self, data: Any, dtype: np.dtype[Any] | None = None) -> None:
-        """Describe ``data``, an array or an object with a buffer.
+        """Describe ``data``, an array or a bytes-like object.
 
         ``dtype``: the dtype of the elements in the file, if it is another one than in memory.
         """
-        elements = isinstance(data, np.ndarray | np.generic)
-        array: Array = np.asarray(data) if elements else np.frombuffer(data, np.uint8)
+        is_array = isinstance(data, np.ndarray | np.generic)
+        array: Array = np.asarray(data) if is_array else np.frombuffer(data, np.uint8)
         self.array = array
         self.dtype = array.dtype if dtype is None else dtype
         is_in_memory = array.flags.c_contiguous and self.dtype == array.dtype
@@ -79,7 +79,8 @@ class BufferTable:
 
     ``old``: the buffers of the input file.  ``places``, ``lengths``: their indices by place in memory, and by
     length.  ``new``: the data of the new buffers.  ``used``: the keys of the buffers to write.
-    ``by_sample``: by length and by sample, the buffers to compare with.
+    ``by_sample``: {length: {sample: the buffers to compare with, as (key, bytes)}}, only for lengths of added
+    constants.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -105,7 +106,7 @@ class BufferTable:
         """Return the key of the buffer for a tensor without data.
 
         ``index``: the tensor's buffer in the input file, or None.  If that buffer is empty, the tensor keeps
-        it; else it gets buffer 0.
+        that buffer; in all other cases the tensor gets buffer 0.
         """
         if index is None or index >= len(self.old):
             return EMPTY

@@ -33,7 +33,7 @@ PRIVATE_MODE = 0o600
 """The permissions of a temporary file until it gets the permissions of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
-"""A temporary name has at most this many bytes of the target's name.
+"""A temporary name contains at most this many bytes of the name of the file to write, the ``target``.
 
 Some systems allow only 143 bytes for a whole name.
 """
@@ -46,9 +46,9 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 def replacement(target: Path, durable: bool = True) -> Iterator[int]:
     """Return a context with the descriptor of a new file, which replaces ``target`` at the end of the block.
 
-    If an error ends the block, the new file is removed, and ``target`` stays as it is.  ``durable``: flush
-    data and name to the disk, so that even a loss of power leaves either the old or the new file.  Raise
-    OSError if the file cannot be created, flushed or renamed.
+    If an error ends the block, the new file is removed, and the file ``target`` stays as it is.  ``durable``:
+    flush data and name to the disk, so that even a loss of power leaves either the old or the new file.
+    Raise OSError if the file cannot be created, flushed or renamed.
     """
     descriptor, path = _create(target)
     try:
@@ -179,8 +179,8 @@ def write_file(
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
     written directly.  ``durable``: flush the new file to the disk before it replaces another file, so that a
-    loss of power leaves one of the two.  ``size``: the number of bytes of all pieces; None: report no
-    progress.
+    loss of power leaves one of the two.  ``size``: the number of bytes of all pieces, for the progress; None:
+    report no progress.
     Raise FileError if the file cannot be written.
     """
     if size is not None:
@@ -189,7 +189,7 @@ def write_file(
     with translated(path, "written"):
         try:
             mode = Path(path).stat().st_mode
-        except FileNotFoundError:
+        except FileNotFoundError:  # there is no file to replace
             mode = 0
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(None, "expected a file, got a directory")

@@ -4,6 +4,9 @@
 First in the file comes the skeleton: everything except the data of buffers.  The data follow in the order of
 the buffers, each at a multiple of 16 bytes.  So a file of any size is written from a skeleton in memory and
 from the constants, which are not copied.  The same tree gives the same bytes.
+
+A table begins with the distance to its vtable, which lists the offsets of the fields in the table by slot
+(number of the field).  What does not fit a field is written behind the table; the field has the offset to it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_writer import Piece
 
 LARGEST_ZERO = 2.0**-150
-"""The largest number that float32 rounds to zero."""
+"""The largest magnitude of a number that becomes zero as float32."""
 
 ALIGNMENT_BYTES = 16
 """The data of a constant start at a multiple of this many bytes in the file."""
@@ -53,7 +56,10 @@ class StatedDefault(int):
 
 
 class Payload(NamedTuple):
-    """Constant data at ``position`` in the file: a vector of the flatbuffer, or external data."""
+    """Constant data at ``position`` in the file: a vector of the flatbuffer, or external data.
+
+    The table of a buffer with external data has their position and size.
+    """
 
     position: int
     data: ConstantBytes
@@ -111,8 +117,7 @@ class Layout(NamedTuple):
     """The layout of tables that have the same fields.
 
     ``pack``: packs the distance to the vtable, and the fields in the order of ``order``.
-    ``vtable``: the bytes of the vtable.
-    ``order``: the slots of the fields, the largest fields first.
+    ``vtable``: the bytes of the vtable.  ``order``: the slots of the fields, the largest fields first.
     ``references``: (slot, offset in the table, field) of each field whose value is outside of the table.
     ``is_wide``: whether there are fields of 8 bytes.
     """
@@ -127,7 +132,7 @@ class Layout(NamedTuple):
 def layout_of(spec: Table, mask: int) -> Layout:
     """Return the layout of a table that has the fields of ``spec`` whose slots are bits of ``mask``."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
-    slots = [0] * (fields[-1].slot + 1 if fields else 0)
+    slots = [0] * (fields[-1].slot + 1 if fields else 0)  # the offset of each field; 0: the field is absent
     packed = sorted(fields, key=lambda f: -f.size)
     references = []
     code, end = "<i", 4
@@ -137,6 +142,7 @@ def layout_of(spec: Table, mask: int) -> Layout:
             references.append((item.slot, end, item))
         code += item.code if item.kind in (Kind.SCALAR, Kind.UNION_TYPE) else "I"
         end += item.size
+    # the vtable's own size, the size of a table, the offsets
     vtable = struct.pack(f"<{len(slots) + 2}H", 4 + 2 * len(slots), end, *slots)
     references.sort(key=lambda reference: reference[0])
     order = tuple(item.slot for item in packed)
@@ -201,7 +207,7 @@ class Encoder:
         payloads: dict[tuple[Place | int, bool], Payload] = {}
         end = len(self.out)
         for at, data, is_vector in self.constants:
-            key = data.place or id(data), is_vector
+            key = (data.place or id(data)), is_vector
             payload = payloads.get(key)
             if payload is None:
                 lowest = end + LENGTH_BYTES * is_vector
@@ -231,9 +237,9 @@ class Encoder:
     def write_table(self, at: int, tree: Tree, spec: Table) -> None:
         """Write the table ``tree``, and let the offset at ``at`` point to it."""
         values: dict[int, Any] = {}
-        mask = 0
+        mask = 0  # has a bit for each slot of ``values``
         for name, value in tree.items():
-            if value is None or not name:
+            if value is None or not name:  # the key "" of a union's table has the name of the table
                 continue
             item = spec.by_name.get(name) or self.refuse(name, value, spec)
             kind, slot = item.kind, item.slot
@@ -245,7 +251,7 @@ class Encoder:
                     continue
                 if item.enum is not None:
                     value = self.number(value, item, spec)
-            elif kind is Kind.UNION:
+            elif kind is Kind.UNION:  # the field before a union has its type
                 values[slot - 1] = self.number(value[""], item, spec)
                 mask |= 1 << slot - 1
             elif kind is Kind.UNION_TYPE:
@@ -266,6 +272,7 @@ class Encoder:
         if vtable is None:
             vtable = self.vtables[layout.vtable] = self.align(2)
             self.out += layout.vtable
+        # the fields of 8 bytes stand first, behind the distance of 4 bytes, and must be aligned
         start = self.begin(at, 8, 4) if layout.is_wide else self.begin(at)
         for slot, offset, item in layout.references:
             self.pending.append((start + offset, item, values[slot]))
@@ -273,7 +280,7 @@ class Encoder:
         if layout.is_wide:
             for index, slot in enumerate(layout.order):
                 value = values[slot]
-                if isinstance(value, ConstantBytes):
+                if isinstance(value, ConstantBytes):  # external data: ``lay_out`` stores their position here
                     self.constants.append((start + 4 + 8 * index, value, False))
                     values[slot] = 0
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])

@@ -26,7 +26,7 @@ OWN_KEYS = frozenset(
 )
 
 
-Target = str | os.PathLike[str] | BinaryIO
+Destination = str | os.PathLike[str] | BinaryIO
 """The place to write a file to: a path, or a stream that is open in binary mode."""
 
 
@@ -36,14 +36,15 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
     model.  The file appears whole or not at all, unless ``path`` is a device or a pipe.  ``path`` may be the
     file that the model was loaded from.
-    A file that replaces another one is on the disk when this function returns, except in one case: the model
-    was loaded from a third file, which still exists.  The system writes all other files to the disk later.
+    If the file replaces another one, it is on the disk when this function returns.  A loss of power then
+    leaves the old or the new file.  The exception: the model was loaded from yet another file, which still
+    exists.  The system writes all other files to the disk later.
     Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
 
-def write(file: Encoded, target: Target, source: str | None) -> int:
+def write(file: Encoded, target: Destination, source: str | None) -> int:
     """Write ``file`` as ``save`` does; return its size in bytes.
 
     ``source``: the path of the file that the model was loaded from, or None.
@@ -78,8 +79,9 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``model``, without copying the constants.
 
-    ``limit``: if the file has this many bytes or more, its constants are external data.  Raise
-    UnsupportedError if the format cannot express the model, FileError if the input file was changed since.
+    ``limit``: if the file has this many bytes or more, its constants are external data (behind the
+    flatbuffer).  Raise UnsupportedError if the format cannot express the model, FileError if the input file
+    was changed after it was loaded.
     """
     check_format(fmt)
     saver = Saver(model, fmt)
@@ -94,6 +96,8 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
 class Saver:
     """Converts one model to the tree of a file.
 
+    A tree (``schema.Tree``) refers to buffers by index.  These indices are known only after all constants
+    were added; until then a ``Key`` stands for a buffer.
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
     ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those that lack it in
@@ -144,7 +148,7 @@ class Saver:
         tree["buffers"], index = self.buffers.trees()
         for tensor, key in [*self.tensors, *zip(tree["metadata"], keys, strict=True)]:
             tensor["buffer"] = index[key]
-        if self.origin.metadata_buffer is not None:
+        if self.origin.metadata_buffer is not None:  # (0, n): the key of buffer n of the input file
             tree["metadata_buffer"] = [index[0, n] for n in self.origin.metadata_buffer if (0, n) in index]
         drop_absent(tree, self.origin.absent)
         return tree
@@ -190,7 +194,7 @@ class Saver:
         """Return the values to write, in order: those in use, and those unused already in the input file."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
-        others: list[Value] = []
+        others: list[Value] = []  # values in use that ``listed`` may lack
         for op in graph:
             intermediates = [v for v in op.extra.get("intermediates", ()) if v is not None]
             keep.update(id(v) for v in (*op.inputs, *op.results, *intermediates))
@@ -211,6 +215,7 @@ class Saver:
         """Return the table Tensor of ``value`` without the index of its buffer, which ``tree`` adds."""
         extra = value.extra
         tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
+        # the name that ``load`` made for a nameless tensor, and what the file has instead
         loaded_name, name = extra.get("stored_name", (None, None))
         name = name if loaded_name == value.name else value.name
         if name is not None:
@@ -236,7 +241,8 @@ class Saver:
     def buffer(self, value: Value) -> Key:
         """Return the key of the buffer for the data of ``value``.
 
-        Data that are the beginning of a longer buffer of the input file keep that buffer.
+        The input file may have a longer buffer than the elements of a constant need.  The constant keeps that
+        buffer as long as its data are the beginning of the buffer.
         """
         stored = value.extra.get("stored_data")
         if stored is not None and value.data is not None and place_of(stored)[0] == place_of(value.data)[0]:
@@ -247,7 +253,10 @@ class Saver:
 
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:
-        """Return the dtype of a constant's elements in the file; raise ModelError if ``data`` do not fit."""
+        """Return the dtype of a constant's elements in the file; raise ModelError if ``data`` do not fit.
+
+        A uint8 vector may be the bytes of a packed, sparse or compressed constant, and is written as it is.
+        """
         dtype = value.dtype.numpy
         if data.dtype == dtype or (data.dtype == np.uint8 and data.ndim == 1):
             return data.dtype
@@ -258,7 +267,7 @@ class Saver:
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
         """Raise UnsupportedError if the format lacks the dtype, a field or the quantization kind of a tensor.
 
-        ``tree``: the tensor as it would be written.
+        ``tree``: the table of the tensor that would be written.
         """
         details = tree.get("quantization", {}).get("details")
         if tree["type"] not in enumeration("TensorType", self.format).numbers:

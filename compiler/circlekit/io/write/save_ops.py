@@ -33,7 +33,8 @@ class OpSaver:
     ``origin``: the origin of the model if the input file has the format to write, else NO_ORIGIN.
     ``keeps_format``: whether the format to write is the format of the input file, or, if the model was not
     loaded from a file, the format of the model.
-    ``codes``: the tables of the operator codes: first those of the input file, then new ones.
+    ``codes``: the tables of the operator codes (operator, custom code, version): first those of the input
+    file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.
     ``keys``: the index of the first code with each key.  ``used``: the indices of the codes that operators
     have.
@@ -82,7 +83,7 @@ class OpSaver:
         """Return the index of the operator's code in ``codes``; add the code if it is new."""
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
-        stored: int = op.extra.get("stored_code", 0)
+        stored: int = op.extra.get("stored_code", 0)  # in the input file: kept if the key is still the same
         index = stored if self.input_keys[stored : stored + 1] == [key] else self.keys.get(key)
         if index is None:
             index = self.keys[key] = len(self.codes)
@@ -93,8 +94,9 @@ class OpSaver:
     def version(self, op: Op) -> int:
         """Return the operator version to write.
 
-        It is the stated version, or the required version if none is stated.  If the format changes, it is the
-        higher of the two.
+        An operator from a file or text has a stated version; a new or changed operator of a declared class
+        has none.  Return the stated version, or the required version if none is stated.  If the format
+        changes, return the higher of the two.
         """
         stated: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stated is None:
@@ -106,7 +108,7 @@ class OpSaver:
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
-            if number < 0 and not self.origin.format:  # the numbers of circle's own operators are negative
+            if number < 0 and not self.origin.format:  # one of circle's own, kept only in the file's format
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
@@ -137,7 +139,8 @@ class OpSaver:
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
         """Return the options table of a declared operator.
 
-        Return None if the operator had no table in the input file and all attributes have their defaults.
+        Return None, for no table, if the operator had none in the input file and all attributes have their
+        defaults.
         """
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
         changed = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a model was saved, make the model in memory equal to what loading the file would give."""
+"""After a model was saved in a format, give the model in memory what loading the file would give it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ def assume_format(model: Model, fmt: str) -> None:
     """
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     saver = OpSaver(fmt, origin, model)
-    indices = [(op, saver.code(op)) for op in model.ops()]
+    indices = [(op, saver.code(op)) for op in model.ops()]  # also collects the codes in ``saver``
     written = sorted(saver.used | saver.origin.unused_codes)
-    places = {old: new for new, old in enumerate(written)}
+    new_index = {old: new for new, old in enumerate(written)}
     for op, index in indices:
-        op.extra["stored_code"] = places[index]
+        op.extra["stored_code"] = new_index[index]
         op.version = saver.codes[index].get("version", 1)
         if isinstance(op, OpaqueOp):
             op.extra["stored_version"] = op.version
     for value in (v for graph in model.graphs for v in graph.values() if not saver.keeps_format):
-        if all(d >= 0 for d in value.extra.get("shape_signature", ())):  # not written: it repeats the shape
+        # such a signature only repeats the shape, and is not written when the format changes
+        if all(d >= 0 for d in value.extra.get("shape_signature", ())):
             value.extra.pop("shape_signature", None)
     model.extra["origin"] = replace(
         origin,
         format=fmt,
         codes=tuple(saver.codes[index] for index in written),
-        unused_codes=frozenset(places[index] for index in saver.origin.unused_codes),
+        unused_codes=frozenset(new_index[index] for index in saver.origin.unused_codes),
     )
     model.format = fmt

@@ -10,7 +10,7 @@ _EXPONENTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def byte_unit(size: float) -> tuple[int, str]:
-    """Return (bytes, name) of the largest unit that is not above ``size``, such as ``(1048576, "MiB")``."""
+    """Return the largest unit that is not above ``size``: its bytes and name, as ``(1048576, "MiB")``."""
     letter = next((letter for letter in "TGMK" if size >= 1 << _EXPONENTS[letter]), "")
     return 1 << _EXPONENTS[letter], f"{letter}iB" if letter else "bytes"
 
@@ -18,11 +18,12 @@ def byte_unit(size: float) -> tuple[int, str]:
 def format_size(size: float) -> str:
     """Format a number of bytes in its largest unit: ``1000 bytes``, ``1.5 MiB``."""
     unit, name = byte_unit(size)
-    return f"{size / unit:.{int(unit > 1)}f} {name}"
+    decimals = int(unit > 1)
+    return f"{size / unit:.{decimals}f} {name}"
 
 
 def format_exact_size(size: int) -> str:
-    """Format a number of bytes without rounding: ``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
+    """Format a number of bytes exactly: ``1536 bytes``; from 1 MiB on, ``3.0 GiB (3221225472 bytes)``."""
     return f"{size} bytes" if size < 1 << 20 else f"{format_size(size)} ({size} bytes)"
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report the progress of long work: the step that runs, how much of it is done, the files that are complete.
 
-A function that takes long reports to the object that ``progress()`` returns.  A command, or a caller of the
-API, sets this object with ``watched`` to receive the reports.  Without such an object, reports are ignored.
+A function that takes a long time calls the methods of the object that ``progress()`` returns.  To receive
+these reports, a command or a caller of the API sets its own object with ``watched``.  Otherwise, the reports
+are ignored.
 """
 
 from __future__ import annotations

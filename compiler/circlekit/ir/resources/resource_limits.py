@@ -34,7 +34,7 @@ DEFAULT_CALLS = 1_000_000
 MAX_CALL_DEPTH = 64
 """The largest depth of nested graph calls.  The interpreter is recursive, and Python's stack is limited."""
 
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_CGROUP = Path("/sys/fs/cgroup/memory.max")  # the memory limit of a container, in Linux
 
 
 @dataclass(eq=False, repr=False)
@@ -47,8 +47,9 @@ class Tally:
 class Limits(NamedTuple):
     """The limits that hold in a block.
 
-    ``memory``: the bytes that may be allocated at once.  ``calls``: the graph calls in one run of a model.
-    ``tally``: counts allocated bytes; None outside a ``counted_memory`` block.
+    ``memory``: the largest number of bytes for one request; in a ``counted_memory`` block, for the request
+    together with the bytes counted so far.  ``calls``: the largest number of graph calls in one run of a
+    model, which the interpreter checks.  ``tally``: counts bytes; None outside a ``counted_memory`` block.
     """
 
     memory: int
@@ -68,7 +69,7 @@ def limits() -> Limits:
 def limited(memory: int | str | None = None, calls: int | None = None) -> Iterator[Limits]:
     """Return a context that limits memory (in bytes, or as a text such as "512M") and graph calls.
 
-    A limit that is None stays as it is outside the context.  Work that exceeds a limit raises LimitError.
+    None keeps the limit that holds outside the context.  Work that exceeds a limit raises LimitError.
     Raise ValueError if the text is no size.
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
@@ -85,7 +86,10 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 @contextmanager
 def counted_memory() -> Iterator[None]:
-    """Return a context in which bytes reported to ``count_memory`` count against the memory limit."""
+    """Return a context in which bytes reported to ``count_memory`` count against the memory limit.
+
+    Each context, also one inside another, counts from 0.
+    """
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -121,7 +125,8 @@ def _default() -> Limits:
 def machine_memory() -> int:
     """Return the bytes of memory of this machine, or of the container that limits this process.
 
-    If they are unknown, return the number for which the default limit is DEFAULT_MEMORY_BYTES.
+    If they are unknown, return DEFAULT_MEMORY_BYTES * MEMORY_DIVISOR, so that the default limit is
+    DEFAULT_MEMORY_BYTES.
     """
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -31,11 +31,11 @@ This leaves descriptors for huge arrays, however many smaller ones there are.
 """
 
 MAX_DESCRIPTOR = 512
-"""The largest file descriptor to use.  Each array keeps a file open, and a process may open about 1000."""
+"""The largest file descriptor to use.  Each array in a file keeps it open; a process may open about 1000."""
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array, not initialized, in a file, or in memory if no file can be made for it."""
+    """Return a new array in a file, or in memory if no file can be made for it; its elements are not set."""
     size = prod(shape) * dtype.itemsize
     largest = MAX_DESCRIPTOR if size >= HUGE_BYTES else MAX_DESCRIPTOR // 2
     # the space is reserved at once: on a full disk, a later write to a mapped page would kill the process
@@ -53,16 +53,17 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array, not initialized, in a file if it is large."""
+    """Return a new array, in a file if it is large; its elements are not set."""
     return (new_in_file if prod(shape) * dtype.itemsize >= LARGE_BYTES else np.empty)(shape, dtype)
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return ``array`` if it is small, or a view of a small array, a memory map or another buffer.
+    """Return a copy of ``array`` in a file, or in some cases ``array`` itself.
 
-    Else return a copy in a file.
+    No copy is made of a small array, of a view of a small array, and of a view of a memory map or of another
+    buffer.
     """
-    owner = array  # the array that owns the memory; if that is in a file, its base is the memory map
+    owner = array  # the array that has the memory; ``base`` of an array in a file is the memory map
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     if array.nbytes < LARGE_BYTES or owner.nbytes < LARGE_BYTES or owner.base is not None:
@@ -92,7 +93,7 @@ class _FileResults(np.ndarray[Any, Any]):
         operands = [_plain(x) for x in inputs]
         if kwargs.get("out") is not None:
             kwargs["out"] = tuple(_plain(x) for x in kwargs["out"])
-        elif method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
+        elif method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:  # elementwise, one result
             kwargs["out"] = _result_file(ufunc, operands, kwargs)
         result = getattr(ufunc, method)(*operands, **kwargs)
         return with_results_in_files(result) if isinstance(result, np.ndarray) else result

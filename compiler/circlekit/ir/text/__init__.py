@@ -12,11 +12,15 @@
       %y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}
     }
 
-The modules ``syntax`` and ``document`` give the grammar.  The data of a constant are one of: a list, nested
-or flat; a filler, such as ``gaussian(0, 0.1)`` (see ``fillers``); ``base64("...")``; ``raw("...")`` for the
-bytes of a packed or sparse constant; ``file("net.circle", offset, size)``.  Examples of types:
-``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for an unknown rank, ``f32[2] variable`` for a
-variable.
+The modules ``syntax`` and ``document`` give the grammar.  The data of a constant are one of:
+
+- a number, or a list, nested or flat;
+- a filler, such as ``gaussian(0, 0.1)``, which computes the elements (see ``fillers``);
+- ``base64("...")``, or ``raw("...")`` for the bytes of a packed or sparse constant (base64, too);
+- ``file("net.circle", offset, size)``.
+
+Examples of types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for an unknown rank,
+``f32[2] variable`` for a variable.
 """
 
 from __future__ import annotations

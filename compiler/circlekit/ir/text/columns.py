@@ -16,7 +16,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def listed(items: Sequence[str], limit: int) -> str:
-    """Return ``items`` with commas: at most the first ``limit``, then the number of the others, if any."""
+    """Return the first ``limit`` of ``items``, separated by commas; if there are others, ``and N more``."""
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(items[:limit]) + more
 
@@ -68,19 +68,19 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return ``text`` in lines of at most ``width`` characters.
+    """Return ``text`` in lines of at most ``width`` characters.  An empty line separates two paragraphs.
 
-    Paragraphs that have an indented line or a list item (``- ``) keep their lines.
+    A paragraph that has an indented line or a list item (``- ``) keeps its lines, whatever their width.
     """
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
         lines += ["", *(wrapped(" ".join(block.splitlines()), width) if is_prose else block.splitlines())]
-    return [line.rstrip() for line in lines[1:]]
+    return [line.rstrip() for line in lines[1:]]  # without the empty line before the first paragraph
 
 
 def abridged(name: str, width: int) -> str:
-    """Return ``name``, shortened to ``width`` characters by ``...`` in its middle if it is longer.
+    """Return ``name``; if it has more than ``width`` characters, ``...`` replaces a part in its middle.
 
     A width below 24 counts as 24.
     """
@@ -89,7 +89,7 @@ def abridged(name: str, width: int) -> str:
 
 
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
-    """Return ``rows``, the first of which is the header, as a Markdown table.
+    """Return ``rows`` as a Markdown table; the first row is the header.
 
     The first ``left`` columns are left-aligned, the others right-aligned.  A ``|`` in a cell becomes ``/``.
     """

@@ -12,11 +12,13 @@
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" [value {"," value}] "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
-``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.  The
-text refers to a graph by ``@name`` and to a value of the same graph by ``%name``.  If a name in the model is
-empty or used twice, the text has another name, and ``named("...")`` gives the name in the model.  ``table``
-gives the order in which the file lists the values; without brackets, it is the order in which the text
-defines them.
+A ``graphref`` is ``@name``.  A ``value`` is ``%name``, for a value of the same graph; in a signature, of the
+graph before the ports.  ``syntax`` defines ``statement``, ``call``, ``type``, ``tree`` and ``argument``.
+
+``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.
+``extra`` gives fields of the schema that the IR does not interpret.  If a name in the model is empty or used
+twice, the text has another name, and ``named("...")`` gives the name in the model.  ``table`` lists the
+values in the order of the file.  Without brackets, that is the order in which the text defines them.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ FORMATS = ("circle", "tflite")
 class ValueNode:
     """A value with a type only: an input, or another value that has neither a producer nor data.
 
-    ``type``: None if an input is listed a second time.
+    ``token``: its name.  ``type``: None if an input is listed a second time.
     """
 
     token: Token
@@ -66,7 +68,8 @@ class GraphNode:
     """A graph.
 
     ``name``: the name in the text.  ``named``: the name in the model as ``named("...")``, if it differs.
-    ``table``: the values in the order of the file; [] stands for the order of the text, None for no table.
+    ``statements``: calls of operators, constants and other values, in the order of the text.  ``table``: the
+    values in the order of the file; [] stands for the order of the text, None for no table.
     """
 
     name: Token
@@ -78,15 +81,15 @@ class GraphNode:
     extra: dict[str, Literal] | None = None
 
     def references(self) -> list[str]:
-        """Return the names, as in the text, of the graphs that operators of this graph call."""
+        """Return the names, as in the text, of the graphs that are attributes of operators of this graph."""
         calls = (s for s in self.statements if isinstance(s, Call))
-        choices = (c for s in calls for a in s.attributes.values() for c in a.choices)
-        return [c for c in choices if isinstance(c, GraphName)]
+        literals = (literal for s in calls for a in s.attributes.values() for literal in a.choices)
+        return [literal for literal in literals if isinstance(literal, GraphName)]
 
 
 @dataclass(eq=False, repr=False)
 class SignatureNode:
-    """A signature.  Each input and output is a pair: the name that callers use, and the value."""
+    """A signature: ``key`` is its name.  Each input and output is a pair: the name for callers, the value."""
 
     key: Token
     graph: Token
@@ -122,7 +125,7 @@ def parse_document(source: Source) -> Document:
         word = source.take()
         if word.text in ("model", "extra") and word.text in seen:
             source.fail(f"{word.text} is given twice", word)
-        seen.add(word.text)
+        seen.add(word.text)  # the other statements may occur again
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
         elif word.text == "signature":
@@ -161,7 +164,7 @@ def _parse_header(source: Source, model: Model) -> None:
 
 
 def _metadata(data: Literal, fail: Fail) -> bytes:
-    """Return the UTF-8 bytes of a string, or the bytes of ``base64("...")``."""
+    """Return the UTF-8 bytes of a string in quotes, or the bytes of ``base64("...")``."""
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
@@ -170,7 +173,7 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
 
 
 def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
-    """Return the items in braces, which no commas separate.
+    """Return the items between braces; there are no commas between them.
 
     ``what``: the name of the block in errors.  ``item``: parses one item.
     """

@@ -2,8 +2,8 @@
 """Fillers: functions that make constants, such as ``gaussian(0, 0.1)`` (random numbers) and ``zeros``.
 
 The same text gives the same bytes on every machine and in every version.  The random bits are the raw stream
-of PCG64.  Numbers are made from them by integer arithmetic and by +, -, * and / of IEEE 754 only: a logarithm
-or a cosine may differ between machines.
+of PCG64.  Integer arithmetic and the operations +, -, * and / of IEEE 754 make numbers from these bits.
+Functions such as logarithm and cosine are not used, because their results differ between machines.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> A
     """Return sums of twelve uniform numbers (Irwin-Hall): nearly normal, and within mean +- 6 std."""
     sums = np.zeros(size, np.int64)
     source = np.random.PCG64(seed)
-    for _ in range(3):
+    for _ in range(3):  # three words of 64 bits give twelve numbers from 0 to 65535
         words = np.asarray(source.random_raw(size), np.uint64)
         for shift in (0, 16, 32, 48):
             sums += ((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
+    # the mean of a sum is 12 * 65535 / 2, and its standard deviation is about 65536
     return np.asarray((sums - 12 * 65535 / 2) / 65536 * std + mean)
 
 
 def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
     """Return uniformly distributed numbers from ``low`` up to ``high``; only rounding can give ``high``."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
-    unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+    unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)  # 53 bits: in [0, 1), exact
     return np.asarray(unit * (high - low) + low)
 
 
@@ -55,7 +56,11 @@ FILLERS: dict[str, Callable[..., Array]] = {
     "ones": lambda size: np.ones(size, np.float64),
     "arange": _arange,
 }
-"""The fillers by name: functions of the number of elements and the arguments in the text, giving float64."""
+"""The fillers by name.
+
+Each is a function of the number of elements, and of the arguments in the text, that returns a float64 vector.
+A function with a parameter ``seed`` is random.
+"""
 
 SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
 """The temporary memory that a filler takes at most, in bytes per element; other fillers take 24."""
@@ -78,9 +83,9 @@ def fill(
 
     ``positional``, ``named``: its arguments in the text; an argument ``seed`` there overrides ``seed``.  For
     an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so
-    that ``high`` is excluded; other fillers round to nearest.  A bool is true for a number other than 0; with
-    ``uniform``, for 0.5 or more.  Raise ModelError for arguments or a dtype that the filler does not take,
-    LimitError for an array above the memory limit.
+    that ``high`` is excluded; other fillers round to nearest.  A bool is true if the number is not 0; with
+    ``uniform``, if the number is at least 0.5.  Raise ModelError for arguments or a dtype that the filler
+    does not take, LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
@@ -88,7 +93,7 @@ def fill(
     scratch = SCRATCH_BYTES_PER_ELEMENT.get(name, 24)
     need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
     count_memory(size * dtype.numpy.itemsize)
-    parameters = signature(FILLERS[name])
+    parameters = signature(FILLERS[name])  # of the function: ``size``, then the arguments of the text
     keywords = {"seed": seed, **named} if "seed" in parameters.parameters else named
     try:
         arguments = parameters.bind(size, *positional, **keywords).arguments
@@ -100,17 +105,20 @@ def fill(
             raise ModelError(f"argument {key} of {name} must be a number")
         if key == "seed" and (not isinstance(value, int) or value < 0):
             raise ModelError(f"the seed must be an integer of at least 0, got {value}")
-        if isinstance(value, int) and abs(value) >= 1 << 1023:
+        if isinstance(value, int) and abs(value) >= 1 << 1023:  # float() may fail
             raise ModelError(f"argument {key} of {name} is too large")
         arguments[key] = value if key in ("size", "seed") else float(value)
     return _cast(FILLERS[name](**arguments), dtype, floor=name == "uniform").reshape(tuple(shape))
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:
-    """Return ``values`` as ``dtype``: integers clipped and rounded, down if ``floor``, else to nearest."""
+    """Return ``values`` as ``dtype``; for an integer dtype, they are rounded and clipped.
+
+    ``floor``: round down, not to nearest, and make a bool true from 0.5 on.
+    """
     assert dtype.numpy is not None  # checked by the caller
     if dtype.numpy.kind == "f":
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a number that is too large becomes infinite
             return values.astype(dtype.numpy)
     if np.isnan(values).any():
         raise ModelError(f"a filler of {dtype.short} cannot hold nan")

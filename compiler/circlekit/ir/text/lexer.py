@@ -22,13 +22,15 @@ _TOKEN = re.compile(
     |(?P<mark>->|[()\[\]{{}},:=|?*])""",
     re.VERBOSE,
 )
+"""A token by its kind (the name of the group), or text to skip: white space, and a comment from # on."""
+
 _MAX_NESTING = 64
 _SHOWN_CHARACTERS = 100
 """The number of characters of a long line that an error shows on each side of the place."""
 
 
 class Token(NamedTuple):
-    """A token.  ``text``: without %, @ and quotes.  ``at``: the offset of the token in the source."""
+    """A token.  ``text``: its text without %, @ and quotes.  ``at``: its offset in the source."""
 
     kind: str  # value, graph, string, number, name, mark or end
     text: str
@@ -39,7 +41,7 @@ class Source:
     """A text with a cursor over its tokens.  All errors are ParseErrors with the place in the text.
 
     ``label``: the name of the text in errors, such as a path or a class.  ``first_line``: the number of the
-    first line of the text.
+    first line of the text.  ``position``: the index of the next token.  The last token has the kind "end".
     """
 
     def __init__(self, text: str, label: str = "text", first_line: int = 1) -> None:
@@ -54,7 +56,7 @@ class Source:
         offset = depth = 0
         for match in _TOKEN.finditer(self.text):
             start, end = match.span()
-            if start != offset:
+            if start != offset:  # no token begins at ``offset``
                 break
             offset = end
             kind = match.lastgroup or ""
@@ -94,6 +96,7 @@ class Source:
         return f"{self.label}:{self.first_line + line}:{column + 1}"
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        """Raise a ParseError at ``token``, by default at the next token."""
         raise self.error_at((token or self.peek).at, message)
 
     def fail_at(self, token: Token) -> Callable[[str], NoReturn]:
@@ -111,6 +114,7 @@ class Source:
         return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
 
     def take(self) -> Token:
+        """Return the next token and move behind it, but never behind the last token of the text."""
         token = self.peek
         self.position = min(self.position + 1, len(self.tokens) - 1)
         return token
@@ -128,11 +132,13 @@ class Source:
         return False
 
     def expect(self, text: str) -> Token:
+        """Take and return the next token; raise ParseError if it is not the mark or name ``text``."""
         if not self.at(text):
             self.fail(f"expected {text!r}, got {self.peek.text!r}")
         return self.take()
 
     def expect_kind(self, *kinds: str) -> Token:
+        """Take and return the next token; raise ParseError if its kind is not in ``kinds``."""
         if self.peek.kind not in kinds:
             self.fail(f"expected a {' or '.join(kinds)}, got {self.peek.text!r}")
         return self.take()
@@ -146,7 +152,7 @@ def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) 
     if len(shown) > 2 * _SHOWN_CHARACTERS:  # a constant can be one very long line
         start = max(column - _SHOWN_CHARACTERS, 0)
         shown, column = shown[start : column + _SHOWN_CHARACTERS], column - start
-    caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"
+    caret = re.sub(r"[^\t]", " ", shown[:column]) + "^"  # tabs stay, so that the caret is in the right column
     return ParseError(message, shown, caret)
 
 
@@ -165,7 +171,8 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` as a string literal in double quotes, with Python's escapes."""
-    # The quotes that repr chooses depend on the text.  With a double quote at the beginning, which is cut off
-    # again, it always chooses single quotes: then " needs an escape here, and the escape of ' is undone.
+    # repr chooses the kind of quotes by the text: always single quotes if the text contains a double quote.
+    # So a double quote is put before the text, and cut off again.  As the result has double quotes, each "
+    # in the text gets an escape, and ' loses the escape that repr may have given it.
     body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
     return f'"{body}"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print one operator, type or constant: shortened for people, or without loss for the parser."""
+"""Print one operator, type or constant: shortened for people, or lossless, so that the parser reads it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from circlekit.ir.text.literal_printing import (
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
 Locate = Callable[[Value], "tuple[str, int] | None"]
-"""A function that returns file and offset of a constant's bytes; None if they are in no file."""
+"""A function that returns the file with a constant's bytes and their offset; None if they are in no file."""
 
 MAX_LIST_ELEMENTS = 32
-"""Lossless text lists the elements of constants of up to this size, and writes larger ones in other ways."""
+"""Lossless text lists the elements of a constant only if it has at most this many."""
 
 MAX_INLINE_ELEMENTS = 8
-"""Shortened text shows all elements of constants and scales that have no more elements than this."""
+"""Shortened text shows all elements of a constant, and all scales, only if there are at most this many."""
 
 SHORTENED_ELEMENTS = 4
 """The number of elements that shortened text shows of a larger constant."""
@@ -74,7 +74,7 @@ class Names:
         return self.refer(value)
 
 
-_SHORTENED = Names()
+_SHORTENED = Names()  # own names, shortened text
 
 
 # -- operators ---------------------------------------------------------------------------------
@@ -87,7 +87,10 @@ def print_op(op: Op) -> str:
 
 
 def op_parts(op: Op, names: Names = _SHORTENED) -> tuple[str, str]:
-    """Return the two parts of an operator's line: ``%y = Add(%a, %b) {act: RELU}`` and the result types."""
+    """Return the two parts of an operator's line: the call and the types of the results.
+
+    A call is, for example, ``%y = Add(%a, %b) {act: RELU}``; the types are ``f32[1,4]``.
+    """
     operands = ", ".join(map(names.operand, op.inputs))
     results = ", ".join(map(names.refer, op.results))
     items = _attributes(op, names)
@@ -98,6 +101,7 @@ def op_parts(op: Op, names: Names = _SHORTENED) -> tuple[str, str]:
 
 
 def _attributes(op: Op, names: Names) -> list[str]:
+    """Return the entries in braces, ``name: value``, without attributes that have their default."""
     items = []
     if isinstance(op, OpaqueOp):
         items.append(f"code: {quote(op.code)}")
@@ -149,13 +153,14 @@ def type_text(value: Value, names: Names) -> str:
 
 
 def _quantization(quantization: Quantization, names: Names) -> str:
+    """Return ``quant(...)``; shortened text with many scales has only the quantized dimension (``axis``)."""
     if not names.lossless and quantization.scale.size > MAX_INLINE_ELEMENTS:
         return f"quant(axis: {quantization.quantized_dimension})"
     items = []
     scale, zero_point = quantization.scale, quantization.zero_point
     if scale.size:
         items.append(f"scale: {_vector(scale)}")
-    if zero_point.size != scale.size or zero_point.any():
+    if zero_point.size != scale.size or zero_point.any():  # by default, one zero point of 0 for each scale
         items.append(f"zero_point: {_vector(zero_point)}")
     if quantization.quantized_dimension:
         items.append(f"axis: {quantization.quantized_dimension}")
@@ -169,6 +174,7 @@ def _quantization(quantization: Quantization, names: Names) -> str:
 
 
 def _vector(array: Array) -> str:
+    """Return the literal of scales, zero points or bounds: a number if there is one, else a list."""
     texts = elements(array)
     if texts is None:  # a NaN with a payload
         return format_tree(array)
@@ -179,12 +185,12 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Return whether ``data`` is not an array of the value's dtype and shape but packed or sparse bytes."""
+    """Return whether ``data`` has not the dtype and shape of ``value``, but is packed or sparse bytes."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 
 def _is_zero(data: Array) -> bool:
-    """Return whether ``data`` are bools or real numbers whose bits are all zero."""
+    """Return whether ``data`` has bools or real numbers, and all bits are zero (so no -0.0)."""
     return data.dtype.kind in "fiub" and not np.ascontiguousarray(data).reshape(-1).view(np.uint8).any()
 
 
@@ -192,7 +198,7 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool) -> 
     """Return the text after ``const TYPE``: the elements, their bytes, or a reference to a file.
 
     ``data``: ``value.data``.  ``locate``: finds the bytes in a file; None to refer to no file.  ``shorten``:
-    show only the first elements of a large constant.
+    show only the first elements of a large constant; the parser cannot read that.
     """
     raw = _is_raw(value, data)
     if shorten and data.size > MAX_INLINE_ELEMENTS:
@@ -209,6 +215,6 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool) -> 
     if place is not None:
         path, offset = place
         return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
-    if not raw and _is_zero(data):  # last, because it reads all data
+    if not raw and _is_zero(data):  # after ``locate``, because it reads all data of a large constant
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"

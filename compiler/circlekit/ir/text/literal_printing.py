@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print arrays and plain data as literals, from which ``literal_parsing`` gets the same bits again."""
+"""Print arrays and plain data as literals; ``literal_parsing`` reads the same bits from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Reference = Callable[[Value | Graph], str]
 """A function that returns the text for a value (``%x``) or a graph (``@main``)."""
 
 LONGEST_ARRAY_LIST = 64
-"""``array(...)`` lists the elements of vectors of up to this size, and has the base64 of all other arrays."""
+"""``array(...)`` lists the elements of a vector that has at most this many; other arrays are base64."""
 
 # -- arrays ------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ def elements(array: Array) -> list[str] | None:
     """Return one literal per element in C order; None if parsing would not give the same bits.
 
     Floats are printed as the shortest decimals with the same bits.  The result is None for complex numbers,
-    and for a NaN with other bits than those of ``nan``.
+    and if an element is a NaN with other bits than the NaN that the parser makes of ``nan``.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     kind = flat.dtype.kind
@@ -41,7 +41,9 @@ def elements(array: Array) -> list[str] | None:
 
 
 def _floats(flat: Array) -> list[str] | None:
+    """Return the literals of a vector of floats; None if there is a NaN that no literal gives."""
     texts = [repr(float(str(x))) for x in flat]  # numpy's str is the shortest decimal of this dtype
+    # what the parser makes of the texts: first float64, then the dtype
     doubles = np.array([float(t) for t in texts], np.float64)
     with np.errstate(over="ignore"):
         parsed = doubles.astype(flat.dtype)
@@ -49,7 +51,7 @@ def _floats(flat: Array) -> list[str] | None:
     for index in np.flatnonzero(parsed.view(unsigned) != flat.view(unsigned)).tolist():
         if np.isnan(flat[index]):
             return None  # a NaN with a payload or a sign
-        texts[index] = repr(float(flat[index]))  # rounding twice, first to float64, gave other bits
+        texts[index] = repr(float(flat[index]))  # the short decimal was rounded twice, to other bits
     return texts
 
 
@@ -81,10 +83,10 @@ def format_base64(data: bytes) -> str:
 
 
 def format_tree(data: Any, reference: Reference | None = None) -> str:
-    """Return the literal of plain data: a number, a string, bytes, an array, a list or a dict.
+    """Return the literal of plain data: a number, a string, bytes, an array, a list, a dict or None.
 
-    ``data`` is a field of a file that the IR does not interpret.  ``reference``: returns the text for a value
-    or a graph in ``data``; by default, the text is the name with % or @.
+    ``data``: for example, a field of a file that the IR does not interpret.  ``reference``: returns the text
+    for a value or a graph in ``data``; by default, the text is the name with % or @.
     """
     if data is None:
         return "none"
@@ -114,14 +116,15 @@ def format_items(data: Mapping[str, Any], reference: Reference | None) -> str:
 
 
 def format_key(key: str) -> str:
-    """Return the key of a dict, in quotes unless the grammar reads it as a name.
+    """Return the key of a dict as text: as it is if the lexer reads it as a name, else in quotes.
 
-    The grammar reads ``inf`` and ``nan`` as numbers.
+    The lexer reads ``inf`` and ``nan`` as numbers.
     """
     return key if key.isidentifier() and key.isascii() and key not in ("inf", "nan") else quote(key)
 
 
 def _format_array(array: Array) -> str:
+    """Return ``array(dtype, [elements])`` or ``array(dtype, "base64")``; with a shape if it is no vector."""
     dtype = DType.of(array.dtype).short
     texts = elements(array) if array.ndim == 1 and array.size <= LONGEST_ARRAY_LIST else None
     if texts is not None:
@@ -132,11 +135,12 @@ def _format_array(array: Array) -> str:
 
 # -- entries of ``extra`` that are printed -----------------------------------------------------
 
+# the types of single items in plain data
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of ``extra`` that say how a file stored the model, besides those that begin with ``stored_``.
+"""The keys of ``extra`` that only say how a file stored the model; keys ``stored_...`` do the same.
 
-``extra`` of a model, graph, operator or value is a dict of what the IR does not represent.
+``extra`` is a dict of a model, graph, operator or value, for what the IR does not represent.
 """
 
 
@@ -170,7 +174,7 @@ _NUMBER = (int, float, np.number)
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Return whether two values of an attribute are equal in a file.
+    """Return whether a file would store the same for two values of an attribute.
 
     A file stores floats as float32, and does not tell lists from tuples and arrays.
     """
@@ -179,8 +183,8 @@ def same_attribute(a: Any, b: Any) -> bool:
     if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):
         return len(a) == len(b) and all(map(same_attribute, a, b))
     if isinstance(a, _NUMBER) and isinstance(b, _NUMBER) and bool not in (type(a), type(b)):
-        exact = isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
-        return int(a) == int(b) if exact else format_float32(float(a)) == format_float32(float(b))
+        are_integers = isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
+        return int(a) == int(b) if are_integers else format_float32(float(a)) == format_float32(float(b))
     return type(a) is type(b) and bool(a == b)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggest an operator for an unknown name, which is misspelt or the name in another framework."""
+"""Suggest an operator for an unknown name: one that is misspelt, or that another framework uses."""
 
 from __future__ import annotations
 
@@ -100,22 +100,23 @@ OTHER_NAMES = {
 }
 """Names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by the names in the text form.
 
-A key with ``or`` lists alternatives.  A key with ``and`` or ``with`` lists operators that together compute an
-operator that the schema does not have.
+An entry has several names, separated by spaces.  A key with ``or`` lists alternatives.  A key with ``and`` or
+``with`` lists operators that together compute an operator that the schema does not have.
 """
 
 MISSPELT_LENGTH = 4
-"""A word of more letters than this may differ in one letter from the name in another framework."""
+"""A misspelt word of more letters than this may differ by one edit from a name of another framework."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:
     """Return a hint such as ``; did you mean NAME?`` for the unknown operator ``word``, or "".
 
-    ``names``: the operators that are known at this place, in the spelling of the suggestion.
+    ``names``: the operators that are allowed here, spelt as the hint shall show them.  Of two names that
+    differ only in case or punctuation, the hint shows the first.
     """
     known = list(names)
-    by_key = {_comparable(name): name for name in reversed(known)}
-    key = _comparable(re.split(r"[.:/]", word.strip(".:/"))[-1])
+    by_key = {_comparable(name): name for name in reversed(known)}  # reversed: the first name wins
+    key = _comparable(re.split(r"[.:/]", word.strip(".:/"))[-1])  # the last part of torch.nn.ReLU or tf::Relu
     if key in by_key:
         return f"; did you mean {by_key[key]}?"
     others = {_comparable(name): phrase for phrase, listed in OTHER_NAMES.items() for name in listed.split()}
@@ -123,17 +124,20 @@ def suggest_operator(word: str, names: Iterable[str]) -> str:
     if hint or len(key) >= SEARCH_LIMIT_CHARACTERS:
         return hint
     closest = min(others, key=lambda other: edit_distance(key, other))
-    is_close = edit_distance(key, closest) <= (len(key) > MISSPELT_LENGTH)
-    return _shown(others[closest], by_key) if is_close else ""
+    allowed_edits = int(len(key) > MISSPELT_LENGTH)
+    return _shown(others[closest], by_key) if edit_distance(key, closest) <= allowed_edits else ""
 
 
 def _shown(phrase: str, by_key: Mapping[str, str]) -> str:
-    """Return the suggestion for ``phrase``, a key of OTHER_NAMES; "" if one of its operators is unknown."""
+    """Return the suggestion for ``phrase``, a key of OTHER_NAMES; "" if one of its operators is unknown.
+
+    ``by_key``: the spelling of each known operator.
+    """
     steps = re.findall(r"[A-Z]\w*", phrase)
     if not all(_comparable(step) in by_key for step in steps):
         return ""
     shown = re.sub(r"[A-Z]\w*", lambda match: by_key[_comparable(match[0])], phrase)
-    is_choice = phrase == steps[0] or " or " in phrase
+    is_choice = phrase == steps[0] or " or " in phrase  # else it is a list of operators to use together
     return f"; did you mean {shown}?" if is_choice else f"; write it as {shown}"
 
 

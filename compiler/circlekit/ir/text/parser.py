@@ -30,8 +30,8 @@ from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 OPAQUE = "Opaque"
 """The name, in the text form, of an operator without a declaration."""
 
-_UNDECLARED = Operand(())  # stands for each operand of an operator class that declares no operands
-_UNDECLARED.name = "operand"
+_UNDECLARED = Operand(())  # stands for each operand of a class that declares no operands (Opaque)
+_UNDECLARED.name = "operand"  # part of the name of a constant, such as %y/operand
 
 _PLAIN: dict[str, tuple[type, str]] = {
     "version": (int, "a number"),
@@ -40,7 +40,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
     "custom_code": (str, "a string"),
     "options": (dict, "{field: value, ...}"),
 }
-"""Entries in braces that are no attributes, with their types.
+"""Entries in braces that are no attributes, with the type of each and a description of the type for errors.
 
 ``version`` and ``extra`` are for every operator, the others for Opaque only.
 """
@@ -48,12 +48,13 @@ _PLAIN: dict[str, tuple[type, str]] = {
 
 @counted_memory()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
-    """Return the model that ``text`` describes; the module ``circlekit.ops`` must have been imported.
+    """Return the model that ``text`` describes.
 
-    ``label``: the name of the text in errors, such as its path, and the ``source`` of the model.
-    ``resolve``: reads constants from files; by default a text that refers to a file is an error.  Raise
-    ParseError, with the place, for an invalid text, ShapeError if an operator does not fit its operands,
-    LimitError if the constants together exceed the memory limit.
+    ``circlekit.ops`` must have been imported, because it declares the operators.  ``label``: the name of the
+    text in errors, such as its path, and the ``source`` of the model.  ``resolve``: reads constants from
+    files; by default a text that refers to a file is an error.  Raise ParseError, with the place, for an
+    invalid text, ShapeError if an operator does not fit its operands, LimitError if the constants together
+    exceed the memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -68,7 +69,8 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
         nodes[node.name.text] = node
     graphs = {name: Graph(name) for name in nodes}
     model.graphs = list(graphs.values())
-    values: dict[str, dict[str, Value]] = {}
+    values: dict[str, dict[str, Value]] = {}  # by graph and name in the text
+    # called graphs first: the shape rule of a caller reads the types of their outputs
     for node in postorder(document.graphs, lambda n: [nodes[r] for r in n.references() if r in nodes]):
         builder = _GraphBuilder(source, node, graphs, resolve)
         builder.build()
@@ -102,9 +104,10 @@ def _signature(
 class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
-    ``graphs``: all graphs of the text by name.  ``values``: the values of the graph by their names in the
-    text.  ``order``: all values in order of definition.  ``renamed``: pairs of a value and the name from
-    ``named(...)`` that it gets in the model.  ``inline``: the constants that stand for literal operands.
+    ``graphs``: all graphs of the text by name.  ``operators``: the operator classes by their names in the
+    text.  ``values``: the values of the graph by their names in the text.  ``order``: all values in order of
+    definition.  ``renamed``: pairs of a value and the name from ``named(...)`` that it gets in the model.
+    ``inline``: the constants that stand for literal operands.
     """
 
     def __init__(
@@ -178,7 +181,10 @@ class _GraphBuilder:
         return value
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
-        """Record ``value`` by its name in the text; apply ``spec``, its type in the text (None: left out)."""
+        """Record ``value`` by its name in the text, ``token``, and give it the type ``spec`` of the text.
+
+        ``spec``: None if the text has no type for it.
+        """
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
         if token.text in self.values:
@@ -191,6 +197,7 @@ class _GraphBuilder:
                 self.renamed.append((value, spec.name))
 
     def _declare(self, token: Token, type_: TypeNode | None) -> Value:
+        """Return a new value with a type only, such as an input or a variable."""
         if type_ is None:
             self.source.fail(f"%{token.text} needs a type, such as f32[1,8]", token)
         spec = read_type(type_, self.source)
@@ -213,7 +220,7 @@ class _GraphBuilder:
 
     def _call(self, call: Call) -> None:
         """Create an operator; infer the types of its results unless the text states all of them."""
-        token = call.kinds[0]
+        token = call.kinds[0]  # the name of the operator
         if len(call.kinds) > 1 or call.like is not None:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
         cls = OpaqueOp if token.text == OPAQUE else self._operator(token)
@@ -227,25 +234,27 @@ class _GraphBuilder:
             message = f"expected {len(call.results)} types, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
-        # without types, only an Opaque without results is typed
+        # an operator without results and types is inferred, too; but an Opaque has nothing to infer
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
         if cls is OpaqueOp and not is_typed:
             self.source.fail(f"the results of {OPAQUE} need types, they cannot be inferred", token)
         try:
             op = cls(*operands, results=stated if is_typed else None, **attributes)
-        except CirclekitError as error:
+        except CirclekitError as error:  # raise the same error with the place in the text
             located = self.source.error_at(token.at, error.message)
             raise type(error)(located.message, *error.where, *located.where) from None
         if len(op.results) != len(call.results):
             self.source.fail(f"{token.text} has {len(op.results)} results, got {len(call.results)}", token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
             value.name = result.text
+            # a dtype or shape in the text replaces the inferred one
             self._define(result, value, types[index] if types else None)
         op.extra = self._plain(call, "extra") or {}
         self.graph.append(op)
         op.version = self._plain(call, "version")
 
     def _operator(self, token: Token) -> type[Op]:
+        """Return the operator class that ``token`` names."""
         cls = self.operators.get(token.text)
         if cls is None:
             hint = suggest_operator(token.text, self.operators)
@@ -258,7 +267,7 @@ class _GraphBuilder:
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
         """Return the operands.  A literal becomes a constant, named after the result and the operand."""
-        declared = cls.operands or (_UNDECLARED,)
+        declared = cls.operands or (_UNDECLARED,)  # the last one may be variadic
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
         values = list(operands)
@@ -315,6 +324,7 @@ class _GraphBuilder:
         return data
 
     def _single(self, node: AttributeNode) -> Literal:
+        """Return the only literal of an attribute; only a picture may have alternatives."""
         if len(node.choices) > 1 or node.bind is not None:
             self.source.fail("alternatives and names of attributes are allowed in pictures only", node.token)
         return node.choices[0]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print models as text; parsing the text gives the same model, bit for bit."""
+"""Print models as text; parsing the text gives the same model, bit for bit.
+
+``lines`` prints one operator, type or constant; this module joins these parts to graphs and models.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,18 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""The types of results are aligned after the longest call that has no more characters than this."""
+"""A call with more characters than this does not move the column of types.
+
+A call is the text of an operator before the types of its results: ``%y = Add(%a, %b)``.
+"""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
     """Return the text form of a model.
 
-    ``locate``: finds the bytes of constants in files; the text refers to such a file instead of containing
-    the bytes as base64.  ``shorten``: show only the first elements of large constants; such a text cannot be
-    parsed.
+    ``locate``: says in which file the bytes of a constant are, and at which offset (None: in no file).  For a
+    constant that is too large for a list, the text then has ``file(name, offset, size)`` instead of base64.
+    ``shorten``: show only the first elements of large constants; such a text cannot be parsed.
     """
     graph_labels = _unique(model.graphs, "graph")
     names = {id(g): _GraphNames(g, graph_labels) for g in model.graphs}
@@ -61,12 +67,12 @@ def _header(model: Model) -> str:
 
 
 def _metadata(data: bytes) -> str:
-    """Return metadata as a string if it is text, else as base64."""
+    """Return metadata as a string if it is printable text, else as base64."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    bare = text.rstrip("\0")  # converters pad the text of min_runtime_version to 16 bytes
+    bare = text.rstrip("\0")  # converters pad the text of min_runtime_version with zeros to 16 bytes
     if bare.isprintable() and len(text) - len(bare) < 16 and len(bare) > 0:
         return quote(text)
     return f"base64({format_base64(data)})"
@@ -84,10 +90,11 @@ def _signature(signature: Signature, names: Names) -> str:
 
 
 class _GraphNames(Names):
-    """The names of the values of one graph in the text, which are unique and not empty.
+    """Unique, non-empty names, in the text, for the values of one graph.
 
-    ``values``: all values that the text must define, also those to which only ``extra`` or a quantization
-    refers.
+    ``values``: all values that the text must define.  Some of them occur only in ``extra``, or hold the
+    scales of a blockwise quantization.  ``graph_labels``: the names of all graphs, by ``id``.  The lines of
+    operators are always lossless: ``shorten`` concerns only the data of constants.
     """
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str] | None = None) -> None:
@@ -99,7 +106,7 @@ class _GraphNames(Names):
 
 
 def _mentioned(data: Any) -> Iterator[Value]:
-    """Yield the values in nested dicts and lists."""
+    """Yield every ``Value`` in nested dicts and lists."""
     if isinstance(data, Value):
         yield data
     elif isinstance(data, Mapping | list | tuple):
@@ -140,6 +147,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
     others = (v for v in names.values if v not in inputs)
+    # the producer of a value in ``table`` may have been removed from the graph
     unproduced = [v for v in others if v.producer is None or v.producer.graph is not graph]
     lines += [f"  {_declaration(v, names, locate, shorten)}" for v in unproduced]
     defined += unproduced
@@ -150,7 +158,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.refer)}")
-    if graph.table:  # the values in the order of the file, listed only if the text has another order
+    if graph.table:  # the values in the order of the file; no list means the order of this text
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")
@@ -158,6 +166,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
 
 
 def _head(graph: Graph, names: Names) -> str:
+    """Return the first line of a graph: its name, inputs with their types, and outputs."""
     inputs: dict[int, str] = {}
     shown = []
     for value in graph.inputs:  # an input that occurs a second time is written without its type
@@ -170,6 +179,7 @@ def _head(graph: Graph, names: Names) -> str:
 
 
 def _declaration(value: Value, names: Names, locate: Locate | None, shorten: bool) -> str:
+    """Return the line of a value without a producer: ``%v: TYPE``, or ``%w = const TYPE DATA``."""
     if value.data is None:
         return f"{names.refer(value)}: {type_text(value, names)}"
     elements = payload(value, value.data, locate, shorten)
@@ -177,7 +187,7 @@ def _declaration(value: Value, names: Names, locate: Locate | None, shorten: boo
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield lines of calls and types; the types are aligned after calls of at most ALIGN_LIMIT characters."""
+    """Yield a line for each call and its types; the types are in one column, except after very long calls."""
     width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
     for call, types in lines:
         yield f"{call:{width}}  : {types}" if types else call

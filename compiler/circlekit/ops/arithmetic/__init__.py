@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operators: arithmetic, comparison, activation and cast."""
+"""Arithmetic, comparison, activation and cast, mostly elementwise; operators on bits; random numbers."""

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations."""
+"""Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations.
+
+``compute`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit data with a scale.
+By default, ``quantized`` applies ``real`` to the dequantized numbers, and quantizes its results.
+
+Class arguments: ``versions`` is the operator version for data of a dtype, ``reference_version`` the newest
+version that LiteRT's reference kernels implement (0: none that is right), ``quantized_dtypes`` the dtypes for
+which LiteRT has quantized kernels.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +97,7 @@ class LeakyRelu(Unary, code="LEAKY_RELU", versions={i16: 2}, quantized_dtypes=(i
     def quantized(self, x: Array) -> Array:
         slope = scale_of(self.input) * np.float32(self.alpha) / scale_of(self.output)
         distance = centered(x, self.input)
-        below = rescaled(distance, np.abs(slope)) * int(np.sign(slope))
+        below = rescaled(distance, np.abs(slope)) * int(np.sign(slope))  # a multiplier must not be negative
         above = rescaled(distance, scale_of(self.input) / scale_of(self.output))
         return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 
@@ -107,7 +115,8 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     ``input`` and ``alpha`` have the same dtype, or ``input`` is int16 and ``alpha`` int8.
     """
 
-    quantization_rule = QuantizationRule(slopes=("alpha",))  # for int16 data, LiteRT reads an int8 alpha
+    # a constant alpha gets the dtype of weights: for int16 data, LiteRT reads an int8 alpha
+    quantization_rule = QuantizationRule(slopes=("alpha",))
 
     input = operand(*REAL)
     alpha = operand(*REAL)
@@ -172,23 +181,25 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
 class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
     """x * min(max(x + 3, 0), 6) / 6."""
 
+    # the smallest ratio of output scale to input scale; ``quantized`` raises an error for 1 / 128 and below
     quantization_rule = QuantizationRule(least_step={i8: 1 / 127, u8: 1 / 127})
 
     def compute(self, x: Array) -> Array:
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
-        # 16-bit fixed point with 7 more bits than the input.  gate is x / 3, saturated to [-1, 1], so that
-        # x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
+        # ``value`` is x in units of input scale / 128, ``gate`` is x / 3 in units of 2^-15, saturated to 16
+        # bits, so to [-1, 1).  The result is x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
         fine_scale = scale_of(self.input) / np.float32(128)
         to_output = quantize_multiplier(fine_scale / scale_of(self.output))
         to_gate = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
         if to_output.shift > 0:
-            raise UnsupportedError("HARD_SWISH: expected an output scale above input scale / 128")
+            expected = f"expected an output scale above input scale / 128 = {fine_scale:.6g}"
+            raise UnsupportedError(f"HARD_SWISH: {expected}, got {scale_of(self.output):.6g}")
         value = centered(x, self.input).astype(np.int64) << 7
         scaled_x = saturating_rounding_doubling_high_mul(value, _mantissa_int16(to_output.mantissa), 16)
         gate = value
-        if to_gate.shift > 0:
+        if to_gate.shift > 0:  # as in LiteRT: shift by all bits but one, multiply, shift by the last one
             gate = saturating_left_shift(gate, to_gate.shift - 1, 16)
         gate = saturating_rounding_doubling_high_mul(gate, _mantissa_int16(to_gate.mantissa), 16)
         if to_gate.shift > 0:
@@ -201,7 +212,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
 
 
 def _mantissa_int16(mantissa: Array) -> Array:
-    """Return 31-bit mantissas rounded to 15 bits (TFLite DownScaleInt32ToInt16Multiplier)."""
+    """Return mantissas of 31 bits rounded to 15 bits (TFLite DownScaleInt32ToInt16Multiplier)."""
     return np.asarray(np.minimum((mantissa + (1 << 15)) >> 16, (1 << 15) - 1))
 
 

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic operators on two operands that broadcast, and ADD_N.
 
-Plain integers wrap around on overflow, except for POW in some cases; quantized results are clamped.
+Plain integers (without a scale) wrap around on overflow; those of POW do so in some cases only.  Quantized
+results are clamped.  ``compute`` or ``function`` gives the results for plain integers and floats,
+``quantized`` for 8-bit and 16-bit data with a scale.
+
+Class arguments: ``kinds`` are numpy's letters of the dtypes that ``compute`` takes (f, i, u and c: complex),
+``versions`` is the operator version for data of a dtype, ``reference_version`` the newest version that
+LiteRT's reference kernels implement.
 Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, add_n.
 """
 
@@ -35,35 +41,39 @@ class BinaryWithActivation(Binary, fuses_activation=True):
     def kernel(self, lhs: Array, rhs: Array) -> Array:
         out = super().kernel(lhs, rhs)
         if is_quantized_8_or_16_bits(self.lhs):
-            return out
+            return out  # ``quantized`` has clamped it
         return apply_fused_activation(out, self.act)
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return both operands as int32 in a common scale with zero point 0, and twice their larger scale.
+    """Return both operands as int32 in units of unit / 2^``bits``, and the number ``unit``.
 
-    ``x``, ``y``: the elements of the operands of ``op``.  The common scale is twice the larger scale of the
-    operands, divided by 2^``bits``.
+    ``x``, ``y``: the elements of the operands of ``op``.  ``unit`` is twice the larger of their scales.  The
+    int32 arrays are contiguous.
     """
-    common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
+    unit = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
-        rescaled(centered(a, v).astype(np.int64) << bits, float(scale_of(v)) / common).astype(
+        rescaled(centered(a, v).astype(np.int64) << bits, float(scale_of(v)) / unit).astype(
             np.int32, order="C"
         )
         for a, v in ((x, op.lhs), (y, op.rhs))
     )
-    return first, second, common
+    return first, second, unit
 
 
 class AddOrSub(BinaryWithActivation, kinds="fiuc"):
-    """ADD and SUB.
+    """Base class of ADD and SUB: lhs + ``sign`` * rhs.
 
-    Quantized operands are rescaled to twice the larger scale, with 20 fraction bits (15 for int16).
+    Quantized operands are rescaled to a common scale, twice the larger of their scales, with 20 fraction bits
+    (15 for int16), and added.
 
-    There is another way for int16 if ``pot_scale_int16`` is true and all scales are powers of two: the
-    operand with the smaller scale is shifted right to the larger scale, which the result must have.
+    Int16 operands are added in another way if ``pot_scale_int16`` is true and the scales of operands and
+    result are powers of two: the operand with the smaller scale is shifted right to the larger scale.  The
+    result must have the larger scale.
     """
 
+    # ``least_step``: the smallest ratios of the result's scale to the larger operand scale.  They keep
+    # ``to_output``, the last factor in ``quantized``, below 1
     quantization_rule = QuantizationRule(
         attributes={"pot_scale_int16": False}, least_step={i8: 2**-18, u8: 2**-18, i16: 2**-13}
     )
@@ -82,15 +92,16 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
             first, second = (rounding_divide_by_pot(a, s) if s else a.astype(np.int32) for a, s in parts)
             return clamp_to_dtype(first + self.sign * second, self.output, self.act)
         bits = 15 if x.dtype == np.int16 else 20
-        first, second, common = in_one_scale(self, x, y, bits)
+        first, second, unit = in_one_scale(self, x, y, bits)
         if bits == 15 and self.sign == 1 and x.shape == y.shape and follows_optimized_kernels():
-            # in whole groups of 16 elements, the optimized kernel rounds a rescaled operand once, not twice
+            # for whole groups of 16 elements, the optimized kernel of ADD rounds a rescaled operand once, not
+            # twice (``steps`` is contiguous, so its reshape is a view)
             whole = x.size // 16 * 16
             for steps, a, v in ((first, x, self.lhs), (second, y, self.rhs)):
-                factor = float(scale_of(v)) / common * (1 << bits)
+                factor = float(scale_of(v)) / unit * (1 << bits)
                 steps.reshape(-1)[:whole] = rescaled(centered(a.reshape(-1)[:whole], v), factor)
-        real = common / ((1 << bits) * float(scale_of(self.output)))
-        return clamp_to_dtype(rescaled(first + self.sign * second, real), self.output, self.act)
+        to_output = unit / ((1 << bits) * float(scale_of(self.output)))
+        return clamp_to_dtype(rescaled(first + self.sign * second, to_output), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
         """Return the right shift of each operand if int16 data are added by shifts; else None."""
@@ -147,7 +158,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
 
     def infer(self) -> TensorType:
         inferred = super().infer()
-        if self._is_int16_to_8_bits():
+        if self._is_int16_to_8_bits():  # the operands do not say which of the 8-bit dtypes
             return TensorType(self.results[0].dtype, inferred.shape, self.results[0].quantization)
         return inferred
 
@@ -187,9 +198,9 @@ class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i
     Quantized data are compared as plain integers without regard to their scales, as in LiteRT.
     """
 
-    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))
+    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))  # all have the scale of the result
 
-    ignores_scales = (i8, u8, i16)
+    ignores_scales = (i8, u8, i16)  # ``compute`` gets these dtypes even with a scale
 
     def infer(self) -> TensorType:
         inferred = super().infer()
@@ -241,9 +252,9 @@ class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, ver
     def quantized(self, x: Array, y: Array) -> Array:
         if self.lhs.dtype is not i8:
             return super().quantized(x, y)
-        first, second, common = in_one_scale(self, x, y, 7)
-        real = common * common / ((1 << 14) * float(scale_of(self.output)))
-        return clamp_to_dtype(rescaled(np.square(first - second), real), self.output)
+        first, second, unit = in_one_scale(self, x, y, 7)  # the square is in units of (unit / 2^7)^2
+        to_output = unit * unit / ((1 << 14) * float(scale_of(self.output)))
+        return clamp_to_dtype(rescaled(np.square(first - second), to_output), self.output)
 
 
 class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np.arctan2):
@@ -256,7 +267,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
 class AddN(Op, code="ADD_N", layout_operands=("terms",)):
     """The sum of tensors of equal shape.
 
-    After each addition, infinities become the largest finite numbers.
+    After each addition of floats, infinities become the largest finite numbers.
     """
 
     terms = variadic_operand(*NUMBERS)

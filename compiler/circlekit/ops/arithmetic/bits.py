@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on bits, buckets, diagonals and distinct elements, and BROADCAST_ARGS.
 
+The class argument ``kinds`` has numpy's letters of the dtypes that a kernel takes: i signed, u unsigned.
 Source: TFLite bitcast, bitwise_xor, right_shift, bucketize, matrix_diag, matrix_set_diag, unique,
 broadcast_args.
 """
@@ -36,7 +37,7 @@ class Bitcast(Op, code="BITCAST"):
             raise UnsupportedError("BITCAST: expected a declared result, as its dtype cannot be inferred")
         dtype, shape = self.output.dtype, self.input.shape
         old_bytes, new_bytes = self.input.dtype.bits // 8, dtype.bits // 8
-        if shape is None or not old_bytes or not new_bytes:
+        if shape is None or not old_bytes or not new_bytes:  # strings and packed integers
             return TensorType(dtype, None)
         if old_bytes > new_bytes:
             return TensorType(dtype, (*shape, old_bytes // new_bytes))
@@ -92,7 +93,8 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
         require_numpy_kind(self, input, "fi")
         limits = np.array(self.boundaries or (), np.float32)
         if np.any(np.diff(limits) < 0):
-            raise ShapeError("BUCKETIZE: expected ascending boundaries")
+            raise ShapeError(f"BUCKETIZE: expected ascending boundaries, got {limits.tolist()}")
+        # the boundaries are float32, so LiteRT compares integers as float32, and float64 as it is
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
 
@@ -100,6 +102,7 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
 class MatrixDiag(Op, code="MATRIX_DIAG"):
     """Square matrices whose diagonals are the vectors along the last axis; all other elements are 0."""
 
+    # the kernel writes the integer 0 beside the diagonal, so the zero points must be 0
     quantization_rule = QuantizationRule(results_follow="input", symmetric=("input", "output"))
 
     input = operand(*NUMBERS, boolean)
@@ -120,7 +123,7 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
 class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     """The matrices in the last two axes of ``input``, with their main diagonals replaced by ``diagonal``."""
 
-    quantization_rule = QuantizationRule(operands_follow=("input", "diagonal"))
+    quantization_rule = QuantizationRule(operands_follow=("input", "diagonal"))  # of the result
 
     input = operand(*NUMBERS, boolean)
     diagonal = operand(*NUMBERS, boolean)
@@ -161,7 +164,8 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
         return TensorType(self.input.dtype, (None,)), TensorType(self.idx_out_type, shape)
 
     def kernel(self, input: Array) -> tuple[Array, Array]:
-        distinct, first, inverse = np.unique(input, return_index=True, return_inverse=True)  # ascending
+        # numpy sorts the distinct elements in ascending order; ``order`` is that of first occurrence
+        distinct, first, inverse = np.unique(input, return_index=True, return_inverse=True)
         order = np.argsort(first)
         position = np.empty(len(order), np.int64)
         position[order] = np.arange(len(order))

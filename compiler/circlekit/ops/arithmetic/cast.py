@@ -80,7 +80,7 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return floats truncated to integers and saturated to ``dtype``; NaN becomes the largest integer."""
     limits = np.iinfo(dtype)
-    # float64 holds the power of two max + 1 exactly, but perhaps not max
+    # float64 holds the power of two max + 1 exactly, but not the max of int64; NaN counts as above
     above = ~(x.astype(np.float64) < float(limits.max) + 1)
     below = x.astype(np.float64) <= limits.min
     inside = np.where(above | below, 0, x).astype(dtype)
@@ -119,9 +119,9 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, clamped to the dtype of the declared result.
 
     A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
-    halves differently.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the zero point is
-    added modulo 2^32, as on x86.  A quantized input is requantized, which is possible between the dtypes in
-    ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
+    halves differently (see ``follows_optimized_kernels``).  If x / scale is NaN or outside of int32, it
+    becomes -2^31; then the zero point is added modulo 2^32, as on x86.  A quantized input is requantized if
+    ``REQUANTIZED`` or ``ONE_REQUANTIZED`` lists its dtype with that of the result.
     """
 
     input = operand(*REAL, i32)
@@ -139,7 +139,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         pair = (self.input.dtype, dtype)
         if dtype not in REQUANTIZED.get(pair[0], ()) and pair != ONE_REQUANTIZED:
             names = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {names} has no kernel, nor has LiteRT one")
+            raise UnsupportedError(f"QUANTIZE from {names} has no kernel, and LiteRT has none either")
         real = float(scale_of(self.input)) / float(scale_of(self.output))
         steps = np.asarray(centered(input, self.input), order="C")
         result = rescaled(steps, real)
@@ -151,12 +151,14 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         return clamp_to_dtype(result, self.output)
 
     def _rounded(self, x: Array) -> Array:
+        """Return float32 ``x`` in the quantization of the result."""
         dtype = self.output.dtype
         scale, zero = quantization_arrays(self.output, x.ndim)
         steps = np.asarray(x / scale, order="C")
-        wraps = ~(np.abs(steps) < np.float32(2**31))  # true for NaN
+        wraps = ~(np.abs(steps) < np.float32(2**31))  # NaN, or outside of int32
         rounded = round_half_away(steps)
-        # in whole groups of 8, the optimized kernel multiplies by 1 / scale and rounds a half to even
+        # in whole groups of 8, the optimized kernel multiplies by 1 / scale and rounds a half to even; it
+        # divides the other elements in float64
         if follows_optimized_kernels() and not scale.ndim:
             whole, flat = x.size // 8 * 8, x.reshape(-1)
             rounded.reshape(-1)[:whole] = np.rint(flat[:whole] * (np.float32(1) / scale))
@@ -193,6 +195,7 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
         if input.dtype.kind == "f":
             return input.astype(np.float32)
         scale, zero = quantization_arrays(self.input, input.ndim)
+        # the difference of an int32 and its zero point may need more bits than float32 has
         exact_dtype = np.float32 if input.dtype.itemsize < 4 else np.float64
         real = (input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale
         result = np.asarray(real, np.float32, order="C")
@@ -211,8 +214,8 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
-    The numbers from ``min`` to ``max`` are shifted so that 0.0 is one of them.  With ``narrow_range`` there
-    is one number less.
+    These numbers are ``min`` to ``max``, all shifted by one distance, so that 0.0 is one of them.  With
+    ``narrow_range`` there is one number less.
     """
 
     min: float = attribute(0.0)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison, logic and selection.  Source: TFLite comparisons, logical, select, where."""
+"""Comparison, logic and selection.  Source: TFLite comparisons, logical, select, where.
+
+Class arguments: ``function`` is the numpy function of data without a scale, ``kinds`` are numpy's letters of
+the dtypes that it takes, ``versions`` is the operator version for data of a dtype.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,7 @@ class Comparison(Binary, versions={i8: 2}):
     the same wrong results.
     """
 
+    # the operands share one scale, because the result has none
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"), scales_below=1.0)
 
     def infer(self) -> TensorType:
@@ -47,7 +52,7 @@ class Comparison(Binary, versions={i8: 2}):
 
 
 def _in_256ths(x: Array, value: Value) -> Array:
-    """Return the elements ``x`` of ``value``, dequantized, in units of 1/256 as int64."""
+    """Return ``x``, the elements of ``value``, as real numbers in units of 1/256, rounded to int64."""
     multiplier = quantize_multiplier(scale_of(value))
     product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, multiplier.mantissa)
     return rounding_divide_by_pot_on_x86(product, -multiplier.shift)
@@ -81,7 +86,7 @@ class Equality(Comparison):
     lhs = operand(*NUMBERS, boolean, DType.STRING)
     rhs = operand(*NUMBERS, boolean, DType.STRING)
 
-    kinds = "fiubO"  # strings are Python objects
+    kinds = "fiubO"  # float, signed, unsigned, bool, Python object (a string)
 
 
 class Equal(Equality, code="EQUAL", commutative=True, versions={i8: 2, DType.STRING: 3, i16: 5}):
@@ -104,7 +109,7 @@ class LogicalBinary(Binary, kinds="b"):
 
 
 class LogicalAnd(LogicalBinary, code="LOGICAL_AND", commutative=True, function=np.logical_and):
-    """Whether lhs and rhs are true."""
+    """Whether both lhs and rhs are true."""
 
 
 class LogicalOr(LogicalBinary, code="LOGICAL_OR", commutative=True, function=np.logical_or):
@@ -141,8 +146,9 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
 class Select(Selection, code="SELECT"):
     """x where the condition is true, else y.
 
-    x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  The
-    condition broadcasts with them, or it is a vector with one bool per index of axis 0.
+    x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  If they
+    have two or more axes, a condition that is a vector has one bool per index of axis 0.  Any other condition
+    broadcasts with x and y.
     """
 
     def infer(self) -> TensorType:
@@ -168,7 +174,7 @@ class Select(Selection, code="SELECT"):
         return np.where(condition, x, y)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return None if self.selects_rows() else {}
+        return None if self.selects_rows() else {}  # {}: no attribute and no constant has to change
 
     def required_version(self) -> int:
         return 3 if 5 in [v.rank for v in (self.condition, self.x, self.y)] else 1

@@ -32,7 +32,7 @@ class Div(BinaryWithActivation, code="DIV"):
     result, LiteRT gives a wrong number, and this kernel gives the same number.
     """
 
-    quantization_rule = QuantizationRule(not_zero=("rhs",))
+    quantization_rule = QuantizationRule(not_zero=("rhs",))  # no integer of rhs may stand for 0
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -48,19 +48,24 @@ class Div(BinaryWithActivation, code="DIV"):
         x, y = centered(x, self.lhs), centered(y, self.rhs)
         inverse, inverse_shift = get_reciprocal(np.abs(y))
         x = (x * np.sign(y)).astype(np.int64)
-        headroom = 31 - bit_length(x ^ (x >> 63))  # ~x for x < 0
+        headroom = 31 - bit_length(x ^ (x >> 63))  # unused bits of x, or of ~x for x < 0
         quotient = saturating_rounding_doubling_high_mul(x << headroom, inverse)
         product = saturating_rounding_doubling_high_mul(quotient, multiplier.mantissa)
         scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - multiplier.shift)
         return clamp_to_dtype(scaled, self.output, self.act)
 
     def integer_fault(self) -> str | None:
+        """Return a sentence if LiteRT's integer kernel gives wrong results for some quotients; else None.
+
+        The quantizer asks this when the operands have their scales, but constants may still hold floats.
+        """
         if not all(is_quantized(v) for v in (self.lhs, self.rhs, self.output)):
             return None
         scales = [float(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
         shift = quantize_multiplier(scales[0] / (scales[1] * scales[2])).shift
         least, largest = min(_magnitudes(self.lhs)), max(_magnitudes(self.rhs))
-        # the greatest exponent of the last division in ``quantized``; above 31, LiteRT's shift is undefined
+        # the greatest exponent of the last division in ``quantized``, inverse_shift + headroom - shift; above
+        # 31, LiteRT's shift is undefined
         exponent = (largest.bit_length() - 1) + (31 - least.bit_length()) - shift
         if exponent <= 31:
             return None
@@ -74,14 +79,15 @@ def _magnitudes(value: Value) -> set[int]:
     """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
 
     If ``value`` is not constant, all integers of its dtype count.  n = 0 does not count.  For the least
-    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.
+    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  If a constant has no
+    other n than 0, the result is {1, 2^15}.
     """
     zero_point = zero_point_of(value)
     if not value.is_const:
         low, high = value.dtype.limits
         return {0 if low < zero_point else 1, max(zero_point - low, high - zero_point)}
     numbers = value.array()
-    if numbers.dtype.kind == "f":  # a constant that is not quantized yet (see ``integer_fault``)
+    if numbers.dtype.kind == "f":  # a constant that is not quantized yet (see ``Div.integer_fault``)
         numbers = np.rint(numbers / scale_of(value))
         zero_point = 0
     stored = numbers.astype(np.int64) - zero_point
@@ -90,7 +96,7 @@ def _magnitudes(value: Value) -> set[int]:
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """Raise ModelError if integer ``divisors`` contain 0."""
+    """Raise ModelError if integer ``divisors`` contain 0; floats may be 0."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
         raise ModelError(f"{op.code}: expected integer divisors other than 0, got 0")
 
@@ -102,9 +108,9 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
     number.
     """
 
-    quantization_rule = None  # the kernel ignores scales
+    quantization_rule = None  # never quantized: the kernel ignores scales
 
-    ignores_scales = (i8, u8, i16)
+    ignores_scales = (i8, u8, i16)  # ``compute`` gets these dtypes even with a scale
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)

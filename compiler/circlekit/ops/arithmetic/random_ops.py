@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers from Philox streams, equal to those of LiteRT.
 
-Each operator has a stream of its own, which continues where the last run ended.  Only the lower 32 bits of a
-seed count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds; circlekit then makes a seed
+Philox makes four random words of 32 bits from a counter of 128 bits and a key of 64 bits.  Each operator has
+a stream of its own: a counter that continues where the last run ended.  Only the lower 32 bits of a seed
+count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds; circlekit then makes a seed
 from the name of the result, so only the distribution is the same as in LiteRT.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
@@ -33,7 +34,7 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
     """Return the words uint32[count, 4] that Philox-4x32-10 makes from ``count`` counters of 128 bits.
 
     The lower half of the counters goes up from ``start``; the upper half is ``seed2``.  The 64-bit key is
-    ``seed``.
+    ``seed``.  Ten rounds and their constants define the algorithm.
     """
     low = np.arange(count, dtype=np.uint64) + np.uint64(start)
     c0, c1 = low & np.uint64(UINT32_MASK), low >> np.uint64(32)
@@ -72,7 +73,10 @@ def normal_floats(bits: Array) -> Array:
 
 
 class Random(Op, pure=False, stateful=True):
-    """Base class of operators that draw from a random stream of their own."""
+    """Base class of operators that draw from a random stream of their own.
+
+    They define ``call`` instead of ``kernel``, because the streams belong to the state of ``run``.
+    """
 
     seed: int = attribute(0)
     seed2: int = attribute(0)
@@ -82,7 +86,7 @@ class Random(Op, pure=False, stateful=True):
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + reserved
-        # the lower 32 bits of each seed as a signed number
+        # the lower 32 bits of each seed as a signed number, which Philox extends to 64 bits
         seed, seed2 = (((s & UINT32_MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
         if seed == 0 and seed2 == 0:
             seed2 = zlib.crc32(self.output.name.encode())

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise operators of one operand, parts of complex numbers, and the Fourier transform.
 
+``compute`` or ``function`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit
+data with a scale.  By default, ``quantized`` applies ``real`` to the dequantized numbers, and quantizes the
+results.
+
+Class arguments: ``kinds`` are numpy's letters of the dtypes that ``compute`` takes, ``quantized_dtypes`` the
+dtypes for which LiteRT has quantized kernels.  ``versions`` is the operator version for data of a dtype,
+``reference_version`` the newest version that LiteRT's reference kernels implement (0: none that is right).
 Source: TFLite elementwise, exp, neg, floor, ceil, round, sign, complex_support, rfft2d.
 """
 
@@ -61,7 +68,7 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantize
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
-    """The natural logarithm.  Quantized data that stand for a number <= 0 give the lowest integer."""
+    """The natural logarithm.  A quantized operand of 0 or less gives the lowest integer."""
 
     quantized_dtypes = (i8, i16)
 
@@ -71,7 +78,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
-    """The square root.  Quantized results are rounded towards zero; negative operands are an error."""
+    """The square root.  Quantized results are rounded towards zero; quantized operands < 0 are an error."""
 
     quantization_rule = QuantizationRule(not_negative=("input",))
 
@@ -97,8 +104,8 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # x is scale * steps, so 1 / sqrt(x) = (1 / sqrt(steps)) / sqrt(scale); the dividend, inverse_roots,
-        # has 20 fraction bits
+        # the operand is scale * steps, so its inverse root is (1 / sqrt(steps)) / sqrt(scale).  The dividend
+        # is ``inverse_roots``, in units of 2^-20
         steps = np.maximum(centered(x, self.input), 0)
         root_multiplier = get_inv_sqrt_quantized_multiplier(steps)
         with_20_bits = QuantizedMultiplier(root_multiplier.mantissa, root_multiplier.shift + 20)
@@ -108,7 +115,7 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         result = multiply_by_quantized_multiplier(inverse_roots, QuantizedMultiplier(mantissa, shift - 20))
         return np.asarray(np.where(steps == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
-    def real(self, x: Array) -> Array:
+    def real(self, x: Array) -> Array:  # only for int16, with the zero point 0
         largest = np.float32((1 << 15) - 1) * scale_of(self.output)
         return np.where(x <= 0, largest, 1 / np.sqrt(np.maximum(x, 0)))
 
@@ -152,7 +159,7 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
 class ComplexToReal(Unary, kinds="c"):
     """Base class of functions of complex numbers with real results: complex64 to f32, complex128 to f64."""
 
-    quantization_rule = None  # results of complex operands stay float
+    quantization_rule = None  # never quantized: the operand is complex
 
     input = operand(*COMPLEX)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, pooling and reductions over sliding windows of channels-last data."""
+"""Convolutions and pooling of channels-last data; REDUCE_WINDOW and DILATE."""

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over NHWC and NDHWC data.
 
+Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a rule,
+``weights={"filter": 0}`` says that axis 0 of the filter is that of the output channels, which may each have a
+scale.  ``quantized_only``: the attribute has no effect on floats.
 Source: TFLite conv, depthwise_conv, transpose_conv, conv3d, conv3d_transpose.
 """
 
@@ -25,7 +28,7 @@ from circlekit.ops.numerics.output_stage import in_full_group
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 
-WEIGHTS = (*REAL, DType.INT4)
+WEIGHTS = (*REAL, DType.INT4)  # the dtypes of filters
 
 
 class Convolution2D(ConvolutionLayer):
@@ -43,7 +46,7 @@ class ForwardConvolution2D(Convolution2D):
     filter = operand(*WEIGHTS)
     bias = optional_operand(*BIAS)
 
-    dilation_w: int
+    dilation_w: int  # a subclass declares these attributes, at their places in the schema
     dilation_h: int
 
     def kernel(self, input: Array, filter: Array, bias: Array | None = None) -> Array:
@@ -76,7 +79,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        # LiteRT does so if there are several groups, or if the output channels have different scales
+        # LiteRT does so if there are several groups, or if output channels have different scales
         scales = [] if self.filter.quantization is None else self.filter.quantization.scale.tolist()
         return depth != filter.shape[3] or len(set(scales)) > 1
 
@@ -100,7 +103,7 @@ class DepthwiseConv2D(
     code="DEPTHWISE_CONV_2D",
     reference_version=6,
     fuses_activation=True,
-    filter_layout="1HWO",
+    filter_layout="1HWO",  # the axes of the filter; O: output channels
 ):
     """Correlation of each channel of [N,H,W,I] with ``multiplier`` filters of its own.
 
@@ -127,7 +130,7 @@ class DepthwiseConv2D(
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is not u8 and in_full_group(filter.shape[3])
+        return self.input.dtype is not u8 and in_full_group(filter.shape[3])  # per channel, in groups of 8
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype
@@ -141,7 +144,7 @@ class TransposeConv(
     Convolution2D,
     code="TRANSPOSE_CONV",
     versions={i8: 2},
-    version_operand=1,
+    version_operand=1,  # ``versions`` is by the dtype of the filter
     is_transposed=True,
     fuses_activation=True,
 ):
@@ -166,6 +169,10 @@ class TransposeConv(
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
+        """Return the ``output_shape`` for the new input; {} if it is not constant or the ranks are not 4.
+
+        The batch grows as much as that of the input, and each spatial axis ``stride`` times as much.
+        """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
         if dims is None or before is None or after is None or len(dims) != 4 or len(after) != 4:
             return {}

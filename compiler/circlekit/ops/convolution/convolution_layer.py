@@ -51,6 +51,7 @@ class ConvolutionLayer(Op):
     the number of input channels.
     """
 
+    # operands and attributes that the subclasses declare
     input: Any
     filter: Any
     bias: Any
@@ -77,7 +78,7 @@ class ConvolutionLayer(Op):
         return tuple(getattr(self, f"dilation_{a.lower()}", 1) for a in "DHW" if a in self.filter_layout)
 
     def taps(self, filter: Shape) -> Shape:
-        """Return the spatial dimensions of a filter of shape ``filter``."""
+        """Return the spatial dimensions of a filter of shape ``filter``; its elements are called taps."""
         return tuple(n for n, axis in zip(filter, self.filter_layout, strict=True) if axis in "DHW")
 
     # -- shapes --------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class ConvolutionLayer(Op):
         if self.is_transposed:
             if min(self.strides) < 1:
                 raise ShapeError(f"expected strides of at least 1, got {self.strides}")
-            inferred = (shape[0], *[None] * (rank - 2), out_depth)
+            inferred = (shape[0], *[None] * (rank - 2), out_depth)  # the operand gives the spatial dimensions
             result = merged_shape(static_output_shape(self.output_shape, rank), inferred)
             return TensorType(self.input.dtype, result)
         axes = zip(shape[1:-1], self.taps(filter), self.strides, self.dilations, strict=True)
@@ -134,7 +135,7 @@ class ConvolutionLayer(Op):
     # -- kernels -------------------------------------------------------------------------------
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Return whether the layer quantizes float data with a zero point, if the weights are integers."""
+        """Return whether the kernel for float data and integer weights gives the data zero points."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
@@ -158,6 +159,7 @@ class ConvolutionLayer(Op):
         """Return the result of the layer.
 
         Data and weights are both float, both quantized, or the data are float and the weights quantized.
+        Layers with three spatial axes are always float.
         """
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
@@ -180,8 +182,8 @@ class ConvolutionLayer(Op):
         """Return the function that converts the exact sums of an integer layer to its result.
 
         The product of the scales of data and weights is rounded to float32 if the data are uint8 or the
-        weights int16.  Only circle has int16 weights; with them, ONE's interpreter clamps results to -32767
-        or more.
+        weights int16.  Only circle has int16 weights; with them, ONE's interpreter gives no result below
+        -32767.
         """
         low, high = quantized_activation_range(self.act, self.output)
         if self.filter.dtype is i16:
@@ -203,14 +205,15 @@ class ConvolutionLayer(Op):
     ) -> Array:
         """Return the result for float data and integer weights.
 
-        Each image is quantized to 8 bits on its own; the integer sums are then scaled back to floats.  On
-        x86, LiteRT's symmetric kernel gives other numbers for weights of -128, which its converter never
-        makes.
+        Each image is quantized to 8 bits on its own; the integer sums are then scaled back to floats.  uint8
+        weights are read as int8, as in LiteRT.  On x86, LiteRT's kernel without zero points gives other
+        numbers for weights of -128, which its converter never makes.
         """
         asymmetric = self.quantizes_asymmetrically(data.shape[-1], filter)
         images = quantize_rows(data.reshape(len(data), math.prod(data.shape[1:])), asymmetric)
         channels = filter.shape[self.channel_axis]
-        dtype = exact_float_dtype(filter.size / max(channels, 1) * LARGEST_HYBRID_PRODUCT)
+        products = filter.size / max(channels, 1)  # the number of products in a sum
+        dtype = exact_float_dtype(products * LARGEST_HYBRID_PRODUCT)
         numbers = (images.data - images.offset).reshape(data.shape).astype(dtype)
         out = self.sums(numbers, filter.view(np.int8).astype(dtype), output_shape).astype(np.float32)
         out *= channel_scales(self.filter, channels)
@@ -243,7 +246,7 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
-    """Return the shape that an operand holds in a run; raise ShapeError if it contradicts ``known``."""
+    """Return the elements of ``output_shape`` as a shape; raise ShapeError if it contradicts ``known``."""
     if output_shape.size != len(known):
         raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())
@@ -252,7 +255,7 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
 
 
 def merged_shape(shape: Shape, inferred: Shape) -> Shape:
-    """Return ``shape`` with its unknown dimensions from ``inferred``; raise ShapeError if they disagree."""
+    """Return ``shape`` with unknown dimensions taken from ``inferred``; raise ShapeError if they disagree."""
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:

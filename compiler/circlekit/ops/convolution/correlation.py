@@ -7,7 +7,8 @@ window is the sum over the elements that the window reads, each times its tap.
 A transposed convolution has a number for each window, and adds this number times a tap to each element that
 the window would read.  The functions loop over the taps, and make no padded copy of the data.
 
-In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.
+In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.  N is the
+batch, I, O and C are channels.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Index = tuple[int | slice, ...]
 
 
 class Geometry(NamedTuple):
-    """Sliding windows over the spatial axes of data, with one number per axis in each field.
+    """Sliding windows over the spatial axes of data.  Each field has one number per axis.
 
     ``taps``: the elements in a window.  ``before``: the elements of padding before the data.  ``windows``:
     the number of windows.  ``size``: the elements of the data.
@@ -67,12 +68,12 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield for each tap the indices of the tap, of the windows where it reads data, and of that data.
+        """Yield for each tap three indices: of the tap, of the windows where it reads data, and of that data.
 
         The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  A tap that only reads padding is
         left out.
         """
-        per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
+        per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]  # in the order of the fields
         for combination in product(*per_axis):
             tap, windows, elements = ((slice(None), *indices) for indices in zip(*combination, strict=True))
             yield tap, windows, elements
@@ -82,10 +83,11 @@ def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
     """Yield the indices of ``Geometry.overlaps`` along one axis."""
-    # taps before ``first_tap`` read only the padding before the data; taps after the range, that behind it
+    # taps before ``first_tap`` read only padding before the data, taps after the range only padding behind it
     first_tap = max(0, -(-(before - (windows - 1) * stride) // dilation))
     for tap in range(first_tap, min(taps, -(-(before + size) // dilation))):
         offset = tap * dilation - before  # the element that the tap reads in window 0
+        # from ``first`` to ``last``: the windows in which the tap reads an element of the data
         first = max(0, -(offset // stride))
         last = min(windows - 1, (size - 1 - offset) // stride)
         if first <= last:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling over NHWC data, REDUCE_WINDOW and DILATE.
 
+In the rules, ``results_follow="input"`` means that a result has the scale and zero point of the input.  In
+shapes, OH and OW are the height and width of the result.
 Source: TFLite pooling, stablehlo_reduce_window, dilate.
 """
 
@@ -50,13 +52,14 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return TensorType(self.input.dtype, (n, rows, columns, depth))
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
-        """Return [N, OH, OW, C]: each window, without its padding, reduced by ``combine``.
+        """Return [N, OH, OW, C]: each window, without its padding, reduced to one element by ``combine``.
 
         ``start``: the neutral element of ``combine``.
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # along each axis, a single window begins at element 0 or covers all elements; both give this slice
+        # along each axis, a single window begins at element 0 or covers all elements; in both cases, its
+        # elements are this slice
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
@@ -92,7 +95,10 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """The largest element of each window.  NaN and -inf are ignored, as in LiteRT."""
+    """The largest element of each window.
+
+    NaN and -inf are ignored, as in LiteRT; a window without other elements gives the lowest finite number.
+    """
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGER_POOL_DTYPES:
@@ -123,7 +129,7 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
 
 
 class Dilate(Op, code="DILATE"):
-    """``input`` with ``dilations[i]`` - 1 padding values between neighboring elements along each axis i."""
+    """``input`` with ``dilations[i]`` - 1 times ``padding_value`` between neighbors along each axis i."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("padding_value",))
 
@@ -160,7 +166,7 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """``init_value`` and the elements of each window, combined by ``reduce_function``; nothing is padded."""
+    """``init_value`` and the elements of each window, combined by ``reduce_function``, without padding."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("init_value",))
 
@@ -204,10 +210,11 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         if 0 in shape:
             return np.full(shape, init_value.reshape(-1)[0], input.dtype)
         spans = tuple((n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True))
+        # the first axes of ``views`` are the windows, the others the elements of a window
         views = np.lib.stride_tricks.sliding_window_view(input, spans)
         views = views[tuple(slice(None, None, s) for s in (*strides, *dilations))]
         window_axes = tuple(range(input.ndim, 2 * input.ndim))
-        is_logical = combine in (np.logical_and, np.logical_or)
+        is_logical = combine in (np.logical_and, np.logical_or)  # numpy's results are bool
         reduced = combine.reduce(views, axis=window_axes, dtype=None if is_logical else input.dtype)
         return np.asarray(combine(init_value.reshape(-1)[0], reduced)).astype(input.dtype)
 

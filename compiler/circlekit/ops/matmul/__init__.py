@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products: fully connected, batch matmul, attention and binary-coded weights."""
+"""Matrix products: fully connected, batch matmul, attention; layers with binary-coded weights."""

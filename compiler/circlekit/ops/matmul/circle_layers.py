@@ -3,9 +3,9 @@
 
 A row of BCQ weights is the sum of ``bits`` code rows of +1 and -1, each multiplied by a scale of its own.
 The rows are divided into clusters.  The operand ``clusters`` [n, 2] has the numbers (bits, rows) of each
-cluster.  A cluster is stored as ``bits`` planes, each of ``rows`` code rows.  A code row is packed into int32
-words: a set bit means +1, and the lowest bit of the first word is column 0.  The scales have the order of the
-code rows.
+cluster.  A cluster is stored as ``bits`` planes: each plane has one code row for each of the ``rows``.  A
+code row is packed into int32 words: a set bit means +1, and the lowest bit of the first word is column 0.
+The scales have the order of the code rows.
 
 Source: onert's AttentionLayer; luci and onert for operands, clusters and shapes of BCQ weights; nntrainer's
 BCQTensor for the order of planes and rows; LUT-GEMM for the order of the bits, which ONE does not document.
@@ -48,8 +48,8 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 
     over the first ``position`` + 2 positions of the caches.  As in onert, this number is rounded up to a
-    multiple of 32, but not above the length of the caches and the mask.  A cache that is a variable is
-    updated.  Other caches are not modified here; onert does modify them.
+    multiple of 32, but it does not exceed the length of the caches and the mask.  A cache that is a variable
+    is updated.  Other caches are not modified here; onert does modify them.
     """
 
     input = operand(f32)
@@ -72,11 +72,13 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         for name in ("wq", "wk", "wv", "wo"):
             weights = require_rank(getattr(self, name), name, 2)
             if weights is not None and any(dims_differ(d, size) for d in weights):
-                raise ShapeError(f"{name} has shape {format_shape(weights)}, the input has {size} elements")
+                expected = f"expected [{size},{size}], as the input has {size} elements"
+                raise ShapeError(f"{name}: {expected}, got {format_shape(weights)}")
         for name in self.states:
             cache = require_rank(getattr(self, name), name, 4)
             if cache is not None and dims_differ(product(cache[2:]), size):
-                raise ShapeError(f"{name} has shape {format_shape(cache)}, the input has {size} elements")
+                expected = f"expected heads * head = {size}, as the input has {size} elements"
+                raise ShapeError(f"{name}: {expected}, got {format_shape(cache)}")
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
@@ -87,6 +89,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         self, input: Array, wq: Array, wk: Array, wv: Array, wo: Array, cos: Array, sin: Array, mask: Array,
         k_cache: Array, v_cache: Array, position: Array,
     ) -> tuple[Sequence[Array], Sequence[Array | None]]:  # fmt: skip
+        """Return the result, and the new contents of ``k_cache`` and ``v_cache``."""
         require_float(self, input, wq, wk, wv, wo, cos, sin, mask, k_cache, v_cache)
         if input.shape[:2] != (1, 1):
             raise UnsupportedError(
@@ -137,14 +140,15 @@ def decoded(
 ) -> Array:
     """Return BCQ weights as float32 [rows, hidden].
 
-    ``binary``: the codes, [code rows, words].  ``hidden``: the number of columns.  ``indices``: a vector of
-    the rows to decode, by default all.  Raise ShapeError if the sizes of the operands do not fit.
+    ``scales``: one for each code row.  ``binary``: [code rows, words].  ``hidden``: the number of columns.
+    ``indices``: a vector of the rows to decode, by default all.  Raise ShapeError if the sizes of the
+    operands do not fit.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
     if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         sizes = f"{scales.size} scales and codes of shape {list(binary.shape)}"
-        raise ShapeError(f"expected {codes} codes and scales from the clusters, got {sizes}")
+        raise ShapeError(f"expected {codes} scales and code rows, as the clusters say, got {sizes}")
     if not 0 < hidden <= binary.shape[1] * CODES_PER_WORD:
         raise ShapeError(f"codes have {binary.shape[1] * CODES_PER_WORD} columns, expected at least {hidden}")
     wanted = np.arange(sum(rows)) if indices is None else indices
@@ -162,7 +166,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns: ``declared``, or that of ``binary`` if it is 0; None if unknown."""
+    """Return the number of columns: ``declared``, or if that is 0, all of ``binary``; None if unknown."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 

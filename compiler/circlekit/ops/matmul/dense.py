@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FULLY_CONNECTED and BATCH_MATMUL.  Source: TFLite fully_connected, batch_matmul."""
+"""FULLY_CONNECTED and BATCH_MATMUL.  Source: TFLite fully_connected, batch_matmul.
+
+In a rule, ``weights`` names the operand with weights and the axis of its output channels, which may each have
+a scale; None: one scale only.  ``attributes``: the values of attributes in quantized operators.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ DATA_4_BIT = (DType.INT4, DType.UINT4)
 class FullyConnected(
     Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True, layout_operands=("input",)
 ):
-    """``input`` times the transpose of ``weights`` [U,K], plus ``bias`` [U].
+    """``input`` times the transpose of ``weights`` [U,K] (units, depth), plus ``bias`` [U].
 
     The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
     input, with the last dimension K replaced by U.  For K = 0 the result is zero, without bias and
@@ -57,7 +61,7 @@ class FullyConnected(
     keep_num_dims: bool = attribute(False)
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
-    quant_spec: Any = attribute(None)
+    quant_spec: Any = attribute(None)  # bytes in .tflite files, which no kernel reads
 
     def infer(self) -> Inferred:
         units, depth = require_rank(self.weights, "weights", 2) or (None, None)
@@ -66,6 +70,7 @@ class FullyConnected(
         shape = self._result_shape(self.input.shape, units, depth)
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 and self.input.dtype is u8:
             return TensorType(i16, shape), TensorType(u8, self.input.shape)
+        # LiteRT has a kernel from uint8 to int16, so the declared dtype of the result decides
         is_wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16 if is_wide else self.input.dtype, shape)
 
@@ -77,6 +82,7 @@ class FullyConnected(
         return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
+        """Return the shape of the result for an input of ``shape`` and weights [units, depth]."""
         if shape is None:
             return None if self.keep_num_dims else (None, units)
         if self.keep_num_dims:
@@ -84,7 +90,7 @@ class FullyConnected(
                 raise ShapeError(f"input: expected {depth} columns, got shape {format_shape(shape)}")
             return (*shape[:-1], units)
         size = product(shape)
-        if not depth or size is None:
+        if not depth or size is None:  # for depth 0, the leading dimensions give the rows
             return (product(shape[:-1]) if depth == 0 else None, units)
         if size % depth:
             raise ShapeError(f"input: expected a multiple of {depth} elements, got {size}")
@@ -105,6 +111,7 @@ class FullyConnected(
             if weights.dtype != np.float32 or units % BLOCK_ROWS:
                 form = f"SHUFFLED16x1FLOAT32 weights of {weights.dtype}[{units},{depth}]"
                 raise UnsupportedError(f"{self.code} with {form} has no kernel")
+            # the inverse of ``shuffled_16x1``
             weights = weights.reshape(-1, depth, BLOCK_ROWS).swapaxes(1, 2).reshape(units, depth)
         if weights.dtype.kind != "f":
             return quantized_dense(self, rows, weights, bias).reshape(shape)
@@ -151,10 +158,10 @@ def shuffled_16x1(weights: Array) -> Array:
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_operands=("x", "y")):
     """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
-    ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies the scales
-    of wrong rows if several batch dimensions of x exceed 1.  With ``asymmetric_quantize_inputs``, it also
-    takes the column sums of wrong matrices if several batch dimensions of y exceed 1.  This kernel does the
-    same.
+    ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, the kernel quantizes the
+    rows of x.  LiteRT applies the scales of wrong rows if several batch dimensions of x exceed 1.  With
+    ``asymmetric_quantize_inputs``, it also takes the column sums of wrong matrices if several batch
+    dimensions of y exceed 1.  This kernel does the same.
     """
 
     quantization_rule = QuantizationRule(
@@ -207,6 +214,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return {} if keeps_matrices and self.x.dtype is self.y.dtype else None
 
     def dynamic_fault(self) -> str | None:
+        """Return a sentence if LiteRT may compute float x times int8 y wrongly (see the class), else None."""
         for name, value in (("x", self.x), ("y", self.y)):
             if value.shape is None or sum(dim != 1 for dim in value.shape[:-2]) > 1:
                 expected = f"expected at most one batch dimension other than 1, got {value.type}"

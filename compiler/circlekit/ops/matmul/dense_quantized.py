@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized matrix products of integer data, and of float data that the kernel quantizes itself (hybrid).
 
+In shapes, R is the number of rows, K the depth (the length of the sums), U the number of units (rows of the
+weights of FULLY_CONNECTED), C the number of columns.  ``op``: the operator, for its attributes and scales.
 Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
 """
 
@@ -47,7 +49,7 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     stage = dense_output_stage(op, bias, len(weights))
     if is_per_channel(op.weights):
         zero_point = weight_zero_points(op.weights, len(weights))
-    else:  # old models have signed weights with a zero point
+    else:  # old models have signed weights with a zero point, which ``weight_zero_points`` would ignore
         zero_point = np.asarray(zero_point_of(op.weights))
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
     exact_weights = centered_weights(weights, zero_point, 0, magnitude)
@@ -59,15 +61,16 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  The
-    optimized kernel does so only if, in addition, the sums are int64, and the bias or the attribute
-    ``quantized_bias_type`` is int64.  ``units``: the number of rows of the weights.
+    LiteRT's reference kernel multiplies the sums by the scale in float64, unless the weights are int16 or
+    sparse.  Where it uses float64, the optimized kernel does so, too, if the sums are int64 and the bias or
+    the attribute ``quantized_bias_type`` is int64; else it uses fixed point and rounds a half up.
+    ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
     half_up = in_double and follows_optimized_kernels() and not (int64_sums and _has_int64_bias(op))
     if in_double and not half_up:
-        rounded = False
+        rounded = False  # whether the product of the scales of data and weights is rounded to float32
         arithmetic = Arithmetic.WIDE_DOUBLE if int64_sums else Arithmetic.DOUBLE
     else:
         rounded = not is_per_channel(op.weights)
@@ -94,10 +97,11 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
     For weights of -128, LiteRT's results are wrong and differ from these.
     """
     scales = block_scales(op)
+    # with block scales, the data always have zero points (``offset``)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
     if scales is not None:
-        blocks = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
-        out = np.asarray((rows.data - rows.offset) @ blocks.T * rows.scale)
+        real_weights = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
+        out = np.asarray((rows.data - rows.offset) @ real_weights.T * rows.scale)
     else:
         out = quantized_product(rows, weights.view(np.int8), channel_scales(op.weights, len(weights)))
     if bias is not None:
@@ -187,7 +191,7 @@ def _column_zero_points(op: Any, y: Array) -> Array:
     quantization = op.y.quantization
     if quantization is None or quantization.scale.size <= 1:
         return np.array([zero_point_of(op.y)])
-    columns = y.ndim - (2 if op.adj_y else 1)
+    columns = y.ndim - (2 if op.adj_y else 1)  # the axis in the operand, before ``adj_y`` transposes it
     if quantization.quantized_dimension != columns:
         raise ModelError(
             f"%{op.y.name}: expected scales along axis {columns}, the columns, got axis "
@@ -200,10 +204,10 @@ def _column_zero_points(op: Any, y: Array) -> Array:
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
-    LiteRT finds the row scales of a matrix of x by the sum of the matrix's batch indices.  So with two batch
-    dimensions above 1 it uses the scales of other rows; this function does the same.  If the last batch
-    dimension of y is 1 and ``adj_x`` is false, LiteRT first merges the last batch axis of x with the rows of
-    x.
+    LiteRT finds the row scales of a matrix of x by the sum of the matrix's batch indices: for matrix [i, j],
+    it takes those of matrix number i + j.  So with two batch dimensions above 1 it uses the scales of other
+    rows; this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is false, LiteRT
+    first merges the last batch axis of x with the rows of x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         merged = x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -228,5 +232,5 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matrix_numbers(batch: tuple[int, ...]) -> Array:
-    """Return the number by which LiteRT finds the scales of each matrix, as int64 of shape ``batch``."""
+    """Return int64 of the shape ``batch``: the number by which LiteRT finds the scales of each matrix."""
     return np.asarray(np.indices(batch, sparse=False).sum(axis=0, dtype=np.int64)).reshape(batch)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that read elements by index.
 
+Class arguments: ``data_movement``: results are copies of elements.  ``layout_operands``: the operands whose
+axes are those of the result; ``axis_numbers``: what holds numbers of these axes.  ``versions``: the operator
+version for data of a dtype.  In a quantization rule, the result has the scale of ``results_follow``, and
+``operands_follow`` have that of the result; a constant ``table`` of looked-up rows is stored like weights.
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, topk_v2.
 """
 
@@ -73,14 +77,18 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         require_in_range(self, indices, params.shape[axis])
         if batch == 0:
             return np.take(params, indices, axis)
-        trailing = (1,) * (indices.ndim - batch)  # so that the batch numbers broadcast with ``indices``
+        # one grid of numbers for each batch axis, in shapes that broadcast with ``indices``
+        trailing = (1,) * (indices.ndim - batch)
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        axes_before = range(indices.ndim, indices.ndim + axis - batch)  # those of ``params`` before ``axis``
+        # ``taken`` has the axes of ``indices``, then those of ``params`` from the batch to ``axis``, then the
+        # others; the second ones belong directly behind the batch
+        axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        # with a vector of indices, the result has the axes of ``params``
         return None if self.indices.rank != 1 or self.batch_dims else super().permuted(perm)
 
     def required_version(self) -> int:
@@ -89,7 +97,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params``; each vector along the last axis of ``indices`` is the index of a slice."""
+    """Slices of ``params``; their leading indices are the vectors along the last axis of ``indices``."""
 
     quantization_rule = QuantizationRule(results_follow="params")
 
@@ -179,7 +187,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         rows = np.take(value, lookup, axis=0)
         if not self.is_hybrid():
             return rows
-        scale_of(self.value)  # raises an error if there is no scale
+        scale_of(self.value)  # raises ModelError if there is no scale
         quantization = self.value.quantization
         assert quantization is not None  # it has a scale
         has_column_scales = is_per_channel(self.value) and quantization.quantized_dimension
@@ -221,7 +229,7 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
 class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
     """``input``, with the first elements along the axis ``seq_dim`` in reverse order.
 
-    At index b along the axis ``batch_dim``, the first ``seq_lengths[b]`` elements are reversed.
+    At index b along the axis ``batch_dim``, these are the first ``seq_lengths[b]`` elements.
     """
 
     input = operand(*ANY)
@@ -241,7 +249,7 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 
     def kernel(self, input: Array, seq_lengths: Array) -> Array:
         axes = (self.batch_dim, self.seq_dim)
-        data = np.moveaxis(input, axes, (0, 1))
+        data = np.moveaxis(input, axes, (0, 1))  # [batch, sequence, others]
         lengths = seq_lengths.reshape(-1, 1)
         if np.any(lengths > data.shape[1]):
             raise ModelError(f"seq_lengths: expected at most {data.shape[1]}, got {lengths.max()}")

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that join and split tensors.  Source: TFLite concatenation, pack, unpack, split, split_v."""
+"""Operators that join and split tensors.  Source: TFLite concatenation, pack, unpack, split, split_v.
+
+In a quantization rule, ``operands_follow`` are the operands with the scale and zero point of the result, and
+``results_follow`` is the operand whose scale and zero point the results have.  ``rearranged_type`` keeps the
+dtype and the scale of a value.  ``versions``: the operator version by dtype.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +80,13 @@ class Concatenation(
         """
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):
-                reject_quantized(self)
+                reject_quantized(self)  # raises an error
             return x
         if have_same_quantization(value, self.output):
             return x
         if value.dtype is not u8:
             reject_quantized(self)
+        # in the order of LiteRT's operations, which decides the rounding
         scale = scale_of(value) * (np.float32(1) / scale_of(self.output))
         bias = np.float32(-zero_point_of(value)) * scale
         return clamp_to_dtype(round_half_away(x.astype(np.float32) * scale + bias), self.output)
@@ -115,7 +121,7 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
 
 
 class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
-    """The ``num`` slices of ``input`` along ``axis``, which is removed."""
+    """The ``num`` slices of ``input`` at each index of ``axis``, without that axis."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -165,14 +171,14 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
-        """Return the sizes of the parts of a dimension of ``size``, with None for each unknown size.
+        """Return the sizes of the parts of a dimension of ``size``; None stands for an unknown size.
 
         Raise ShapeError if the dimension cannot be split.
         """
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
-        if shape is None or axis is None:
+        if shape is None or axis is None:  # only the number of parts is known
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * len(self.part_sizes(None))
         axis = normalized_axis(axis, len(shape))
         sizes = self.part_sizes(shape[axis])

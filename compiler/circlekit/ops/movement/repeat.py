@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that repeat elements, or make them from a few numbers.
 
+``results_follow``: the operand whose scale the result has.  ``versions``: the operator version by dtype.
 Source: TFLite broadcast_to, tile, fill, range.
 """
 
@@ -38,7 +39,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
     input = operand(*ANY)
     shape = operand(i32, i64)
 
-    versions: ClassVar = {**dict.fromkeys(DType, 2), i8: 3, i16: 3}
+    versions: ClassVar = {**dict.fromkeys(DType, 2), i8: 3, i16: 3}  # 2 for all other dtypes
     per_axis_operands = ("shape",)
 
     def infer(self) -> TensorType:
@@ -50,19 +51,24 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
         return rearranged_type(self.input, dims)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
+        """Return the ``shape`` for a new shape of ``input``; {} if ``shape`` is not constant.
+
+        An axis that was not repeated gets the new dimension, any other axis stays.
+        """
         dims, before, after = static_int_vector(self.shape), old["input"], self.input.shape
         if dims is None or before is None or after is None or len(before) != len(after):
             return {}
         for axis, (a, b) in enumerate(zip(before, after, strict=True), len(dims) - len(after)):
             if b is None:
                 raise ShapeError("shape: a constant cannot hold an unknown dimension")
-            dims[axis] = b if dims[axis] == a else dims[axis]  # an axis that was not repeated follows
+            dims[axis] = b if dims[axis] == a else dims[axis]
         return {"shape": dims}
 
     def kernel(self, input: Array, shape: Array) -> Array:
         return np.broadcast_to(input, int_list(shape))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        # with new leading axes, the result has other axes than the input
         return super().permuted(perm) if self.input.rank == len(perm) else None
 
 
@@ -132,7 +138,7 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
             steps = (end - first) / step if step else math.nan
         if not 0 <= steps < math.inf:
             raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
-        return int(np.ceil(steps)) if start.dtype.kind == "f" else -((first - end) // step)
+        return int(np.ceil(steps)) if start.dtype.kind == "f" else -((first - end) // step)  # rounded up
 
     def kernel(self, start: Array, limit: Array, delta: Array) -> Array:
         if start.dtype.kind not in "fi":

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that write elements by index.  Source: TFLite scatter_nd, dynamic_update_slice."""
+"""Operators that write elements by index.  Source: TFLite scatter_nd, dynamic_update_slice.
+
+``operands_follow``: the operands that have the scale and zero point of the result.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ from circlekit.ops.quantization import rearranged_type
 class ScatterNd(Op, code="SCATTER_ND"):
     """Zeros of ``shape``, to which ``updates`` are added.
 
-    Each vector along the last axis of ``indices`` gives the leading indices in the result at which one slice
-    of ``updates`` is added.
+    Each vector along the last axis of ``indices`` has the leading indices of the slice of the result to which
+    one slice of ``updates`` is added.
     """
 
+    # the kernel starts with the integer 0, so the zero points must be 0
     quantization_rule = QuantizationRule(operands_follow=("updates",), symmetric=("updates", "output"))
 
     indices = operand(i32, i64)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that read or change shapes.
 
+``static_int_vector`` and ``static_int`` return the numbers of an operand, or None if it is not constant.
+``rearranged_type`` keeps the dtype and the scale of a value.  In a rule, ``results_follow="input"`` means
+that the result has the scale and zero point of the input.  ``versions``: the operator version by dtype.
 Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose.
 """
 
@@ -17,7 +20,7 @@ from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ir.value import Shape as Dims
+from circlekit.ir.value import Shape as Dims  # in this file, Shape is the operator
 from circlekit.ops.checks import require_int_list, require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import normalized_axis, product, regrouped, unknown_dims
@@ -59,7 +62,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested``, a new shape, with the dimension that -1 stands for.
+        """Return the shape ``requested`` with the dimension that -1 stands for.
 
         ``shape``: the shape of the input.  The dimension is None if the number of elements of ``shape`` is
         unknown.  Raise ShapeError if the numbers of elements differ, if there are two -1, or for another
@@ -79,12 +82,12 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
-        """Return the new shape that follows from the changed shape of ``input`` (see the base class).
+        """Return the requested shape that follows from the changed shape of ``input`` (see the base class).
 
-        The result is {} if the requested shape stays.  It stays if it fits the changed input, and one of
-        these conditions holds:
+        ``regrouped`` finds the shape whose dimensions change as those of the input.  The result is {} if the
+        requested shape stays.  It stays if it fits the changed input, and one of these conditions holds:
 
-        - The change of the input gives no other shape.
+        - ``regrouped`` finds no other shape.
         - An axis other than axis 0 changed, and either the requested shape has a -1, or the number of
           elements of the changed input is known.
         """
@@ -116,7 +119,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
 
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
-    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] means all such axes."""
+    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] or None: all such axes."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -171,14 +174,14 @@ class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
         return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
 
 
-class Shape(Op, code="SHAPE", reads_data=False):
+class Shape(Op, code="SHAPE", reads_data=False):  # only the shape of the input is read
     """The dimensions of ``input``, as a vector of ``out_type``."""
 
     quantization_rule = OWN_RANGES
 
     input = operand(*ANY)
 
-    out_type: DType = attribute(DType.FLOAT32)
+    out_type: DType = attribute(DType.FLOAT32)  # the schema's default, which is no valid type
 
     def infer(self) -> TensorType:
         if self.out_type not in (i32, i64):
@@ -212,7 +215,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
     perm = operand(i32, i64)
 
     versions: ClassVar = {i8: 2, boolean: 3, i16: 5}
-    rank_versions: ClassVar = {5: 4, 6: 6}
+    rank_versions: ClassVar = {5: 4, 6: 6}  # version 4 or higher for rank 5, 6 or higher from rank 6 on
 
     def infer(self) -> TensorType:
         require_rank(self.perm, "perm", 1)
@@ -226,6 +229,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
         return rearranged_type(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """Return the operand ``perm`` for an input and a result whose axes are permuted by the argument."""
         own = static_int_vector(self.perm)
         if own is None or len(own) != len(perm):
             return None

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of a tensor, and padding around it.  Source: TFLite slice, strided_slice, pad, mirror_pad."""
+"""Slices of a tensor, and padding around it.  Source: TFLite slice, strided_slice, pad, mirror_pad.
+
+Class members: ``versions`` and ``rank_versions`` give the operator version by dtype and rank of the input.
+``layout_operands`` have the axes of the result, and ``per_axis_operands`` one element or row for each axis.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +53,15 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``size`` with which the slice reaches the end of the same axes as before."""
+        """Return the ``size`` with which the slice reaches the end of the same axes as before.
+
+        If such an axis changed, its size becomes -1.  Return {} if an operand or a shape is not known.
+        """
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         before, after = old["input"], self.input.shape
         if begin is None or size is None or before is None or after is None or len(size) != len(before):
             return {}
+        # for each axis: whether the slice reached its end
         ends = [first + count == dim for first, count, dim in zip(begin, size, before, strict=True)]
         pairs = zip(size, ends, before, after, strict=True)
         return {"size": [-1 if end and a != b else count for count, end, a, b in pairs]}
@@ -101,9 +109,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     """``input[begin:end:strides]`` with TensorFlow's masks.
 
     Bit i of a mask changes the meaning of entry i of begin, end and strides.  ``begin_mask``, ``end_mask``:
-    begin or end is ignored.  ``ellipsis_mask``: the entry stands for all axes without an entry of their own.
-    ``new_axis_mask``: the entry inserts a dimension of 1.  ``shrink_axis_mask``: the element at begin is
-    taken, and the axis removed.  ``offset``: end counts from begin.
+    begin or end is ignored, and the slice starts or ends at the border.  ``ellipsis_mask``: the entry stands
+    for all axes without an entry of their own.  ``new_axis_mask``: the entry inserts a dimension of 1.
+    ``shrink_axis_mask``: the element at begin is taken, and the axis removed.  ``offset``: end counts from
+    begin.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -142,14 +151,18 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             size = 1 if part is None else next(sizes)
             if part is None or part == WHOLE_AXIS:
                 dims.append(size)
-            elif size is None or None in lists:
+            elif size is None or None in lists:  # ``zeros`` may stand for unknown numbers
                 dims += () if part.shrink else (None,)
             elif isinstance(index := self.axis_index(part, size), slice):
                 dims.append(len(range(size)[index]))
         return rearranged_type(self.input, tuple(dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
-        """Return the ``end_mask`` with which the slice reaches the end of the same axes as before."""
+        """Return the ``end_mask`` with which the slice reaches the end of the same axes as before.
+
+        Return {} if an operand or a shape is not known, and for forms in which entry i is not for axis i or
+        end counts from begin.
+        """
         end, strides = static_int_vector(self.end), static_int_vector(self.strides)
         before, after = old["input"], self.input.shape
         masks = self.ellipsis_mask | self.new_axis_mask
@@ -175,6 +188,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         bits = [1 << i for i in range(len(begin))]
         if sum(bool(self.ellipsis_mask & bit) for bit in bits) > 1:
             raise ShapeError(f"ellipsis_mask: expected at most one ellipsis, got {self.ellipsis_mask:#b}")
+        # the number of axes without an entry of their own
         implicit = rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
         if implicit < 0:
             raise ShapeError(f"begin: expected at most {rank} axes of input, got {rank - implicit}")
@@ -191,7 +205,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
-        """Return ``part`` as an index of an axis of ``size``; raise ShapeError for a bad index or stride."""
+        """Return ``part`` as a Python index of an axis of ``size``.
+
+        Raise ShapeError for a stride of 0, and if the only index of ``shrink`` is out of range.
+        """
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
@@ -259,7 +276,7 @@ class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
             raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(rows)}")
         pairs = None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
         if shape is None or pairs is None:
-            rank = self.input.rank if shape is not None or rows is None else rows[0]
+            rank = rows[0] if shape is None and rows is not None else self.input.rank
             return rearranged_type(self.input, unknown_dims(rank))
         if len(pairs) != len(shape):
             raise ShapeError(f"paddings: expected {len(shape)} rows, got {len(pairs)}")

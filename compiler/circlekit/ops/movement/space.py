@@ -27,7 +27,7 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
-    """Return ``dim`` / ``divisor``, or None for an unknown dimension; raise ShapeError for a remainder."""
+    """Return ``dim`` / ``divisor``, or None if ``dim`` is unknown; raise ShapeError if it does not divide."""
     if dim is not None and dim % divisor:
         raise ShapeError(f"{name}: expected a multiple of {divisor}, got {dim}")
     return None if dim is None else dim // divisor
@@ -37,10 +37,10 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
     return None if dim is None else dim * factor
 
 
-class BlockMove(Op, versions={i8: 2}):
-    """Base class of operators that move blocks of ``block_size`` x ``block_size`` pixels to depth or back."""
+class BlockMove(Op, versions={i8: 2}):  # int8 data need operator version 2
+    """Base class of operators that move ``block_size`` x ``block_size`` pixels to the channels, or back."""
 
-    quantization_rule = QuantizationRule(results_follow="input")
+    quantization_rule = QuantizationRule(results_follow="input")  # the scale and zero point of the input
 
     input = operand(*ANY)
 
@@ -58,9 +58,9 @@ class BlockMove(Op, versions={i8: 2}):
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
-    """[N,H,W,b*b*C] to [N,b*H,b*W,C], where each depth vector becomes a block of b x b pixels.
+    """[N,H,W,b*b*C] to [N,b*H,b*W,C]: each pixel becomes a block of b x b pixels; b is ``block_size``.
 
-    b is ``block_size``.  A depth vector is in the order (row in the block, column in the block, channel).
+    The b*b*C channels are sorted by row in the block, then by column in the block, then by channel.
     """
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
@@ -75,7 +75,7 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_m
 
 
 class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
-    """[N,b*H,b*W,C] to [N,H,W,b*b*C] for blocks of b x b pixels: the inverse of DEPTH_TO_SPACE."""
+    """[N,b*H,b*W,C] to [N,H,W,b*b*C]: each block becomes one pixel.  The inverse of DEPTH_TO_SPACE."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -92,9 +92,10 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 
 
 class BatchMove(Op, versions={i8: 2, i16: 4}):
-    """Base class of operators that move blocks of data [N, M spatial axes, depth] to the batch or back.
+    """Base class of operators that move the positions in a block to the batch axis, or back.
 
-    ``block_shape`` has the M sizes of a block.
+    The data have the axes batch, M spatial axes, and any number of other axes (depth).  ``block_shape`` [M]:
+    the size of a block along each spatial axis.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -104,7 +105,7 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
     def required_version(self) -> int:
         version = super().required_version()
-        return max(version, 3) if self.input.rank not in (4, None) else version
+        return version if self.input.rank in (4, None) else max(version, 3)
 
     def infer(self) -> TensorType:
         shape, blocks = self.input.shape, static_int_vector(self.block_shape)
@@ -112,7 +113,8 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
         if any(b < 1 for b in blocks) or len(edges) != 2 * len(blocks) or any(e < 0 for e in edges):
-            raise ShapeError(f"expected blocks >= 1, two paddings or crops >= 0 each, got {blocks}, {edges}")
+            expected = "block sizes of 1 or more, and two paddings or crops of 0 or more for each"
+            raise ShapeError(f"expected {expected}, got {blocks} and {edges}")
         if len(shape) <= len(blocks):
             raise ShapeError(f"input: expected {len(blocks)} spatial axes, got shape {format_shape(shape)}")
         pairs = [edges[i : i + 2] for i in range(0, len(edges), 2)]
@@ -120,13 +122,14 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
     @abstractmethod
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        """Return the shape of the result.  ``pairs``: padding or crop (before, after) per spatial axis."""
+        """Return the shape of the result.  ``pairs``: [before, after], the paddings or crops of each axis."""
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
-    """Pads the spatial axes by ``paddings`` [M,2] and cuts them into blocks.
+    """Pads the spatial axes with zeros (``paddings`` [M,2]: before, after) and cuts them into blocks.
 
-    The elements at the same position in all blocks become one batch element.
+    The elements at one position of all blocks form one batch element of the result, so its batch is
+    prod(block_shape) times as large.  The padding is no copy of an element, so this is no data movement.
     """
 
     paddings = operand(i32)
@@ -134,7 +137,8 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
         spatial = []
         for dim, block, (before, after) in zip(shape[1:], blocks, pairs, strict=False):
-            spatial.append(_divided("padded space", None if dim is None else dim + before + after, block))
+            padded = None if dim is None else dim + before + after
+            spatial.append(_divided("padded dimension", padded, block))
         return (_multiplied(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, paddings: Array) -> Array:
@@ -143,6 +147,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         depth = [(0, 0)] * (input.ndim - 1 - count)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
         spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
+        # the axes of ``split``: batch; for each spatial axis, block and position in the block; depth
         split = data.reshape(len(data), *spatial, *data.shape[1 + count :])
         tail = range(1 + 2 * count, split.ndim)
         moved = split.transpose(*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *tail)
@@ -150,7 +155,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
 
 
 class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
-    """The inverse of SPACE_TO_BATCH_ND.  ``crops`` [M,2]: how many elements to remove before and after."""
+    """Inverts SPACE_TO_BATCH_ND, then removes ``crops`` [M,2] (before, after) from the spatial axes."""
 
     crops = operand(i32)
 
@@ -166,6 +171,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
         blocks, pairs = int_list(block_shape), crops.reshape(-1, 2).tolist()
         count = len(blocks)
         batch = input.shape[0] // prod(blocks)
+        # the axes of ``split``: position in the block for each spatial axis; batch; spatial axes; depth
         split = input.reshape(*blocks, batch, *input.shape[1:])
         order = [axis for i in range(count) for axis in (count + 1 + i, i)]
         moved = split.transpose(count, *order, *range(2 * count + 1, split.ndim))
@@ -182,8 +188,9 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 class Resize(Op, versions={i8: 2, i16: 4}):
     """Base class of operators that resize images [N,H,W,C] to the height and width in ``size``.
 
-    ``align_corners``: whether the centers of the corner pixels of input and result coincide.
-    ``half_pixel_centers``: whether the edges of input and result coincide.
+    ``align_corners``: the centers of the corner pixels of input and result coincide.
+    ``half_pixel_centers``: the edges of input and result coincide.  With neither, output pixel i is at the
+    position i * scale of the input.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -195,7 +202,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     half_pixel_centers: bool = attribute(False)
 
     smallest_size: ClassVar[int] = 0
-    """The smallest height and width of the result that LiteRT takes."""
+    """The smallest height and width to which LiteRT resizes."""
 
     def infer(self) -> TensorType:
         shape, size = require_rank(self.input, "input", 4), static_int_vector(self.size)
@@ -207,9 +214,9 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return rearranged_type(self.input, (n, height, width, c))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the size with which the images are scaled by the same factor as before.
+        """Return the ``size`` that scales images of the new input shape by the same factor as before.
 
-        The height or width stays if that is not possible with a whole number.
+        ``old``: the shapes before.  A height or width that would not be a whole number stays as it is.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
@@ -248,8 +255,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
     """Resized images: each output pixel is a copy of an input pixel.
 
-    That input pixel is the nearest one with ``align_corners`` or ``half_pixel_centers``, else the last one at
-    or before the position of the output pixel.
+    With ``align_corners`` or ``half_pixel_centers``, that is the nearest input pixel.  With neither, it is
+    the last input pixel at or before the position of the output pixel.
     """
 
     def kernel(self, input: Array, size: Array) -> Array:
@@ -280,8 +287,8 @@ class Neighbors(NamedTuple):
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
         """Return the neighbors of each position.  Positions and weights are in units of 1/``unit`` pixel."""
         low = np.maximum(position // unit, 0)
-        high = np.minimum(-(-position // unit), in_size - 1)
-        fraction = position - low * unit
+        high = np.minimum(-(-position // unit), in_size - 1)  # rounded up
+        fraction = position - low * unit  # if it is below 0, low and high are the same pixel 0
         return Neighbors(low.astype(np.int64), high.astype(np.int64), unit - fraction, fraction)
 
 
@@ -341,13 +348,13 @@ def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
 
 
 def weighted_sums_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return the sums of ``weighted_sums``, added in the order of LiteRT.
+    """Return the same sums as ``weighted_sums``, but add the four terms in the order of LiteRT.
 
-    The last bit of a sum may decide how a uint8 result is rounded.
+    The order changes the last bit of a float sum, which may decide how a uint8 result is rounded.
     """
     terms = (
         x[:, row[:, None], column] * row_weight[:, None, None] * column_weight[:, None]
         for column, column_weight in (columns[::2], columns[1::2])
-        for row, row_weight in (rows[::2], rows[1::2])  # (low, its weight), (high, its weight)
+        for row, row_weight in (rows[::2], rows[1::2])  # ``low`` and its weight, ``high`` and its weight
     )
     return np.asarray(sum(terms))

@@ -23,9 +23,11 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 
 class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64: 2, i8: 3, u8: 3}):
-    """A tensor filled with ``default_value``, except for ``values`` at ``indices``.
+    """A tensor of the shape ``output_shape``: ``values`` at ``indices``, and ``default_value`` elsewhere.
 
-    ``indices`` has the shape [n, rank]; for rank 1 it may also be [n] or [].
+    ``values``: [n], or a scalar for all indices.  ``indices``: [n, rank], where rank is that of the result;
+    for rank 1 also [n] or [].  The kernel checks the indices whatever ``validate_indices`` is.  The operator
+    version depends on the dtype of operand 2, ``values``.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values", "default_value"))
@@ -57,7 +59,10 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
 
 
 class Densify(Op, code="DENSIFY", data_movement=True):
-    """The dense form of a sparse constant.  The kernel gets the operand in dense form, and returns it."""
+    """The dense form of a sparse constant.
+
+    The interpreter makes sparse constants dense before it calls kernels, so the kernel returns its operand.
+    """
 
     input = operand(*ANY)
 
@@ -69,12 +74,12 @@ class Densify(Op, code="DENSIFY", data_movement=True):
 
 
 class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
-    """Sums of rows of ``value``.
+    """Weighted sums of rows of ``value``, one sum for each bucket.
 
-    For each i, row ``ids[i]`` times ``weights[i]`` is added to the bucket ``indices[i, :-1]``.  The result
-    has one row for each bucket; the buckets have the shape ``dense_shape[:-1]``.  ``indices`` [n, rank] must
-    be sorted by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their
-    squares.
+    The buckets have the shape ``dense_shape[:-1]``; the result is [*buckets, *value.shape[1:]].  For each i,
+    row ``ids[i]`` of ``value``, times ``weights[i]``, is added to the bucket ``indices[i, :-1]``.
+    ``indices`` [n, rank] must be sorted by bucket.  The combiner MEAN divides a sum by the sum of its
+    weights, SQRTN by the square root of the sum of their squares.
     """
 
     ids = operand(i32)
@@ -95,13 +100,13 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         require_in_range(self, ids, len(value))
         buckets = tuple(int_list(dense_shape)[:-1])
         rows = prod(buckets)
-        strides = np.cumprod([1, *buckets[:0:-1]])[::-1]
+        strides = np.cumprod([1, *buckets[:0:-1]])[::-1]  # of a dense array of the shape ``buckets``
         bucket = indices[:, :-1].astype(np.int64) @ strides[: indices.shape[1] - 1]
         require_in_range(self, bucket, rows)
         if np.any(np.diff(bucket) < 0):
-            raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected indices in ascending order, got others")
+            raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected indices sorted by bucket, got unsorted ones")
         out = np.zeros((rows, *value.shape[1:]), value.dtype)
-        column = (-1,) + (1,) * (value.ndim - 1)
+        column = (-1,) + (1,) * (value.ndim - 1)  # the shape of one number for each row of ``value``
         np.add.at(out, bucket, value[ids] * weights.reshape(column))
         if self.combiner is not CombinerType.SUM:
             total = np.zeros(rows, np.float32)
@@ -114,13 +119,13 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """For each element of ``lookup`` the row of ``value`` at the index of that element in ``key``.
+    """Rows of ``value``: for each element of ``lookup``, the row at the position of that element in ``key``.
 
     ``key`` is sorted.  An element that is not in ``key`` gives zeros (empty strings).  ``hits``: u8, 1 for
-    each element that was found.
+    each element that was found, else 0.
     """
 
-    # for an element that is not in ``key``, the kernel writes zeros without regard to a zero point
+    # for an element that is not in ``key``, the kernel writes the integer 0, so the zero point must be 0
     quantization_rule = QuantizationRule(results_follow="value", symmetric=("value",))
 
     lookup = operand(i32)

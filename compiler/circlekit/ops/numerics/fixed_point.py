@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's fixed-point arithmetic on whole arrays, bit for bit; elementary functions in fixed point.
 
-A real multiplier is an int32 mantissa with 31 fraction bits and a power of two: mantissa / 2^31 * 2^shift.
-LiteRT rounds twice.  After the product with the mantissa, a half is rounded up.  After the right shift, a
-half is rounded away from zero in the reference kernels, and up in the optimized kernels.  Unless its
-docstring says otherwise, a function takes any integer arrays and returns int64, which holds every
-intermediate result.
+A real multiplier is stored as two integers: it is mantissa / 2^31 * 2^shift.  LiteRT rounds twice when it
+multiplies an integer by it.  After the product with the mantissa, a half is rounded up.  After the right
+shift (for a negative shift), a half is rounded away from zero in the reference kernels, and up in the
+optimized kernels.  Unless its docstring says otherwise, a function takes any integer arrays and returns
+int64, which holds every intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
-bits.  In Q0 the largest integer stands for 1.0, which no integer represents exactly.
+bits: it stands for integer / 2^(bits - 1 - n).  In Q0 the largest integer also stands for 1.0, which no
+integer represents exactly.
 
 Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h.  Most functions
-have the names that they have there, in snake case.
+have the names that they have there, in snake case.  ``pot`` is a power of two.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
     mantissa = round_half_away(fraction * 2.0**31).astype(np.int64)
     shift = exponent.astype(np.int64)
-    carried = mantissa == 1 << 31
+    carried = mantissa == 1 << 31  # rounded up to 1.0: halve the mantissa
     mantissa = np.where(carried, 1 << 30, mantissa)
     shift = np.where(carried, shift + 1, shift)
     underflow = (mantissa == 0) | (shift < -31)
@@ -185,7 +186,7 @@ _mul = saturating_rounding_doubling_high_mul
 
 
 def _constant(real: float, integer_bits: int = 0, bits: int = 32) -> int:
-    """Return ``real`` in Q(``integer_bits``); for 16 bits, the 32-bit number is rounded, as in gemmlowp."""
+    """Return ``real`` in Q(``integer_bits``); for 16 bits, round to 32 bits first, as gemmlowp does."""
     wide = math.floor(abs(real) * 2.0 ** (31 - integer_bits) + 0.5)
     return int(math.copysign(wide if bits == 32 else (wide + (1 << 15)) >> 16, real))
 
@@ -215,16 +216,16 @@ def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     for exponent in range(-2, integer_bits):
         factor = _constant(math.exp(-(2.0**exponent)), bits=bits)
         out = np.where(powers & (1 << (fraction_bits + exponent)), _mul(out, factor, bits), out)
-    return np.where(x == 0, (1 << (bits - 1)) - 1, out)
+    return np.where(x == 0, (1 << (bits - 1)) - 1, out)  # e^0: r cannot be 0
 
 
 def _exp_on_interval_between_negative_one_quarter_and_0(x: Array, bits: int) -> Ints:
     """Return e^x in Q0 for -1/4 <= ``x`` < 0 in Q0, by the Taylor series around -1/8."""
     middle, third = _constant(math.exp(-1 / 8), bits=bits), _constant(1 / 3, bits=bits)
-    y = x + (1 << (bits - 4))
+    y = x + (1 << (bits - 4))  # x + 1/8
     square = _mul(y, y, bits)
     cube, fourth = _mul(square, y, bits), _mul(square, square, bits)
-    tail = _mul(rounding_divide_by_pot(fourth, 2) + cube, third, bits) + square
+    tail = _mul(rounding_divide_by_pot(fourth, 2) + cube, third, bits) + square  # y^2 + y^3 / 3 + y^4 / 12
     return saturating_left_shift(middle + _mul(middle, y + rounding_divide_by_pot(tail, 1), bits), 0, bits)
 
 
@@ -232,7 +233,8 @@ def logistic(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return 1 / (1 + e^-x) in Q0 for ``x`` in Q(``integer_bits``)."""
     x, one = np.asarray(x, np.int64), (1 << (bits - 1)) - 1
     positive = one_over_one_plus_x(exp_on_negative_values(-np.abs(x), integer_bits, bits), bits)
-    return np.asarray(np.select([x > 0, x < 0], [positive, one - positive], 1 << (bits - 2)), np.int64)
+    half = 1 << (bits - 2)  # the logistic of 0
+    return np.asarray(np.select([x > 0, x < 0], [positive, one - positive], half), np.int64)
 
 
 def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
@@ -242,7 +244,8 @@ def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """
     x = np.asarray(x, np.int64)
     power = exp_on_negative_values(-np.abs(x), integer_bits + 1, bits)  # x read as Q(n + 1) is 2x
-    out = saturating_left_shift(_two_over_one_plus_x(power, bits) - (1 << (bits - 3)), 2, bits)
+    one_in_q2 = 1 << (bits - 3)
+    out = saturating_left_shift(_two_over_one_plus_x(power, bits) - one_in_q2, 2, bits)  # Q2 to Q0
     return np.asarray(np.sign(x) * out, np.int64)
 
 
@@ -253,7 +256,7 @@ def _two_over_one_plus_x(x: Array, bits: int) -> Ints:
     """Return 2 / (1 + x) in Q2 for 0 <= ``x`` < 1 in Q0."""
     half_denominator = (np.asarray(x, np.int64) + (1 << (bits - 1))) >> 1
     guess = _constant(48 / 17, 2, bits) + _mul(half_denominator, _constant(-32 / 17, 2, bits), bits)
-    for _ in range(3):  # Newton's iteration for 1 / half_denominator
+    for _ in range(3):  # Newton's iteration for 1 / half_denominator; ``guess`` and ``error`` in Q2
         error = (1 << (bits - 3)) - _mul(half_denominator, guess, bits)
         guess = guess + saturating_left_shift(_mul(guess, error, bits), 2, bits)
     return guess
@@ -268,7 +271,8 @@ def get_reciprocal(x: Array) -> tuple[Ints, Ints]:
     """Return (mantissa, shift), where 1 / x = mantissa / 2^31 * 2^-shift, for ``x`` from 1 to 2^31 - 1."""
     x = np.asarray(x, np.int64)
     headroom = 32 - bit_length(x)
-    return one_over_one_plus_x((x << headroom) - (1 << 31)), 31 - headroom
+    fraction = (x << headroom) - (1 << 31)  # x = (1 + fraction) * 2^(31 - headroom), fraction in Q0
+    return one_over_one_plus_x(fraction), 31 - headroom
 
 
 def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
@@ -277,9 +281,9 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
     excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # pairs of bits to shift out, to get below 2^29
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
-    half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # Q3
-    guess = np.full(x.shape, 1 << 28, np.int64)
-    for _ in range(5):  # Newton's iteration
+    half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # half of y = small * 2^n, in Q3
+    guess = np.full(x.shape, 1 << 28, np.int64)  # 1.0 in Q3
+    for _ in range(5):  # Newton's iteration for 1 / sqrt(y): 3/2 * guess - half * guess^3
         cube = saturating_left_shift(_mul(_mul(guess, guess), guess), 6)
         guess = saturating_left_shift(_mul(3 << 27, guess) - _mul(half, cube), 3)
     mantissa = _mul(guess, _constant(0.5**0.5))
@@ -294,9 +298,9 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
 def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_integer_bits: int) -> Ints:
     """Return log(x) in Q(``output_integer_bits``) for ``x`` >= 1 in Q(``integer_bits``), both of 32 bits.
 
-    Let x = r * 2^(1/4) * 2^power, where power is a whole number plus or minus 1/4.  This gives two values of
-    r.  The smaller one is taken, which is near 2^(-1/4).  A quotient of polynomials approximates log(r *
-    2^(1/4)).
+    Let x = r * 2^(1/4) * 2^power.  There are two candidates (``first``, ``second``): power is a whole number
+    plus 1/4, or a whole number minus 1/4.  The candidate with the smaller r is taken; this r is near
+    2^(-1/4).  So r * 2^(1/4) is near 1, and a quotient of polynomials approximates its logarithm.
     """
     x = np.asarray(x, np.int64)
     power_integer_bits = output_integer_bits + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float functions that numpy does not have, or rounds in another way than LiteRT; rounding to bfloat16."""
+"""Float functions that numpy lacks or rounds in another way than LiteRT, and rounding to bfloat16."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _tail_polynomial() -> tuple[np.float32, ...]:
         z = 4 / (u + 1) - 2
         if z < 20:
             return math.exp(z * z) * math.erfc(z)
-        # e^(z^2) overflows for larger z, so this is the asymptotic series
+        # e^(z^2) would overflow for large z: use the asymptotic series of the product
         return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))
 
     sampled: Any = np.vectorize(scaled_erfc)
@@ -97,7 +97,7 @@ def eigen_tanh_plus_one(x: Floats) -> Floats:
 
 
 _LN2 = (np.float32(float.fromhex("0x1.62e3p-1")), np.float32(float.fromhex("0x1.2fefa2p-17")))
-"""ln 2 as the sum of two numbers; the first ends in zero bits, so that its small multiples are exact."""
+"""ln 2 as the sum of two numbers; the first ends in zero bits, so that k times it is exact for small k."""
 
 _EXPM1_SERIES = tuple(
     map(
@@ -125,7 +125,7 @@ def _fdlibm_expm1(x: Floats) -> Floats:
     """Return e^x - 1 for -2 < x <= 0 and for 2 <= x <= 44: the arguments of ``fdlibm_tanh``.
 
     x is k * ln 2 + remainder + lost, where k is a whole number near x / ln 2, and ``lost`` is what rounding
-    removed from the remainder.
+    removed from the remainder.  The operations and their order are those of fdlibm.
     """
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
@@ -145,8 +145,8 @@ def _fdlibm_expm1(x: Floats) -> Floats:
 def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
     """Return 2^k * (1 + remainder - error) - 1 with the operations in the order of fdlibm.
 
-    ``k``: -3 to -1, or 3 and more, which follows from the arguments of ``_fdlibm_expm1``.  For k = 0 the
-    result is not used.
+    ``k``: -3 to -1, or 3 and more; the arguments of ``_fdlibm_expm1`` give no other k but 0.  The result for
+    k = 0 is not used.  The four expressions are equal but for rounding; each is for another range of k.
     """
     whole = k.astype(np.int32)
     below = np.ldexp(ONE, -whole)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of quantized 8-bit and 16-bit integers, computed with lookup tables.
+"""Functions of quantized integers: 8-bit results are computed one by one, 16-bit results from lookup tables.
 
+LiteRT uses a table of 256 entries for 8 bits, too; its entries are the numbers that are computed here.
 Source: TFLite kernels/internal/common.h (LUTPopulate, LUTLookup), reference/integer_ops/logistic.h and
 tanh.h (the sigmoid table), activations.cc.
 """
@@ -35,7 +36,8 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
         real = scale_of(input) * centered(x, input).astype(np.float32)
         rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
         if x.dtype == np.uint8:
-            rounded = np.where(rounded < 2.0**31, rounded, 0)  # as LiteRT on x86; int8 saturates instead
+            # LiteRT on x86: numbers of 2^31 and more become 0 in a table of uint8; in int8 they saturate
+            rounded = np.where(rounded < 2.0**31, rounded, 0)
         return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
 
     def dequantized(value: Value, stored: int) -> Any:
@@ -48,9 +50,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
     """Return the table int16[513] of ``transform`` at equal steps of ``domain``.
 
-    The entries are scaled so that the range of int16 stands for ``image``.  Each entry but the last is moved
-    so that the largest error of the interpolation is halved.  The computation uses the float type of
-    ``domain``.  NaN becomes 0.
+    The entries are scaled so that the range of int16 stands for ``image``.  From each entry but the last,
+    half of the interpolation's error in the middle of the following step is subtracted, so that the largest
+    error is about halved.  The computation uses the float type of ``domain``.  NaN becomes 0.
     """
     real = type(domain[0])
     lowest, highest = domain
@@ -82,9 +84,9 @@ SIGMOID_ENTRIES_PER_UNIT = 24  # the number of entries of TFLite's table from x 
 def _sigmoid_table() -> Ints:
     """Return TFLite's table of the sigmoid.
 
-    The entries are sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded; the last entry is
-    65535.  The largest error of the interpolation is |second derivative| / 8 * (1 / 24)^2; the correction
-    adds half of it.
+    Entry i is sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded; entry 255, the last, is
+    65535.  Between two entries the interpolation is too low, by at most |second derivative| / 8 * (1 / 24)^2.
+    The correction adds half of that.
     """
     sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_ENTRIES_PER_UNIT))
     curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)  # |second derivative|
@@ -107,8 +109,8 @@ def checked_log2(scale: np.float32) -> int | None:
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
-    That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  The
-    result is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
+    That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  As in LiteRT,
+    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``.  For other scales it is rounded.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:

@@ -35,15 +35,16 @@ from circlekit.ops.numerics.fixed_point import (
 class Kernels(Enum):
     """A set of LiteRT's kernels: reference (``BUILTIN_REF``), or optimized for x86 without delegates.
 
-    On 8-bit data, the optimized kernels differ as follows.  "In groups of n": only whole groups of n channels
-    or numbers differ; the rest at the end is computed as by the reference kernels.
+    On 8-bit data, the optimized kernels differ from the reference kernels as follows.  "In groups of n" means
+    that only whole groups of n channels or numbers differ.  The rest at the end is computed as by the
+    reference kernels, unless the line says otherwise.
 
     - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
     - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: a half is rounded up, in groups of 8 channels.
     - FULLY_CONNECTED, also of int16 data with int32 biases: a half is rounded up, and fixed point takes the
       place of float64.
-    - MEAN over height and width: a half is rounded up, in groups of 16 channels; the zero point is rounded by
-      itself.
+    - MEAN over height and width: a half is rounded up, in groups of 16 channels; the zero point of the input
+      is rescaled and rounded separately.
     - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
     - QUANTIZE from float32 with one scale, also to int16: in groups of 8 numbers, x is multiplied by
       1 / scale, and a half is rounded to even; the rest is divided by the scale in float64, and a half is
@@ -67,7 +68,7 @@ _KERNELS: ContextVar[Kernels] = ContextVar("kernels", default=Kernels.REFERENCE)
 
 @contextmanager
 def following(kernels: Kernels) -> Iterator[None]:
-    """Return a context in which operators give the results of ``kernels``."""
+    """Return a context in which operators give the results of ``kernels``, one of LiteRT's two sets."""
     token = _KERNELS.set(kernels)
     try:
         yield
@@ -137,7 +138,8 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # as on x86: a number outside of int32 becomes -2^31; a negative zero point then wraps it around
+            # on x86 a number outside of int32 becomes -2^31, which ends at the lower limit; if the zero point
+            # is negative, their sum wraps around to a large positive number and ends at the upper limit
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts that quantized layers share: dynamic quantization, scales and zero points, exact sums of products.
 
-In dynamic quantization, the kernel quantizes float data itself, to multiply them by integer weights (hybrid).
-Sums of products of integers are computed in floats, because BLAS has no integer product: float32 is exact
-below 2^24, float64 below 2^53.  Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats,
-AsymmetricQuantizeFloats).
+In dynamic quantization, the data are floats and the weights are integers: the kernel quantizes the data
+itself before it multiplies.  LiteRT calls such kernels hybrid.  Sums of products of integers are computed in
+floats, because BLAS has no integer product: float32 is exact below 2^24, float64 below 2^53.
+Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, AsymmetricQuantizeFloats).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from circlekit.ops.quantization import dtype_limits, scale_of
 class Rows(NamedTuple):
     """Quantized rows: real = scale * (data - offset).
 
-    ``data``: numbers of int8 as float32 [rows, n].  ``scale``: float32 [rows, 1].  ``offset``: the zero
-    points, float32 [rows, 1].
+    ``data``: whole numbers from -128 to 127, float32 [rows, n].  ``scale``: float32 [rows, 1].  ``offset``:
+    the zero points, float32 [rows, 1].
     """
 
     data: Array
@@ -50,6 +50,7 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     high = x.max(axis=1, keepdims=True, initial=0).astype(np.float64)
     is_zero = low == high
     step = np.where(is_zero, 1.0, (high - low) / 255)
+    # the zero point for which ``low`` is stored as -128, or ``high`` as 127: take the one with less rounding
     from_low, from_high = -128 - low / step, 127 - high / step
     zero = np.where(128 + np.abs(low / step) < 127 + np.abs(high / step), from_low, from_high)
     offset = np.where(is_zero, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
@@ -103,8 +104,8 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
-    forms = {i8: (i8, *PACKED_WEIGHTS), u8: (u8,), i16: (i8, i16, *PACKED_WEIGHTS)}
-    if weights.dtype not in forms.get(data.dtype, ()):
+    weight_dtypes = {i8: (i8, *PACKED_WEIGHTS), u8: (u8,), i16: (i8, i16, *PACKED_WEIGHTS)}
+    if weights.dtype not in weight_dtypes.get(data.dtype, ()):
         pair = f"{data.dtype.short} by {weights.dtype.short} weights"
         raise UnsupportedError(f"{op.code} on {pair} has no kernel")
     return False
@@ -163,7 +164,7 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 
 
 def has_int64_sums(op: Any, data: Value) -> bool:
-    """Return whether sums are int64: ``data`` is int16, and ``op`` does not ask for an int32 bias."""
+    """Return whether a layer has int64 sums: ``data`` is int16, and no attribute asks for an int32 bias."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
 
 
@@ -177,7 +178,7 @@ def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitud
     """Return integer ``weights`` minus their zero points, in a float dtype in which sums are exact.
 
     ``zero_points``: a scalar, or one for each index of ``axis``, the axis of the output channels.
-    ``data_magnitude``: the largest magnitude of the data that are multiplied by the weights.
+    ``data_magnitude``: the greatest |x - zero point| of the data that are multiplied by the weights.
     """
     channels = np.moveaxis(weights, axis, -1) - zero_points.astype(np.int32)
     others = tuple(range(weights.ndim - 1))

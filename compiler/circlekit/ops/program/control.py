@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run other graphs.  Source: TFLite while, if, call_once, stablehlo_composite."""
+"""Operators that run other graphs.  Source: TFLite while, if, call_once, stablehlo_composite.
+
+They define ``call`` in place of a kernel.  Its parameter ``run`` is a function of a graph and its inputs that
+returns the graph's outputs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> 
     """Return the types of ``left``, with an unknown dimension wherever ``right`` has another dimension.
 
     If the ranks of two values differ, the shape is unknown.  Raise ShapeError if ``right`` has another number
-    of values or other dtypes.  ``names``: the names of the two lists, for the message.
+    of values or other dtypes.  ``names``: what the two lists are, for the message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")
@@ -50,7 +54,7 @@ class While(Op, code="WHILE", variadic_results=True):
     body: Graph = graph_attribute(field="body_subgraph_index")
 
     def infer(self) -> tuple[TensorType, ...]:
-        _common_types("operands and inputs of the body", self.input, self.body.inputs)
+        _common_types("operands and inputs of the body", self.input, self.body.inputs)  # only the check
         return _common_types("operands and outputs of the body", self.input, self.body.outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -73,7 +77,7 @@ class If(Op, code="IF", variadic_results=True):
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
         for branch in (self.then_graph, self.else_graph):
-            _common_types("operands and inputs of a branch", self.input, branch.inputs)
+            _common_types("operands and inputs of a branch", self.input, branch.inputs)  # only the check
         return _common_types("outputs of both branches", self.then_graph.outputs, self.else_graph.outputs)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -81,7 +85,10 @@ class If(Op, code="IF", variadic_results=True):
 
 
 class CallOnce(Op, code="CALL_ONCE", results=()):
-    """Runs the graph ``init``, which initializes resources, once after each reset of the state."""
+    """Runs the graph ``init``, which initializes variables and tables, the first time after each reset.
+
+    A reset gives the interpreter a new state, and ``state.initialized`` holds the graphs that have run since.
+    """
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 

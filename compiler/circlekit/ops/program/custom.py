@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of custom operators: those that converters keep from TensorFlow, and those that LiteRT defines.
 
-Their attributes are in the custom options, a FlexBuffer map.  Source: TensorFlow's definitions.
+A kernel is a function of the operator and of one array per operand.  The operator's attributes are in its
+custom options, a FlexBuffer map.  Source: TensorFlow's definitions.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
-    """Return the options ksize and strides (both [N,H,W,C]), padding, and include_batch_in_index.
+    """Return the options ksize (the window's size) and strides, padding, and include_batch_in_index.
+
+    The first two are lists of four numbers, for N, H, W and C.
 
     Raise ModelError if one is missing or invalid.
     """
@@ -88,26 +91,28 @@ def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
 
 
 def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
-    """Return the maximum of each window of NHWC data, and its index in the image.
+    """Return the maximum of each window of NHWC data, and the index of that element in the image.
 
-    The index is (row * width + column) * channels + channel.  The option ``include_batch_in_index`` adds the
-    batch index times the size of an image.
+    The index is (row * width + column) * channels + channel.  If the option ``include_batch_in_index`` is
+    true, the batch index times the number of elements of an image is added.
     """
     taps, strides, padding, counts_images = window_options(op)
     if x.ndim != 4:
         raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
-    spans = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]
+    padded_sizes = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]
     window_elements = rows.number * columns.number * taps[1] * taps[2]
-    need_bytes = batch * channels * (window_elements + prod(spans)) * (8 + x.itemsize)
+    need_bytes = batch * channels * (window_elements + prod(padded_sizes)) * (8 + x.itemsize)
     need_memory(need_bytes, "the windows of MaxPoolWithArgmax")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    data = np.pad(x, ((0, 0), rows[1:], columns[1:], (0, 0)), constant_values=lowest)
+    padding_of_axes = ((0, 0), (rows.before, rows.after), (columns.before, columns.after), (0, 0))
+    data = np.pad(x, padding_of_axes, constant_values=lowest)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
     best = windows.reshape(*windows.shape[:4], taps[1] * taps[2]).argmax(axis=-1)
-    # the best position is in the padding only if all elements are the lowest; then row or column 0 is taken
+    # the best position is in the padding only if all elements of the window are the lowest number: the first
+    # position of the window is taken then, and its row or column may be negative
     row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (row * width + column) * channels + np.arange(channels)
@@ -119,7 +124,10 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
 
 _NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
 IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _NAMES.split())
-"""The operators of TensorFlow that return their operand; their checks and effects in training are omitted."""
+"""The operators of TensorFlow that return their operand; their checks and effects in training are omitted.
+
+The converter puts Flex before the name of an operator that TensorFlow's own kernel has to run.
+"""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(IDENTITIES, lambda op, x: np.array(x)),
@@ -140,6 +148,6 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
 def is_pure(op: Op) -> bool:
     """Return whether ``op`` has no side effects and its results depend on its operands only.
 
-    All operators in CUSTOM_KERNELS are pure.
+    All custom operators in CUSTOM_KERNELS are pure; other custom operators may not be.
     """
     return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM_KERNELS)

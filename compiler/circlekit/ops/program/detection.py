@@ -23,9 +23,9 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 def intersection_over_union(boxes: Array, index: int) -> Array:
-    """Return [n]: intersection over union of the box at ``index`` with each of ``boxes``.
+    """Return [n]: the intersection of the box at ``index`` with each of ``boxes``, divided by their union.
 
-    ``boxes``: [n, 4], two corners each (y, x, y, x).  A box without area gives 0.
+    ``boxes``: [n, 4], two corners each (y, x, y, x).  If one of the two boxes has no area, the result is 0.
     """
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     area = np.prod(high - low, axis=1)
@@ -41,10 +41,11 @@ def suppress(
 ) -> tuple[Array, Array]:
     """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
-    ``boxes``: [n, 4].  A selected box removes all boxes whose intersection over union with it is at least
-    ``iou_threshold``.  If ``sigma`` > 0, it also lowers the scores of the boxes that it overlaps (soft
-    suppression).  Boxes with scores of at most ``score_threshold`` are removed.  A box without area does not
-    remove itself, so it may be selected several times, as in LiteRT.
+    ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
+    itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
+    lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
+    ``score_threshold`` are removed.  A box without area has the intersection 0 with itself and is not
+    removed, so it may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -79,12 +80,12 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         require_rank(self.boxes, "boxes", 2)
         require_rank(self.scores, "scores", 1)
         size = static_int(self.max_output_size, "max_output_size")
-        per_box = [TensorType(dtype, (size,)) for dtype in (i32, f32)]
+        per_box = [TensorType(dtype, (size,)) for dtype in (i32, f32)]  # indices, and in V5 scores
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())
 
     def kernel(self, boxes: Array, scores: Array, *parameters: Array) -> tuple[Array, ...]:
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
-        sigma = soft[0] if soft else 0.0
+        sigma = soft[0] if soft else 0.0  # V5 has one more operand
         if size < 0 or sigma < 0:
             raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
         selected = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)  # indices, scores
@@ -119,8 +120,9 @@ def dequantized(value: Value | None, array: Array) -> Array:
 def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
     """Return the corners (y, x, y, x) of boxes, [n, 4].
 
-    ``codes``, [n, 4 or more]: the center and the logarithms of height and width, relative to ``anchors``
-    (y, x, h, w), [n, 4], and multiplied by the scales in ``options``.
+    ``anchors``: [n, 4], boxes as (y, x, height, width) with the center (y, x).  ``codes``: [n, 4 or more],
+    (y, x, height, width) of the boxes relative to the anchors: the offset of the center divided by the size
+    of the anchor, and the logarithm of the ratio of sizes.  Each is multiplied by a scale in ``options``.
     """
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
@@ -130,10 +132,10 @@ def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Arra
 
 
 def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
-    """Return the indices of at most ``count`` boxes, the best first.
+    """Return the indices of the boxes that are selected by their scores for one class, the best first.
 
-    Their scores are at least ``nms_score_threshold``.  The intersection over union of any two of them is at
-    most ``nms_iou_threshold``.  ``boxes``: [n, 4].  ``scores``: [n].
+    There are at most ``count``.  Their scores are at least ``nms_score_threshold``.  The intersection over
+    union of any two of them is at most ``nms_iou_threshold``.  ``boxes``: [n, 4].  ``scores``: [n].
     """
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
@@ -155,39 +157,44 @@ _REQUIRED_OPTIONS: dict[str, type] = {
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     """Return boxes [1, m, 4], classes [1, m] and scores [1, m] of the best detections, and a count [1].
 
-    All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  The count is the
-    number of detections with use_regular_nms, else the number of boxes, which may have several classes each.
+    All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  With
+    use_regular_nms, a detection is a box with one class, and the count is the number of detections.  Without
+    it, each selected box gives a detection for each of its best classes, and the count is that of the boxes.
 
-    The operands are float32 or uint8: box codes [1, n, 4 or more]; scores [1, n, classes], or
-    [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for invalid options,
-    ShapeError for shapes that do not fit.
+    The operands are float32 or quantized: box codes [1, n, 4 or more] (see ``decoded_boxes``); scores
+    [1, n, classes], or [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for
+    invalid options and boxes of negative size, ShapeError for shapes that do not fit.
     """
     options = options_of(op, **_REQUIRED_OPTIONS)
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
     if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
         raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
     boxes = decoded_boxes(codes[0], anchors, options)
-    if not 0 < options["nms_iou_threshold"] <= 1 or np.any(boxes[:, :2] > boxes[:, 2:]):
-        raise ModelError("expected nms_iou_threshold from 0 to 1, and boxes without negative sizes")
-    scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]
-    limit, slots = options["max_detections"], options["max_classes_per_detection"]
+    if not 0 < options["nms_iou_threshold"] <= 1:
+        got = options["nms_iou_threshold"]
+        raise ModelError(f"expected nms_iou_threshold above 0 and at most 1, got {got}")
+    if np.any(boxes[:, :2] > boxes[:, 2:]):
+        raise ModelError("expected boxes with heights and widths of 0 or more, got a negative one")
+    scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]  # without the background
+    limit, per_box_limit = options["max_detections"], options["max_classes_per_detection"]
+    # for each detection: the index of its box (``chosen``), its class, and its position in the results
     if options.get("use_regular_nms"):  # suppression in each class, then the best boxes of all classes
         per_class = min(options.get("detections_per_class", 100), limit)
         by_class = [suppress_class(boxes, s, per_class, options) for s in scores.T]
-        rows, classes = np.concatenate(by_class), np.repeat(range(len(by_class)), list(map(len, by_class)))
-        best = np.argsort(-scores[rows, classes], kind="stable")[:limit]
-        rows, classes, count = rows[best], classes[best], len(best)
+        chosen, classes = np.concatenate(by_class), np.repeat(range(len(by_class)), list(map(len, by_class)))
+        best = np.argsort(-scores[chosen, classes], kind="stable")[:limit]
+        chosen, classes, count = chosen[best], classes[best], len(best)
         positions = np.arange(count)
     else:  # suppression by the best score of each box, then several classes for each box
         selected = suppress_class(boxes, scores.max(axis=1), limit, options)
-        per_box = min(slots, scores.shape[1])
-        rows, count = np.repeat(selected, per_box), len(selected)
+        per_box = min(per_box_limit, scores.shape[1])
+        chosen, count = np.repeat(selected, per_box), len(selected)
         classes = np.argsort(-scores, axis=1, kind="stable")[selected, :per_box].reshape(-1)
-        positions = (np.arange(count)[:, None] * slots + np.arange(per_box)).reshape(-1)
-    size = limit * slots
-    need_memory(24 * size, f"{size} detections")
+        positions = (np.arange(count)[:, None] * per_box_limit + np.arange(per_box)).reshape(-1)
+    size = limit * per_box_limit
+    need_memory(24 * size, f"{size} detections")  # six float32 numbers each
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
-    out_boxes[0, positions], out_classes[0, positions] = boxes[rows], classes
-    out_scores[0, positions] = scores[rows, classes]
+    out_boxes[0, positions], out_classes[0, positions] = boxes[chosen], classes
+    out_scores[0, positions] = scores[chosen, classes]
     return [out_boxes, out_classes, out_scores, np.array([count], np.float32)]

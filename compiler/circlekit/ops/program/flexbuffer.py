@@ -2,8 +2,8 @@
 """Read FlexBuffers, a format without a schema, in which custom operators store their options.
 
 A value has a type and a slot of 1, 2, 4 or 8 bytes.  A value that does not fit its slot is stored at an
-earlier position, and the slot holds the distance to that position in bytes.  Source: "FlexBuffers' internals"
-in the documentation of FlatBuffers.
+earlier position, and the slot holds the distance to that position in bytes.  Several slots may refer to one
+position.  Source: "FlexBuffers' internals" in the documentation of FlatBuffers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from circlekit.ir.op import Op
 NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
 INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 12)
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
+# the types between VECTOR_INT and VECTOR_STRING: vectors of UINT, FLOAT, KEY.  Between VECTOR_INT2 and
+# VECTOR_FLOAT4: 2 INT, 2 UINT, 2 FLOAT, then 3 and 4 of each
 
 MAX_DEPTH = 64
 """A value may be inside at most this many vectors and maps: more of them could exhaust Python's stack."""
@@ -26,8 +28,9 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; {} if it has none.
 
-    ``required``: the types of options that must be there, by name.  Raise ModelError if the options are no
-    map, or if such an option is missing or has another type (an int may stand for a float).
+    ``required``: by name, the types of the options that must be there.  For the type float, an int is
+    returned as it is; for the type int, a bool.  Raise ModelError if the options are no map, or if a required
+    option is missing or has another type.
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)
@@ -62,7 +65,13 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.elements_left = 4 * len(data)  # limits the time: a shared vector counts each time it is read
+        # a vector to which several slots refer is read for each of them; without a limit, vectors of such
+        # vectors would take exponential time
+        self.elements_left = 4 * len(data)
+        # strings, keys and blobs are read once for each position; together they exceed the buffer only if
+        # they overlap, as in damaged files
+        self.text_bytes_left = len(data)
+        self.texts: dict[tuple[int, int, int], str | bytes] = {}  # by position, size of its slots, and type
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):
@@ -75,7 +84,7 @@ class _Reader:
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
         """Return the value of the slot at ``at``.
 
-        ``packed``: 4 * type + n.  If the value is stored at an earlier position, its slots there have 2^n
+        ``packed``: 4 * type + n.  If the slot holds a distance, each slot at the earlier position has 2^n
         bytes.  ``depth``: the number of vectors and maps that contain the value.
         """
         kind, target_width = packed >> 2, 1 << (packed & 3)
@@ -88,11 +97,8 @@ class _Reader:
         target = at - self.unsigned(at, width)
         if kind in (INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT):
             return self.scalar(target, target_width, kind - INDIRECT_INT + INT)
-        if kind == KEY:
-            return self.key(target)
-        if kind in (STRING, BLOB):
-            raw = self.bytes_at(target, self.unsigned(target - target_width, target_width))
-            return raw.decode("utf-8", "replace") if kind == STRING else raw
+        if kind in (KEY, STRING, BLOB):
+            return self.text(target, target_width, kind)
         return self.elements(target, target_width, kind, depth)
 
     def scalar(self, at: int, width: int, kind: int) -> Any:
@@ -104,17 +110,33 @@ class _Reader:
         number = int.from_bytes(raw, "little", signed=kind == INT)
         return bool(number) if kind == BOOL else number
 
-    def key(self, at: int) -> str:
-        end = -1 if at < 0 else self.data.find(b"\0", at)
-        if end < 0:
-            raise ModelError("FlexBuffer: expected a key that ends with a zero byte")
-        return self.data[at:end].decode("utf-8", "replace")
+    def text(self, at: int, width: int, kind: int) -> str | bytes:
+        """Return the key, string or blob at ``at``: the same object for all slots that refer to it.
+
+        A key ends with a zero byte.  The size of a string or blob is stored before it, in ``width`` bytes.
+        """
+        text = self.texts.get((at, width, kind))
+        if text is not None:
+            return text
+        if kind == KEY:
+            size = -1 if at < 0 else self.data.find(b"\0", at) - at
+            if size < 0:
+                raise ModelError("FlexBuffer: expected a key that ends with a zero byte")
+        else:
+            size = self.unsigned(at - width, width)
+        raw = self.bytes_at(at, size)
+        self.text_bytes_left -= size
+        if self.text_bytes_left < 0:
+            limit = f"{len(self.data)} bytes of strings, keys and blobs"
+            raise ModelError(f"FlexBuffer: expected at most {limit}, got more, because they overlap")
+        text = self.texts[at, width, kind] = raw if kind == BLOB else raw.decode("utf-8", "replace")
+        return text
 
     def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
         """Return a map, a vector of values of any types (``VECTOR``), or a vector of values of one type.
 
-        The length is stored before the elements, except for the types of exactly 2, 3 or 4 numbers.  In a
-        map, and in a vector of values of any types, the types of all elements are stored after the elements.
+        The length is stored before the elements, unless the type already says that there are 2, 3 or 4
+        numbers.  In a map and in a ``VECTOR``, the types of all elements are stored after the elements.
         """
         is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4
         if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):
@@ -135,4 +157,5 @@ class _Reader:
         keys = at - 3 * width - self.unsigned(at - 3 * width, width)
         key_width = self.unsigned(at - 2 * width, width)
         slots = [keys + i * key_width for i in range(count)]
-        return {self.key(at - self.unsigned(at, key_width)): v for at, v in zip(slots, values, strict=True)}
+        names = [self.text(slot - self.unsigned(slot, key_width), 1, KEY) for slot in slots]
+        return dict(zip(names, values, strict=True))

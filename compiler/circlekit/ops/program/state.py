@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a model between runs: variable tensors, resource variables, hash tables, random streams.
 
-A handle of a resource variable or a table is an array of one int32 number.  Sources: TFLite var_handle,
+A variable tensor is an operand that an operator also writes, as the state of an LSTM.  A resource variable
+or a hash table is named by a handle: an array of one int32 number.  Sources: TFLite var_handle,
 read_variable, assign_variable, hashtable, hashtable_import, hashtable_find, hashtable_size,
 resource_variable, static_hashtable.
 """
@@ -85,7 +86,8 @@ def state_of(op: Op, run: Run) -> State:
 class Stateful(Op, pure=False, stateful=True):
     """Base class of operators that read and write variable tensors.
 
-    ``states``: the names of the operands that are variable tensors.
+    ``states``: the names of the operands that are variable tensors.  A subclass defines ``step``.  The
+    interpreter uses ``call``, which also stores what ``step`` says of the tensors; ``kernel`` does not.
     """
 
     states: ClassVar[tuple[str, ...]] = ()
@@ -104,6 +106,7 @@ class Stateful(Op, pure=False, stateful=True):
         return self.step(*args)[0]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
+        """Return the results, and store the new contents of the variable tensors in the state."""
         state = state_of(self, run)
         results, contents = self.step(*args)
         for name, array in zip(self.states, contents, strict=True):
@@ -147,7 +150,8 @@ class ReadVariable(Op, code="READ_VARIABLE", pure=False, stateful=True):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("READ_VARIABLE: expected a declared result, as it cannot be inferred")
+            got = "none: the operands do not tell its type"
+            raise UnsupportedError(f"READ_VARIABLE: expected a declared result, got {got}")
         return self.output.type
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -213,12 +217,16 @@ class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
         table = self.table(run, args[0])
         if not table:
             keys, values = (a.reshape(-1).tolist() for a in args[1:])
+            # of equal keys, the last one written stays: write the first entry last
             table.update(zip(reversed(keys), reversed(values), strict=True))
         return ()
 
 
 class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
-    """The entries of a non-empty table for ``keys``; ``default_value`` for keys that the table lacks."""
+    """The values that a table has for ``keys``; ``default_value`` for keys that the table lacks.
+
+    An empty table is an error: HASHTABLE_IMPORT has not filled it.
+    """
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on strings, and hashes.
+"""SKIP_GRAM, an operator on strings; LSH_PROJECTION, an operator that hashes, and its hash function.
 
 Source: TFLite skip_gram, lsh_projection; FarmHash, farmhashna (Fingerprint64).
 """
@@ -116,9 +116,9 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
 class SkipGram(Op, code="SKIP_GRAM"):
     """The groups of ``ngram_size`` words of a text, as a vector with one string for each group.
 
-    Between two words of a group, up to ``max_skip_size`` words of the text may be left out.
-    ``include_all_ngrams``: smaller groups are included.  A text of fewer than ``ngram_size`` words has
-    no groups.
+    The words of a group are in the order of the text.  From one word of a group to the next, up to
+    ``max_skip_size`` words of the text are left out.  ``include_all_ngrams``: groups of 1 to ``ngram_size``
+    words are included.  A text of fewer than ``ngram_size`` words has no groups.
     """
 
     input = operand(DType.STRING)
@@ -147,7 +147,8 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the groups of ``words``; a group comes after all longer groups that begin with it."""
-        waiting: list[tuple[list[int], bool]] = [([], False)]  # (indices of words, whether extended)
+        # a stack of (indices of the words of a group, whether the groups one word longer have been added)
+        waiting: list[tuple[list[int], bool]] = [([], False)]
         while waiting:
             group, is_extended = waiting.pop()
             if len(group) == self.ngram_size or (is_extended and group and self.include_all_ngrams):
@@ -174,10 +175,12 @@ def split_words(text: bytes) -> list[bytes]:
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     """Locality-sensitive hashes: each bit is the sign of a weighted sum of fingerprints.
 
-    ``hash``: seeds f32[hashes, bits].  A bit is 1 if a sum over the rows of ``input`` is positive.  The terms
-    of the sum are the fingerprints of seed and row, multiplied by the ``weight`` of the row if there are
-    weights.  DENSE returns the bits, i32[hashes * bits].  SPARSE returns one number for each
-    hash, i32[hashes]: its bits as an integer, plus the index of the hash times 2^bits.
+    ``hash``: f32[hashes, bits], a seed for each bit.  The fingerprint of a seed and a row of ``input`` is
+    Fingerprint64 of the bytes of the seed and of the row, read as a signed integer.  The sum for a bit is
+    that of the fingerprints of its seed and each row, multiplied by the ``weight`` of the row if there are
+    weights.  The bit is 1 if the sum is positive.  DENSE returns the bits, i32[hashes * bits].  SPARSE
+    returns one number for each hash, i32[hashes]: its bits as an integer, plus the index of the hash times
+    2^bits.
     """
 
     hash = operand(f32)
@@ -205,7 +208,8 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
         terms = prints.reshape(len(seeds), len(rows))
         if weight is not None:
             terms = terms * weight.astype(np.float64)
-        bits = (np.cumsum(terms, axis=1)[:, -1] > 0).astype(np.int64).reshape(hash.shape)
+        sums = np.cumsum(terms, axis=1)[:, -1]  # added one after the other: ``sum`` may round differently
+        bits = (sums > 0).astype(np.int64).reshape(hash.shape)
         if self.type is LSHProjectionType.DENSE:
             return bits.reshape(-1).astype(np.int32)
         count = hash.shape[1]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long short-term memory (LSTM): one step, a sequence, and a sequence in both directions.
 
+Each of the gates input, forget, cell and output has sums: products of weights with the input and the previous
+output, plus the bias, and optionally products with the cell state (peephole weights).  The sums may be
+normalized (layer normalization); then the gate's activation is applied.  A projection may follow the output.
+
 Float results equal those of LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
 8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT ignores
 the sums of the cell gate; here NONE is the identity.
@@ -44,18 +48,21 @@ LSTM_WEIGHTS = tuple(
 """The names of the weights for the input, [cells, inputs], and for the previous output, [cells, outputs]."""
 
 PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output"))
-"""The names of the weights for the cell state, [cells], by which it takes part in the sums of a gate."""
+"""The names of the weights, [cells], for the cell state: their products are added to the sums of a gate."""
 
 NORMS = tuple(f"{gate}_layer_norm_coefficients" for gate in GATES)
+"""The names of the weights, [cells], by which the normalized sums of a gate are multiplied."""
 
 GATE_SCALE = 2.0**-12
 """The scale of the integer sums of the gates if there is no layer normalization."""
 
 
 def _bias_products(gate: str) -> tuple[Product, ...]:
-    """Return the two scales that the bias of a gate may have: with layer normalization, and without.
+    """Return the two scales that the bias of a gate may have.
 
-    If there is layer normalization, the bias is added after it.
+    With layer normalization, the bias is added after it and has the scale of the coefficients * 2^-10.
+    Without, it has the scale of the input times that of the weights.  The first scale counts if the
+    coefficients are present.
     """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))
@@ -70,10 +77,10 @@ class LstmLayer(RecurrentLayer):
     """
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
-    cell_clip: float = attribute(0.0)
-    proj_clip: float = attribute(0.0)
+    cell_clip: float = attribute(0.0)  # the limit of |cell state|; 0: none
+    proj_clip: float = attribute(0.0)  # the limit of |projection|; 0: none
 
-    version_operand = 2
+    version_operand = 2  # the weights from the input to the forget gate, which are always present
 
     def output_width(self, direction: str) -> Dim:
         weights = getattr(self, f"{direction}recurrent_to_output_weights")
@@ -93,6 +100,8 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     The result is the output of each step: the input's shape with ``outputs`` as the last dimension.
     """
 
+    # ``weights``: the axis of the channels; None: one scale only.  ``operands_follow``: they have the scale
+    # of the result.  ``wide``: int16 with zero point 0.  ``power_of_two``: the scale is from 2^-15 to 2^-9
     quantization_rule = QuantizationRule(
         weights={**dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0), **dict.fromkeys(PEEPHOLES)},
         one_scale=True,
@@ -131,7 +140,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     cell_layer_norm_coefficients = optional_operand(*REAL)
     output_layer_norm_coefficients = optional_operand(*REAL)
 
-    time_major: bool = True
+    time_major: bool = True  # LSTM has no such attribute: its input is one step
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         state = self.output_state
@@ -144,11 +153,17 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.int8:
             return super().cell(weights, x, aux)
+        # an operator in LiteRT's form 8x8_8 is known by the number of its intermediates
         if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
             return RoundedProductsLstm(self, weights, x).step
         return Int16GatesLstm(self, weights, x).step
 
     def inner_tensors(self) -> Sequence[InnerTensor]:
+        """Return the tensors inside of the operator for which integer kernels need scales.
+
+        They are the sums of each gate and the output before the projection.  The range of the sums determines
+        their scale only with layer normalization; otherwise the scale is GATE_SCALE.
+        """
         has_norm = self.forget_layer_norm_coefficients is not None
         gates = [gate for gate in GATES if gate != "input" or self.input_to_input_weights is not None]
         scales = {gate: None if has_norm and gate in gates else GATE_SCALE for gate in GATES}
@@ -156,6 +171,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
         return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        """Return all numbers of the inner tensors and the cell state in a float run, by name; else {}."""
         if self.input.dtype is not f32:
             return {}
         observed: list[ObservedLstm] = []
@@ -164,18 +180,20 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
             observed.append(ObservedLstm(self, weights, x, aux))
             return observed[-1].step
 
-        self.run_cells(cell, operands)
+        self.run_cells(cell, operands)  # in one direction, so there is one cell
         return {name: np.stack(arrays) for name, arrays in observed[0].seen.items()}
 
     def integer_fault(self) -> str | None:
+        """Return why LiteRT's integer kernel does not compute this operator; None if it does."""
         present = [v for v in (getattr(self, name) for name in (*LSTM_WEIGHTS, "projection_weights")) if v]
         if not all(v.is_const for v in present):
-            return f"{self.code} on integers sums its weights before they are computed"
+            return f"{self.code} on integers needs constant weights: its kernel adds them up before a run"
         if self.act is not Activation.TANH:
-            return f"{self.code} on integers always has the activation TANH, expected {self.act.name}"
+            return f"{self.code} on integers always has the activation TANH, got {self.act.name}"
         outputs, cells = self.output_width(""), self.input_to_forget_weights.static_shape[0]
         if self.cell_to_forget_weights is not None and outputs != cells:
-            return f"{self.code} on integers misreads peephole weights if a projection has another size"
+            got = f"got {outputs} outputs and {cells} cells"
+            return f"{self.code} on integers needs as many outputs as cells for peephole weights, {got}"
         return None
 
     def required_version(self) -> int:
@@ -203,9 +221,10 @@ class UnidirectionalSequenceLstm(
 class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, ranks=(2,)):
     """One step of an LSTM on an input [batch, inputs].
 
-    The form BASIC has five operands, at the first five positions: input, previous output, weights
-    [4 * cells, inputs + cells], bias [4 * cells], cell state.  It has four results: output, cell state, the
-    input joined with the previous output, and the sums of the gates.
+    The declared operands are those of the form FULL.  The form BASIC has five operands instead, at the first
+    five positions: input, previous output, weights [4 * cells, inputs + cells], bias [4 * cells], cell state.
+    It has four results: output, cell state, the input joined with the previous output, and the sums of the
+    gates.
     """
 
     kernel_type: LSTMKernelType = attribute(LSTMKernelType.FULL)
@@ -238,7 +257,10 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
     @property
     def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
-        """The names of the variable operands; in the basic form, they are at the positions of two weights."""
+        """The names of the variable operands.
+
+        The basic form has them at positions 1 and 4, where the full form declares two weights.
+        """
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
@@ -268,7 +290,7 @@ def _operands_of_both_directions() -> dict[str, Any]:
     """
     declared: dict[str, Any] = {}
     for direction in ("fw_", "bw_"):
-        for spec in FullLstm.operands[1:18]:
+        for spec in FullLstm.operands[1:18]:  # from input_to_input_weights to projection_bias
             is_optional = "to_input_" in spec.name or spec.name.startswith(("input_gate", "cell_to", "proj"))
             declared[direction + spec.name] = (optional_operand if is_optional else operand)(*spec.dtypes)
     return declared
@@ -289,6 +311,7 @@ class BidirectionalSequenceLstm(
     """
 
     input = operand(*REAL)
+    # vars() is the namespace of this class, so this declares operands at this position in the schema's order
     vars().update(_operands_of_both_directions())
     fw_output_state = operand(*REAL)
     fw_cell_state = operand(*REAL)

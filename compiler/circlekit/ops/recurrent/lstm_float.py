@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the steps of an LSTM on floats: the full form, with float or 8-bit weights, and the basic form.
 
+The full form has weights for each gate; the basic form has one matrix for all gates, and no options.
+
 Source: TFLite lstm_eval.cc (float and hybrid), lstm.cc and reference/lstm_cell.h (basic).
 """
 
@@ -22,10 +24,10 @@ GATES = ("input", "forget", "cell", "output")
 class FloatLstm:
     """One direction of an LSTM over the input ``x`` [time, batch, inputs].
 
-    ``aux``: a second input, or None.  ``driven`` [gates, time, batch, cells]: the products with the inputs,
-    plus the bias if there is no layer normalization.  If the input gate has no weights, it is one minus the
-    forget gate (coupled gates).  Peephole weights, layer normalization of the gates, and a projection of the
-    output are optional.
+    ``aux``: a second input, or None.  ``driven`` [gates, time, batch, cells]: the part of the gates' sums
+    that is known before the loop over time: the products with the inputs, plus the bias if there is no layer
+    normalization.  If the input gate has no weights, it is one minus the forget gate (coupled gates).
+    Optional are peephole weights (for the cell state), layer normalization, and a projection of the output.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -52,6 +54,7 @@ class FloatLstm:
         sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))
         act, limit = self.op.act, self.op.cell_clip
         forget = sigmoid(self._gate("forget", sums["forget"], cell))
+        # ``update``, the input gate, says how much of the candidate enters the cell state
         update = sigmoid(self._gate("input", sums["input"], cell)) if "input" in sums else 1 - forget
         candidate = apply_activation(self._gate("cell", sums["cell"], cell), act)
         cell = forget * cell + update * candidate
@@ -91,8 +94,8 @@ class FloatLstm:
 class ObservedLstm(FloatLstm):
     """A float LSTM that keeps the numbers for which an integer kernel needs scales.
 
-    ``seen``: the numbers of the cell state and of each inner tensor (``gate_sums``, ``HIDDEN``) in every
-    step, by name.
+    ``seen``: by name, a list of arrays, mostly one for each step: of the cell state, and of the inner tensors
+    (``gate_sums``, ``HIDDEN``) whose scales follow from their range.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -132,7 +135,10 @@ def present_gates(weights: Weights) -> list[str]:
 
 
 def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
-    """Return the operand ``name_pattern.format(gate)``; raise ModelError if it is absent."""
+    """Return the operand with the name of ``gate`` in place of {} in ``name_pattern``.
+
+    Raise ModelError if it is absent.
+    """
     name = name_pattern.format(gate)
     if name not in weights:
         raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")

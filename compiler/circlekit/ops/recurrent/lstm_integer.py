@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16); the basic form on uint8.
 
-Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits (see ``numerics.fixed_point``).
+Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits and 15, 12 and 11 fraction bits
+(see ``numerics.fixed_point``).
 Sources: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc;
 reference/lstm_cell.h (basic).
 """
@@ -52,6 +53,7 @@ class RescaledProduct:
         bias: Weight | None = None,
     ) -> None:  # fmt: skip
         self.matrix = to_exact_floats(weights.array)
+        # (x - zero_point) @ weights = x @ weights - zero_point * (sums of the weights)
         self.bias = -zero_point * weights.array.astype(np.int64).sum(axis=1)
         if bias is not None:
             self.bias = self.bias + bias.array
@@ -66,8 +68,9 @@ class IntegerGate:
     """One gate of an LSTM on integers.
 
     The sums of the gate have the scale 2^-12 (Q3) or, with layer normalization, the scale of
-    ``intermediate``.  ``driven`` [time, batch, cells]: the products with the input ``x`` [time, batch,
-    inputs], plus the bias if there is no layer normalization.  Layer normalization adds the bias at its end.
+    ``intermediate``, a tensor of which the file has only scale and zero point.  ``driven`` [time, batch,
+    cells]: the products with the input ``x`` [time, batch, inputs], plus the bias if there is no layer
+    normalization.  Layer normalization adds the bias at its end.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
@@ -101,6 +104,7 @@ class Int16GatesLstm:
         if abs(exponent - self.cell_exponent) > 1e-3:
             raise ModelError(f"cell_state: expected a scale that is a power of two, got {cell_scale}")
         self.time_major = op.time_major
+        # the limits of the cell state and of the projection, as integers; 0: none
         self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
         self.state_zero = state.zero_point
@@ -110,7 +114,7 @@ class Int16GatesLstm:
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
         matrix, bias = weights.get("projection_weights"), weights.get("projection_bias")
         self.projection: RescaledProduct | None = None
-        if matrix is not None:  # before a projection, the zero point is subtracted, not added: see _projected
+        if matrix is not None:  # a hidden state before a projection has the zero point -hidden_zero
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
     def step(self, t: int, state: CellState) -> CellState:
@@ -124,6 +128,7 @@ class Int16GatesLstm:
         if "input" in self.gates:
             update = _logistic()[self._sums("input", t, hidden, cell)]
         candidate = _tanh(3)[self._sums("cell", t, hidden, cell)]
+        # the gates are in Q0, in units of 2^-15, and the cell state in units of 2^cell_exponent
         remembered = wrap_int16(rounding_divide_by_pot(forget * cell, 15))
         added = wrap_int16(rounding_divide_by_pot(update * candidate, 30 + self.cell_exponent))
         cell = np.clip(remembered + added, *INT16)
@@ -159,6 +164,10 @@ class Int16GatesLstm:
         part[...] = np.clip(part + rescaled(factors * cells, real), *INT16)
 
     def _projected(self, output: Ints) -> Ints:
+        """Return the new hidden state for ``output`` in units of 2^-30, the product of two Q0 numbers.
+
+        Before a projection, LiteRT subtracts the zero point of the hidden state, where others add it.
+        """
         hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
         if self.projection is None:
             return np.clip(hidden + self.hidden_zero, *INT8)
@@ -176,18 +185,23 @@ def intermediates(op: Op, count: int) -> list[Value]:
 
 
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
-    """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3."""
+    """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3.
+
+    ``mean`` and ``scaled`` have 10 more fraction bits than ``sums`` and the normalized rows.  ``bias`` is in
+    units of the scale of ``norm`` / 1024.
+    """
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
     variance = _truncating_divide(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
-    variance = np.where(variance < 1, max(1, int(np.float32(10000) * norm.scale)), variance)
+    least = max(1, int(np.float32(10000) * norm.scale))  # the variance that LiteRT takes in place of 0
+    variance = np.where(variance < 1, least, variance)
     inverse = get_inv_sqrt_quantized_multiplier(variance)
     scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse)
     weighted = wrap_int32(scaled * norm.array.astype(np.int64) + bias)
     rounded = _truncating_divide(weighted + np.where(weighted > 0, 512, -512), 1024)
     multiplier = quantize_multiplier(norm.scale)
-    to_q3 = QuantizedMultiplier(multiplier.mantissa, multiplier.shift + 12)
+    to_q3 = QuantizedMultiplier(multiplier.mantissa, multiplier.shift + 12)  # 12 fraction bits
     return np.clip(multiply_by_quantized_multiplier(rounded, to_q3), *INT16)
 
 
@@ -225,7 +239,7 @@ def basic_integer_step(
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)
-    multiplier = quantize_multiplier(4096 * float(bias.scale))
+    multiplier = quantize_multiplier(4096 * float(bias.scale))  # to Q3, 12 fraction bits
     sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), multiplier)
     sums = np.clip(sums, *INT16)
     update, candidate, forget, output = np.split(sums, 4, axis=-1)

@@ -69,6 +69,7 @@ class RoundedProductsLstm:
         self.x = x
         self.intermediates = intermediates(op, INTERMEDIATES)
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
+        # the cell state is below 1, so a greater limit has no effect; 0: no limit
         self.cell_clip = int(np.float32(op.cell_clip) * np.float32(1 << 15)) if 0 < op.cell_clip < 1 else 0
 
     def step(self, t: int, state: CellState) -> CellState:
@@ -87,6 +88,7 @@ class RoundedProductsLstm:
             gates[gate] = _normalized(np.clip(sums, *INT16), coefficients, bias)
         forget = _logistic()[gates["forget"]]
         remembered = rounding_divide_by_pot(forget * cell, 15)
+        # the input gate is 1 - forget; a number in Q0 has 15 fraction bits, so a product has 30
         added = rounding_divide_by_pot((INT16[1] - forget) * _tanh(12)[gates["cell"]], 15)
         cell = np.clip(wrap_int16(remembered) + wrap_int16(added), *INT16)
         if self.cell_clip:
@@ -95,9 +97,10 @@ class RoundedProductsLstm:
         return self._projected(wrap_int16(output)), cell
 
     def _product(self, side: str, gate: str, x: Array) -> Ints:
-        """Return ``x`` [batch, n] times weights of ``gate``, rounded to 8 bits.
+        """Return ``x`` [batch, n] times weights of ``gate``, in the scale of the gate's sums.
 
-        The result is in the scale of the gate's sums.  ``side``: which weights, "input" or "recurrent".
+        The product is first rounded to 8 bits, in the scale of its intermediate.  ``side``: which weights,
+        "input" or "recurrent".
         """
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]
@@ -123,11 +126,13 @@ def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
     """Return the rows of ``sums`` [batch, cells], normalized, times ``coefficients`` plus ``bias``, in Q3.
 
     A normalized row has the mean 0 and the deviation 1.  The computation is in float32, whose rounding can
-    make the variance of nearly equal numbers negative; such a row becomes 0.
+    make the variance of nearly equal numbers negative; such a row becomes 0.  ``bias`` is in units of the
+    scale of the coefficients / 1024.
     """
     x, count = sums.astype(np.float32), np.float32(sums.shape[1])
     multiplier = quantize_multiplier(coefficients.scale)
     scale = np.float32(float(multiplier.mantissa) * 2.0 ** (int(multiplier.shift) - 31))
+    # added one after the other, as in LiteRT: ``sum`` may round differently
     total, squares = (np.add.accumulate(part, axis=1)[:, -1:] for part in (x, x * x))
     mean = total / count
     variance = squares / count - mean * mean

@@ -57,7 +57,8 @@ class RnnLayer(RecurrentLayer):
             return (np.asarray(apply_activation(driven[t] + recurrent.products(state[0])[0], self.act)),)
 
         recurrent = stacked("recurrent_weights")
-        driven = stacked("input_weights").sequence_products(x)[0]  # the sums without the recurrent products
+        # ``driven`` [time, batch, units]: the sums without the products of the state, for all steps at once
+        driven = stacked("input_weights").sequence_products(x)[0]
         if aux is not None:
             driven = driven + stacked("aux_input_weights").sequence_products(aux)[0]
         driven = driven + weights["bias"].array
@@ -105,9 +106,12 @@ class BidirectionalSequenceRnn(
 ):
     """Two RNNs over a sequence: one forwards, one backwards.
 
-    Two peculiarities come from LiteRT.  A second input without weights of its own is the input
-    of the backward RNN, but is ignored if the data are batch-major.  With 8-bit weights, a time-major
-    sequence of n steps is run n times, each time from the last state of the run before.
+    Two peculiarities come from LiteRT:
+
+    - A second input without weights of its own is the input of the backward RNN if ``time_major``; if not, it
+      is ignored.
+    - With float data and integer weights, a time-major sequence of n steps is run n times, each time from the
+      last state of the run before.
     """
 
     input = operand(*REAL)
@@ -140,11 +144,11 @@ class BidirectionalSequenceRnn(
 
 
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
-    """The last state of a GRU over a sequence [time, batch, inputs], from ``state`` [batch, units].
+    """The last state of a GRU that runs over a sequence [time, batch, inputs] from ``state`` [batch, units].
 
-    The rows of the weights are for the update gate, the reset gate, the candidate.  The weights' names
-    mislead: ``hidden_hidden`` [3 * units, inputs] is for the input, and ``hidden_input`` [3 * units, units]
-    for the state.  luci-interpreter, the only implementation, reads them in this way.
+    The names of the weights mislead: ``hidden_hidden`` [3 * units, inputs] is multiplied by the input, and
+    ``hidden_input`` [3 * units, units] by the state.  luci-interpreter, the only implementation, reads them
+    in this way.  Their rows are for the update gate, the reset gate and the candidate, in this order.
     """
 
     input = operand(*REAL)
@@ -192,13 +196,16 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
 
 
 class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
-    """Weighted sums over time of features; a feature is the input times a row of ``weights_feature``.
+    """One step of filters over time.
 
-    ``weights_feature``: [filters, inputs].  ``weights_time``: [filters, memory].  ``state``: the features of
-    the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
-    is a sum over ``rank`` filters.  In the hybrid form, the data are floats and the feature weights have 8
-    bits.
+    ``weights_feature`` [filters, inputs]: the feature of a filter is its row times the input.  ``state``
+    [batch, filters * memory]: the features of the last ``memory`` steps.  ``weights_time`` [filters, memory]:
+    the weights with which these features are summed up over time.  Each element of the result
+    [batch, filters / rank] is the total of ``rank`` consecutive filters, plus the bias.  In the hybrid form,
+    the data are floats and the feature weights are integers.
     """
+
+    # ``wide``: int16 with zero point 0.  ``summed``: the sum of their products must not overflow 32 bits
 
     quantization_rule = QuantizationRule(
         weights={"weights_feature": 0, "weights_time": None},
@@ -232,7 +239,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
         x, feature, time, bias, memory = args
         filters, depth = time.shape
-        slots = memory.reshape(x.shape[0], filters, depth)
+        slots = memory.reshape(x.shape[0], filters, depth)  # the newest feature of a filter is the last
         if x.dtype == np.float32:
             weights = StackedWeights([Weight(self.weights_feature, feature)], self.asymmetric_quantize_inputs)
             slots = _pushed(slots, weights.products(x)[0])
@@ -246,14 +253,16 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         return (np.asarray(out),), (slots.reshape(memory.shape),)
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        """Return all numbers of the state in a float run: before and after the step."""
         if self.input.dtype is not f32:
             return {}
         before, (after,) = operands[4], self.step(*operands)[1]
         return {"state": np.stack([x for x in (before, after) if x is not None])}
 
     def integer_fault(self) -> str | None:
+        """Return why LiteRT's integer kernel, which applies no activation, is wrong; None if it is right."""
         if self.act in (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1):
-            return None  # the integers of the result saturate at the bounds of the activation
+            return None  # the scale of the result makes its integers saturate at the bounds of these
         return f"{self.code} on integers has no activation {self.act.name}"
 
     def integer_step(

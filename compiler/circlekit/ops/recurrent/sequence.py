@@ -78,7 +78,7 @@ class StackedWeights:
             self.matrix = np.concatenate([w.array for w in weights])
 
     def products(self, x: Array) -> Array:
-        """Return [weights, rows, outputs]: ``x`` [rows, n] times the transpose of each matrix."""
+        """Return [number of weights, rows, outputs]: ``x`` [rows, n] times the transpose of each matrix."""
         if self.is_diagonal:
             return np.asarray(x * self.matrix[:, None])
         if self.scales is None:
@@ -88,19 +88,22 @@ class StackedWeights:
         return np.asarray(products.reshape(len(x), self.count, -1).swapaxes(0, 1))
 
     def sequence_products(self, x: Array) -> Array:
-        """Return [weights, time, batch, outputs] for ``x`` [time, batch, n]."""
+        """Return the same for ``x`` [time, batch, n], as [number of weights, time, batch, outputs]."""
         products = self.products(x.reshape(-1, x.shape[-1]))
         return products.reshape(self.count, *x.shape[:2], -1)
 
 
 CellState = tuple[Array, ...]
-"""The state of a cell between two steps; its first array is the hidden state [batch, outputs], the output."""
+"""The state of a cell after a step.  Its first array, [batch, outputs], is the output of the step, too."""
 
 Step = Callable[[int, CellState], CellState]
 """A function of t and the state before time step t that returns the state after this step."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
-"""A function of weights, input and second input that returns the step: see ``RecurrentLayer.cell``."""
+"""A function of weights, input and second input that returns the step function of one direction.
+
+See ``RecurrentLayer.cell``.
+"""
 
 
 class RecurrentLayer(Stateful):
@@ -130,8 +133,8 @@ class RecurrentLayer(Stateful):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         """Return the step function of one direction.
 
-        ``weights``: the operands of the direction and those that both directions share, by name without the
-        prefix.  ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
+        ``weights``: the operands by name, those of the direction without their prefix.  ``x``: the input
+        [time, batch, inputs].  ``aux``: the second input, or None.
         """
 
     @property
@@ -198,7 +201,10 @@ class RecurrentLayer(Stateful):
         return outputs if self.time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
 
     def run(self, step: Step, steps: int, state: CellState, backwards: bool) -> tuple[Array, CellState]:
-        """Run ``steps`` time steps from ``state``; return the outputs [time, batch, n] and the last state."""
+        """Run ``steps`` time steps from ``state``; return the outputs [time, batch, n] and the last state.
+
+        ``backwards``: from the last time step to the first; the outputs still are in the order of time.
+        """
         outputs = np.empty((steps, *state[0].shape), state[0].dtype)
         current = state
         for t in reversed(range(steps)) if backwards else range(steps):

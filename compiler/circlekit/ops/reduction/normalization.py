@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that normalize, and the rotary position embedding.
 
+Class arguments: ``versions`` is the operator version for data of a dtype, ``reference_version`` the newest
+version that LiteRT's reference kernels compute correctly (0: none), ``formats`` the file formats that have
+the operator.  The axes of ``layout_operands`` may be permuted as ``permuted`` says.
+
 Source: TFLite softmax, log_softmax, l2norm, local_response_norm.
 """
 
@@ -36,7 +40,10 @@ CIRCLE = frozenset({"circle"})
 
 
 class _LastAxis(Op, layout_operands=("input",)):
-    """Base class of operators that keep the shape and work on each vector along the last axis."""
+    """Base class of operators that keep the shape and work on each vector along the last axis.
+
+    So the other axes may be permuted, and nothing else of the operator changes.
+    """
 
     input = operand(*REAL)
 
@@ -55,12 +62,14 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
+    # exp(-10) is about 0: a number that is used as a mask may be stored as 10 below the others
     quantization_rule = QuantizationRule(fixed=from_zero_to_one(), mask_distance=10.0)
 
     beta: float = attribute(1.0)
 
     def infer(self) -> TensorType:
         inferred = super().infer()
+        # 8-bit data may have an int16 result: then the result was declared as int16
         is_wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16, inferred.shape) if is_wide else inferred
 
@@ -83,7 +92,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
-    quantization_rule = QuantizationRule(fixed={i8: (1 / 16, 127), u8: (1 / 16, 255)})
+    quantization_rule = QuantizationRule(fixed={i8: (1 / 16, 127), u8: (1 / 16, 255)})  # scale, zero point
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
@@ -138,6 +147,7 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION",
         require_float(self, input)
         square, depth = np.square(input), input.shape[-1]
         total = np.zeros_like(square)
+        # add channel c + offset to the sum of channel c, for all c that have such a neighbor
         for offset in range(max(-self.radius, 1 - depth), min(self.radius + 1, depth)):
             target = slice(max(-offset, 0), depth - max(offset, 0))
             source = slice(max(offset, 0), depth - max(-offset, 0))
@@ -213,11 +223,12 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
 
 
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
-    """Vectors along the last axis with each pair (a, b) rotated to (a * cos - b * sin, a * sin + b * cos).
+    """The rotary position embedding: rotates the pairs (a, b) of each vector along the last axis.
 
-    GPT_NEOX pairs element i with element i + n / 2 of n elements; GPT_J pairs neighbors.  The tables
-    are [..., n]; as in ONE's runtimes, their first row is used for every vector, and other rows are ignored.
-    These runtimes have only GPT_NEOX.
+    A pair becomes (a * cos - b * sin, a * sin + b * cos).  Of n elements, the mode GPT_NEOX pairs element i
+    with element i + n / 2; GPT_J pairs neighbors.  The tables are [..., n].  As in ONE's runtimes, the first
+    n elements of a table are used for every vector, and the others are ignored.  These runtimes have only
+    GPT_NEOX.
     """
 
     sin_table = operand(*REAL)
@@ -259,16 +270,13 @@ def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the mean along ``axes`` in float64, or NaN if there are no elements.
-
-    The axes stay as dimensions of 1.
-    """
+    """Return the mean along ``axes``, which stay as dimensions of 1, in float64; NaN for no elements."""
     total = np.sum(x, axis=axes, keepdims=True, dtype=np.float64)
     return np.asarray(total / elements_per_result(x, axes))  # np.mean would warn if there are no elements
 
 
 def _channel_axis(rank: int) -> int:
-    return 1 if rank == 3 else rank - 1
+    return 1 if rank == 3 else rank - 1  # see InstanceNorm
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:

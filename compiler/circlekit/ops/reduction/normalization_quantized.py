@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized normalizations along the last axis, in the fixed-point arithmetic of LiteRT's reference kernels.
 
-Q0, Q5 and Q12 are fixed-point numbers with 0, 5 and 12 integer bits (see ``numerics.fixed_point``).
+Q0, Q5 and Q12 are 32-bit fixed-point numbers with 0, 5 and 12 integer bits, and 31, 26 and 19 fraction bits
+(see ``numerics.fixed_point``).  A multiplier is a mantissa and a shift: mantissa / 2^31 * 2^shift.
 Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their integer_ops.
 """
 
@@ -32,11 +33,13 @@ from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_tab
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
+"""The pairs of input and output dtypes for which LiteRT has a kernel of SOFTMAX."""
+
 EQUAL_8_BITS = ((i8, i8), (u8, u8))
-"""The pairs of input and output dtypes with kernels in LiteRT: for SOFTMAX, and for the other operators."""
+"""The same pairs for LOG_SOFTMAX and L2_NORMALIZATION."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of the scaled differences from the maximum; larger differences have the exponential 0."""
+"""The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
 
 SUM_INTEGER_BITS = 12
 """The integer bits of the sum of exponentials."""
@@ -52,8 +55,8 @@ class ExpTable(NamedTuple):
     """Tables of exponentials; the index d = 0 to 255 is the distance of an 8-bit element from the maximum.
 
     ``scaled``: -d times the scale, in Q5.  ``exps``: the exponentials of these numbers, in Q0.  ``addends``:
-    the same exponentials in Q12.  ``multiplier``: converts -d to Q5.  ``lowest``: the lowest -d whose
-    exponential is not taken as 0.
+    the same exponentials in Q12, so that they can be summed up.  ``multiplier``: converts -d to Q5.
+    ``lowest``: the lowest -d whose exponential is not taken as 0.
     """
 
     scaled: Ints
@@ -108,19 +111,23 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
     """Return SOFTMAX of ``x``, the int16 elements of ``input``, as int16 with the scale 2^-15.
 
-    It is computed with the tables of LiteRT.
+    As in LiteRT, it is interpolated in two tables of int16: exp(x) for x from -10 to 0, and 1 / (1 + x) for x
+    from 0 to 1.
     """
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
-    image = (unit * -32768, unit * 32767)  # both tables have entries from -1 to 1
+    image = (unit * -32768, unit * 32767)  # in both tables, the range of int16 stands for about -1 to 1
     exp_table_16 = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
     one_over_one_plus_x = interpolation_table((np.float64(0), step * 65535), image, lambda x: 1 / (1 + x))
+    # from the scale of the input to the index of the first table, which covers 10 with 65535 steps
     real = float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0)
     scaled = multiply_by_quantized_multiplier(-below_maximum(x), quantize_multiplier(real)) + 32767
     powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_table_16).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
-    mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14  # 1 + f in units of 2^-16
-    fraction = np.clip(mantissa - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)  # f as table index
+    # total is (1 + f) times a power of two: ``mantissa`` is 1 + f in units of 2^-16
+    mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14
+    # the index of f in the second table, which is -2^15 for f = 0
+    fraction = np.clip(mantissa - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
     right_shift = 31 - headroom
     out = powers * interpolated(fraction, one_over_one_plus_x) + (np.int64(1) << (right_shift - 1))
     return np.asarray(np.clip(out >> right_shift, 0, 32767), np.int16)
@@ -139,7 +146,8 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
     mantissa, shift = table.multiplier
-    inverse = quantize_multiplier(2.0 ** (31 - int(shift)) / float(mantissa))
+    inverse = quantize_multiplier(2.0 ** (31 - int(shift)) / float(mantissa))  # 1 / multiplier: Q5 to -d
+    # for -d up to ``lowest``, the exponential is 0 or the result is -32 or less, outside of Q5: it saturates
     lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse))
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high
@@ -155,6 +163,7 @@ def l2_normalization_8_bits(x: Array, input: Value) -> Array:
     The result has the scale 1/128 and the zero point 0, or 128 for uint8.
     """
     centered = x.astype(np.int64) - zero_point_of(input)
+    # x / norm in units of 1/128: for uint8, LiteRT multiplies x by 128; for int8, it adds 7 to the shift
     inverse = get_inv_sqrt_quantized_multiplier(np.square(centered).sum(axis=-1, keepdims=True))
     if input.dtype is u8:
         out = multiply_by_quantized_multiplier(128 * centered, inverse) + 128

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, ARG_MAX and ARG_MIN, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum."""
+"""Reductions, ARG_MAX and ARG_MIN, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum.
+
+Class arguments: ``versions`` is the operator version for data of a dtype, ``reference_version`` the newest
+version that LiteRT's reference kernels implement.  The axes of ``layout_operands`` may be permuted if the
+operands ``axis_numbers`` are changed accordingly.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +56,8 @@ def reduced_axes(axes: Sequence[int], rank: int) -> Axes:
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     """Base class of reductions along ``axis``, which lists any number of axes in any order.
 
-    ``keep_dims``: the reduced axes stay in the result as dimensions of 1.
+    ``keep_dims``: the reduced axes stay in the result as dimensions of 1.  Data without a quantization go to
+    ``compute``, quantized data of 8 or 16 bits to ``quantized``.
     """
 
     quantization_rule = OWN_RANGES
@@ -62,7 +68,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     keep_dims: bool = attribute(False)
 
     kinds: ClassVar[str] = "fiu"
-    """The kinds of dtypes that ``compute`` takes, as letters of numpy."""
+    """The kinds of dtypes that ``compute`` takes, as letters of numpy: float, int, unsigned, bool."""
     function: ClassVar[Any] = None
     """The ufunc that combines two elements."""
 
@@ -70,7 +76,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        if not shape and axes:  # kernels accept a scalar, but in a file [] more likely means an unknown rank
+        if not shape and axes:  # a kernel takes a scalar, but the shape [] in a file may mean an unknown rank
             raise ShapeError(f"{self.code}: expected an input of rank 1 or more for the axes {axes}, got []")
         reduced = reduced_axes(axes, len(shape))
         if self.keep_dims:
@@ -129,7 +135,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
             return self._optimized_mean(total, count)
         centered = total - zero_point_of(self.input) * count
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
-        # the multiplier includes the division by ``count``; the shift keeps the bits of its mantissa
+        # the multiplier includes the division by ``count``; the mantissa is shifted first to keep its bits
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
         divided = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
         return clamp_to_dtype(multiply_by_quantized_multiplier(centered, divided), self.output)
@@ -180,11 +186,11 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
     """The product.  Integers wrap around; for bools the result is whether all are true.
 
-    With quantized data, each partial product is rescaled by a 15-bit multiplier, so that the next product
-    does not overflow.
+    With quantized data, the product is rescaled by a 15-bit multiplier after each factor, so that the next
+    product does not overflow.
     """
 
-    quantization_rule = QuantizationRule(rounds_inside=True)
+    quantization_rule = QuantizationRule(rounds_inside=True)  # each product is rounded to integers
 
     input = operand(*NUMBERS, boolean)
 
@@ -196,7 +202,8 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
             reject_quantized(self)
         count = elements_per_result(x, axes)
         if count == 0:
-            raise UnsupportedError("REDUCE_PROD of zero quantized elements is undefined in LiteRT")
+            raise UnsupportedError("REDUCE_PROD of no quantized elements is undefined in LiteRT")
+        # there are ``count`` rescalings, which together divide by the scale of the output
         scale_per_step = float(scale_of(self.output)) ** (1 / count)
         multiplier = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
         centered = np.moveaxis(x, sorted(axes), range(len(axes))).astype(np.int64) - zero_point_of(self.input)
@@ -275,7 +282,7 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     input = operand(*NUMBERS, boolean)
     dimension = operand(*INDICES)
 
-    output_type: DType = attribute(DType.FLOAT32)
+    output_type: DType = attribute(DType.FLOAT32)  # the schema's default, which no kernel takes
 
     function: ClassVar[Any] = None
     """The ufunc that returns the extreme of two elements, ignoring NaN."""
@@ -306,7 +313,8 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
     """Cumulative sums along ``axis``: the sum of each element and all elements before it.
 
-    ``exclusive``: without the element itself.  ``reverse``: the elements after it instead of those before.
+    ``exclusive``: the sum does not include the element itself.  ``reverse``: the sum includes the elements
+    after it instead of those before it.
     """
 
     quantization_rule = OWN_RANGES

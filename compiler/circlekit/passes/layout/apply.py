@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrite a graph so that the operators of a region work on the sides (layouts) that were chosen for them.
 
-A side is the number of an order of axes.  A tensor is the values that moves (Transposes, and Reshapes with
-the effect of a Transpose) produce from each other, each on a side.  A variable is an operator that can work
-on several sides.  A region is a connected set of tensors and variables (``region.py``).
+The terms of ``region.py``: a side is a number that stands for an order of axes.  A move is a Transpose, or a
+Reshape with the same effect.  A tensor is all values that moves produce from each other, each on a side.  A
+variable is an operator that can work on several sides.  A region is connected tensors and variables.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Constants:
 
 @dataclass(eq=False, repr=False)
 class _Copy:
-    """``value``: a tensor on ``side``.  ``users``: the operators that will read this copy.
+    """``value``: a tensor as it is on ``side``.  ``users``: the operators that will read ``value``.
 
-    ``base``: the copy from which ``mover``, an operator, makes this copy; None if the producer of the tensor
-    makes it.
+    ``mover``: the move that makes ``value`` from the value of the copy ``base``.  Both are None for the
+    original, which the producer of the tensor makes.
     """
 
     side: int
@@ -100,13 +100,15 @@ class Applier:
     def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
         """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
-        ``chosen``, here and below: the new side of each variable.  Moves that make none of the copies are
-        removed.
+        Moves that make none of these copies are removed.  ``chosen``, here and below: the new side of each
+        variable, by operator.
         """
+        # by number in ``tensor.shapes``: sides with one number need only one copy
         copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
         source = copies[tensor.shapes[origin]].value
         for side in sorted(needed):
             if tensor.shapes[side] not in copies:
+                # from a copy with the same order in memory, a Reshape is enough
                 base = next(
                     (c for c in copies.values() if tensor.orders[c.side] == tensor.orders[side]), None
                 )
@@ -127,16 +129,17 @@ class Applier:
                 self.graph.remove(move)
         for copy in made:
             derived = [other for other in made if other.base is copy]
-            # ``copy`` is also read by the movers of derived copies, which stand before the users of these
+            # the movers of derived copies read ``copy``, too: each stands before the users of its copy, or,
+            # if there are none, where it is now (a new one will come behind the mover of ``copy``)
             users = [user for c in (copy, *derived) for user in c.users]
             users += [c.mover for c in derived if not c.users and c.mover is not None and c.mover.graph]
             assert copy.mover is not None
             self.insert(copy.mover, users)
 
     def present_mover(self, tensor: Tensor, copy: _Copy) -> Op | None:
-        """Return the present move that makes ``copy`` from its base, or None if it has to be replaced.
+        """Return the move in the graph that makes ``copy`` from its base; None if there is no such move.
 
-        A Transpose has to be replaced where a Reshape is enough.
+        A Transpose does not count where a Reshape is enough, so that ``mover`` makes a Reshape instead.
         """
         assert copy.base is not None
         kind = Reshape if tensor.orders[copy.side] == tensor.orders[copy.base.side] else Transpose
@@ -144,7 +147,10 @@ class Applier:
         return next((m for m in found if isinstance(m, kind)), None)
 
     def value_on(self, tensor: Tensor, side: int) -> Value:
-        """Return a value of ``tensor`` on ``side``, preferably an output of the graph; or create one."""
+        """Return a value that ``tensor`` already has for ``side``, or else a new one.
+
+        An output of the graph is preferred.
+        """
         candidates = [
             value for value, other in tensor.sides.items() if tensor.shapes[other] == tensor.shapes[side]
         ]
@@ -158,7 +164,7 @@ class Applier:
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
         """Let every user read the copy on the user's side, and add the user to the ``users`` of this copy.
 
-        ``copies``: the copies by their numbers in ``tensor.shapes``.
+        ``copies``: the copies, by number in ``tensor.shapes``.
         """
         moves = set(tensor.moves)
         for value, side in tensor.sides.items():
@@ -175,9 +181,9 @@ class Applier:
                 copy.users.append(op)
 
     def mover(self, tensor: Tensor, copy: _Copy) -> Op:
-        """Return a new Transpose, or an equal Reshape, that makes ``copy`` from its base.
+        """Return a new Transpose, or a Reshape with the same effect, that makes ``copy`` from its base.
 
-        If an operator produces the copy already, this operator gets another result.
+        If another operator produces the value of ``copy`` now, that operator gets a new result instead.
         """
         assert copy.base is not None
         source, result = copy.base.value, copy.value
@@ -192,10 +198,10 @@ class Applier:
         return Reshape(source, self.constants.vector("shape", shape), results=[result], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
-        """Insert or move ``op`` before the first of ``users``.
+        """Insert ``op``, or move it if it is in the graph, before the first of ``users``.
 
-        There are no users if the result is only an output of the graph: then insert a new ``op`` after the
-        producer of its operand.
+        If there are no users, the result is only an output of the graph.  Then insert a new ``op`` after the
+        producer of its operand, and leave another ``op`` where it is.
         """
         if users:
             if op.graph is not None:
@@ -208,7 +214,10 @@ class Applier:
     # -- operators -----------------------------------------------------------------------------
 
     def change(self, variable: Variable, side: int) -> None:
-        """Change constants and attributes of a variable for ``side``; ``place`` changes other operands."""
+        """Change the constants and attributes of a variable for ``side``.
+
+        ``place`` has already changed the other operands.
+        """
         op, perm = variable.op, self.finder.perm(variable.side, side)
         for index in sorted(variable.operands):
             value = op.inputs[index]

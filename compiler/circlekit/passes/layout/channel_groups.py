@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find groups of values whose channels, the indices of the last axis, must have the same order.
 
-The order can be changed if the constants of the operators around a group can be permuted in the same way.
+The order of a group can be changed if the weights of the layers that compute and read its values, and the
+constants of the operators within it, can be permuted in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from circlekit.passes.support.axes import is_movable
 QUANTIZED_CHANNELS_MULTIPLE = 8
 """The channels of a quantized depthwise convolution change places only if their number is a multiple of this.
 
-LiteRT's optimized kernel rounds the channels after the last full group of eight differently.
+LiteRT's optimized kernel computes eight channels at a time, and rounds the remaining ones differently.
 """
 
 
@@ -49,7 +50,10 @@ class Channelwise(NamedTuple):
 
 
 def channelwise(op: Op) -> Channelwise | None:
-    """Return the operands of ``op`` if it computes each channel separately and has one result; else None."""
+    """Return the operands of ``op`` if it computes each of several channels separately; else None.
+
+    Return None also if ``op`` has several results, or if the number of channels is not known.
+    """
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output):
         return None
     return _channelwise(op) if dims_of(op.output)[-1] > 1 else None
@@ -57,9 +61,11 @@ def channelwise(op: Op) -> Channelwise | None:
 
 @singledispatch
 def _channelwise(op: Op) -> Channelwise | None:
-    """Return the operands that ``channelwise`` returns, found by the index map of ``op``.
+    """Return the operands that ``channelwise`` returns, for an ``op`` that moves data.
 
-    The functions below replace this one for some classes of operators.
+    The index map of ``op`` gives the source position of each result element: ``offset`` plus, for each factor
+    (extent, stride), a digit below extent times stride.  The functions below, registered for classes of
+    operators, take the place of this one.
     """
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
@@ -68,7 +74,8 @@ def _channelwise(op: Op) -> Channelwise | None:
     channels = dims_of(op.output)[-1]
     if not has_known_channels(source) or dims_of(source)[-1] != channels:
         return None
-    # the innermost factor must copy the channels in order; offset and other strides must be whole rows
+    # The innermost factor must copy the channels in order, that is with extent ``channels`` and stride 1.
+    # The offset and the other strides must be whole rows of channels.
     *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
     if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
         return None
@@ -88,7 +95,7 @@ def _elementwise(op: Op) -> Channelwise | None:
             constants.append((index, len(value.shape) - 1))
         elif last == channels:
             data.append(value)
-        elif last != 1:
+        elif last != 1:  # with 1, it is the same for all channels
             return None
     return Channelwise(tuple(data), tuple(constants))
 
@@ -103,7 +110,7 @@ def _image(op: AveragePool2D | L2Pool2D | MaxPool2D | Resize) -> Channelwise | N
 
 @_channelwise.register
 def _padded(op: Padded) -> Channelwise | None:
-    paddings = static_int_vector(op.paddings)
+    paddings = static_int_vector(op.paddings)  # the last two numbers pad the channels
     return None if paddings is None or paddings[-2:] != [0, 0] else Channelwise((op.input,))
 
 
@@ -129,7 +136,8 @@ class ChannelGroup:
     """``values`` whose channels have the same order.  ``obstacle``: why this order is fixed, or None.
 
     ``producers``, ``users``: the layers that compute or read the values; their weights change with the order.
-    ``constants``: the constants of operators within the group, as (operator, index of the operand, axis).
+    ``constants``: the constants with one number per channel of operators within the group, as (operator,
+    index of the operand, axis of the channels).
     """
 
     values: list[Value]
@@ -150,8 +158,9 @@ class ChannelGroup:
 class GroupFinder:
     """Finds the group of a value.
 
-    ``moved``: values that data movement now makes of channels of other values, and that will be computed in
-    another way.  ``movers``: the operators that compute them now, and will disappear.
+    ``moved``: values that are now made of channels of other values, by operators that only move data; they
+    will be computed in another way.  ``movers``: these operators, which will disappear.
+    ``groups``: the group of each value found so far.  ``added``: the group of each operator within a group.
     """
 
     def __init__(self, graph: Graph, moved: Collection[Value], movers: Collection[Op]) -> None:
@@ -170,7 +179,7 @@ class GroupFinder:
         return self.groups[value]
 
     def visit(self, group: ChannelGroup, value: Value) -> str | None:
-        """Add to ``group`` the values next to ``value`` whose channels must have the same order.
+        """Add the operators around ``value``, and the values that must have the same order, to ``group``.
 
         Return why the order is fixed; None if it is not.
         """
@@ -181,7 +190,8 @@ class GroupFinder:
             return f"%{value.name}: is an input of the graph or a constant"
         is_per_channel = quantization is not None and quantization.is_per_channel
         if is_per_channel or not is_movable(value) or not has_known_channels(value):
-            return f"%{value.name}: its channels cannot change places"
+            cause = "it is a variable, or because of its shape or its quantization"
+            return f"%{value.name}: its channels cannot change places, because {cause}"
         if value not in self.moved and not self.is_free_producer(group, producer):
             return _in_its_own_order(producer)
         for op in dict.fromkeys(value.users):
@@ -207,9 +217,10 @@ class GroupFinder:
         return is_data and weights.static_shape[-1] == group.channels
 
     def add(self, group: ChannelGroup, op: Op) -> bool:
-        """Add the operands and the result of ``op`` to ``group``; return whether ``op`` can take any order.
+        """Add the operands and the result of ``op`` to ``group``; return whether the order stays free.
 
-        It can if it computes each channel separately, and its values are in no other group.
+        It does if ``op`` computes each channel separately, if its constants with one number per channel can
+        be permuted, and if its operands and its result are in no other group.
         """
         if op in self.added:
             return self.added[op] is group
@@ -240,9 +251,10 @@ def _in_its_own_order(op: Op) -> str:
 
 
 def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> None:
-    """Change the order of the channels of ``group``, by permuting its constants.
+    """Change the order of the channels of ``group``, by permuting weights and other constants.
 
-    ``order``: for each new channel, the old one.  The values get new names, because they hold other data.
+    ``order[new]``: the old index of the channel that gets the index ``new``.  The values get new names,
+    because they hold other data.
     """
     new: Array = np.array(order)
     for layer in group.producers:

@@ -30,17 +30,20 @@ class Channel(NamedTuple):
 
 
 Channels = list[Channel]
+"""For each channel of a value, the channel of another value that it copies."""
 
 
 class ChannelMoves:
     """The operators of a graph that only move channels, and what they do; the graph must not change.
 
-    ``movements``: which elements each operator copies, for operators of which ``movement_of`` can tell it.
-    ``sources``: for each value whose channels are copies of channels of other values, the copied channels,
-    traced back to values that are no such copies.  ``movers``: the operators that compute such copies, if
-    nothing needs their other results.  ``sinks``: the values in ``sources`` that are outputs of the
-    graph, or that operators outside of ``movers`` read.  ``suppliers``: the values whose channels the sinks
-    have.  ``position``: the index of each operator in the graph; empty if there are no sinks.
+    ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
+    ``sources``: the values whose channels are copies of channels of other values, each with these channels.
+    The channels are traced back to values that are no such copies.
+    ``movers``: the operators all of whose needed results are in ``sources``.
+    ``sinks``: the values in ``sources`` that are outputs of the graph, or that other operators than the
+    movers read.
+    ``suppliers``: the values whose channels the sinks copy.
+    ``position``: the index of each operator in the graph; empty if there are no sinks.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -56,6 +59,7 @@ class ChannelMoves:
                 channels = self.channels_of(result)
                 if channels is not None:
                     self.sources[result] = channels
+        # backwards: whether an operator is a mover depends on the operators after it
         for op in reversed(self.movements) if self.sources else ():
             needed = [value for value in op.results if self.is_needed(value)]
             if all(value in self.sources for value in needed):
@@ -72,13 +76,13 @@ class ChannelMoves:
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels that ``result`` is a copy of; None if it is not made by copying channels."""
+        """Return the channels that the channels of ``result`` copy; None if it is no copy of channels."""
         op = result.producer
         if not has_known_channels(result):
             return None
         found = self._joined(op) if isinstance(op, Concatenation) else None
         if found is None:
-            for origin in origins(result, self.movements.get):  # take the farthest
+            for origin in origins(result, self.movements.get):  # the last one that fits is the farthest
                 found = _channels(origin, dims_of(result)) or found
         if found is None:
             return None
@@ -106,8 +110,9 @@ class ChannelMoves:
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     """Return, for each channel of the result of ``origin``, the channel of a source that it copies.
 
-    ``origin``: a way to compute a result by copying elements of sources.  ``shape``: the shape of the result.
-    Return None if ``origin`` moves more than channels.
+    ``origin``: a way to compute a result by copying elements of sources.  Its index map gives the position
+    that each element copies: an offset plus, for each factor (extent, stride), a digit times stride.
+    ``shape``: the shape of the result.  Return None if ``origin`` moves more than channels.
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)
@@ -122,8 +127,10 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     while outer and size < shape[-1]:
         inner.insert(0, outer.pop())
         size *= inner[0][0]
+    # the rows must stay in order: the same factors as one that steps from row to row of the first source
     if size != shape[-1] or IndexMap.of(1, outer) != IndexMap.of(1, [(rows, first[-1])]):
         return None
+    # the places of the channels of the first row
     places = np.array([origin.map.offset], object)  # exact: an unknown dimension is a large number
     for extent, stride in inner:
         places = (places[:, None] + np.arange(extent, dtype=object) * stride).reshape(-1)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the order of the channels of each group, so that channels with the same users are contiguous.
 
-``channel_moves`` defines sinks and suppliers.
+A channel is an index of the last axis.  A group is the values whose channels must have the same order.  A
+sink is a value whose channels are copies of channels of other values, its suppliers.  The order of a group is
+free if constants can be permuted to change it.
 """
 
 from __future__ import annotations
@@ -22,25 +24,28 @@ def orders_of(
 ) -> dict[ChannelGroup, list[int]]:
     """Return the order of the channels of each group: for each new channel, the old one.
 
-    ``groups``: the group of each sink and supplier.  ``sources``: the channels of which each sink is made.
-    ``position``: the index of each operator in the graph.  Two channels of a group are in the same class if
-    they go to the same classes of the same sinks.  The channels are ordered by class, so that a class is
-    contiguous wherever it goes, and within a class by their places in the groups from which they come.  In a
-    group whose order is fixed, each channel is a class; a free group without suppliers is one class.
+    ``groups``: the group of each sink and supplier.  ``sources``: for each sink, the channels that it copies.
+    ``position``: the index of each operator in the graph.
+
+    The channels of a group are divided into classes.  Where the order is fixed, each channel is a class.
+    Where it is free, two channels are in one class if they go to the same classes of the same sinks; so a
+    free group without suppliers is one class.  The channels are ordered by class, so that a class is
+    contiguous wherever it goes.  Within a class they are ordered by their places in the suppliers.
     """
-    users: dict[Channel, list[tuple[Value, int]]] = {}
+    users: dict[Channel, list[tuple[Value, int]]] = {}  # by channel: its copies, as (sink, channel)
     for sink, channels in sources.items():
         for k, channel in enumerate(channels):
             users.setdefault(channel, []).append((sink, k))
     ranked = _by_position(groups, sources, position)
-    number = {value: k for k, value in enumerate(groups)}
+    number = {value: k for k, value in enumerate(groups)}  # values as numbers, which can be sorted
     members: dict[ChannelGroup, list[Value]] = {}
     for value, group in groups.items():
         members.setdefault(group, []).append(value)
     classes = {group: list(range(group.channels)) for group in ranked}
-    for group, is_free in reversed(ranked.items()):
+    for group, is_free in reversed(ranked.items()):  # backwards: the classes of the sinks are known
         if is_free:
             suppliers = [value for value in members[group] if value not in sources]
+            # for each channel c, the classes to which it goes
             keys = [
                 tuple(
                     (number[sink], classes[groups[sink]][k])
@@ -52,9 +57,10 @@ def orders_of(
             ranks = {key: rank for rank, key in enumerate(sorted({*keys}))}
             classes[group] = [ranks[key] for key in keys]
     orders: dict[ChannelGroup, list[int]] = {}
-    places: dict[Channel, tuple[int, int]] = {}  # the number of the value, and the new place in it
+    places: dict[Channel, tuple[int, int]] = {}  # by channel: the number of its value, its new place there
     for group, is_free in ranked.items():
         sinks = [value for value in members[group] if value in sources]
+        # for each channel, its place in a supplier of the first sink, which is ordered already
         arrival = (
             [places[channel] for channel in sources[sinks[0]]]
             if sinks and is_free
@@ -72,10 +78,10 @@ def _by_position(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return whether the order of each group is free; groups come before groups that get their channels.
+    """Return for each group whether its order is free; a group stands before those that get its channels.
 
-    The order of a group is not free if one of its sinks comes after one of its suppliers: the sink might get
-    channels that come from the supplier.
+    The order of a group counts as not free if one of its sinks comes after one of its suppliers.  Such a sink
+    might get channels of the supplier, so that the order of the group would depend on itself.
     """
     last_sink: dict[ChannelGroup, float] = {}
     first_supplier: dict[ChannelGroup, float] = {}

@@ -26,7 +26,7 @@ TO_NHWC: Perm = (0, 2, 3, 1)
 TO_NCHW: Perm = (0, 3, 1, 2)
 
 NCHW, NHWC = 0, 1
-"""The numbers of the layouts: the sides (see region.py) of a RegionFinder with the permutation TO_NHWC."""
+"""The two sides of a RegionFinder with the permutation TO_NHWC: a side is a number for an order of axes."""
 
 CHANNELS_LAST = frozenset({
     "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "INSTANCE_NORM",
@@ -39,8 +39,9 @@ CHANNELS_LAST = frozenset({
 def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
     """Return the finder, whose ``sides`` has the layout of each value, and all regions of ``graph``.
 
-    The layout is NCHW or NHWC where a Transpose between these shows it, and NHWC for data of the operators in
-    CHANNELS_LAST.  All other data of rank 4 is assumed to be NCHW.
+    A region is connected values and operators whose layouts can be chosen.  A layout is known where a
+    Transpose between NCHW and NHWC shows it.  Data of the operators in CHANNELS_LAST is NHWC.  All other data
+    of rank 4 is assumed to be NCHW.
     """
     finder = RegionFinder(graph, [TO_NHWC], most_sides=2)
     transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
@@ -64,7 +65,7 @@ def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
         if not channels_last:
             yield from op.results
         elif op.code in CHANNELS_LAST:
-            weight = getattr(op, "filter", None)  # it has a layout of its own
+            weight = getattr(op, "filter", None)  # has a layout of its own, so it is left out
             yield from (v for v in (*op.inputs, *op.results) if v is not None and v is not weight)
 
 
@@ -72,7 +73,8 @@ def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
     ``sides``: the layout, NCHW or NHWC, of each value in a region.  If the order of the dimensions of a
-    result changes, a Transpose restores it.  Reductions with keep_dims change with their regions, not here.
+    result changes, a Transpose restores it.  Reductions with ``keep_dims`` do not change here: they change
+    with their regions, because their results have rank 4.
     """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
@@ -83,7 +85,7 @@ def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[
 
 
 def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
-    """Return whether ``op`` drops constant axes of NCHW data that can be transposed."""
+    """Return whether ``op`` reduces transposable NCHW data along constant axes, and drops these axes."""
     source = op.input
     if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
         return False
@@ -93,7 +95,10 @@ def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
 
 
 def _channels_last(value: Value) -> Value | None:
-    """Return the NHWC value, equally quantized, from which a Transpose makes ``value``; None if none does."""
+    """Return the NHWC value from which a Transpose makes ``value``, with the same quantization.
+
+    Return None if there is no such Transpose.
+    """
     producer = value.producer
     if not isinstance(producer, Transpose) or constant_perm(producer) != TO_NCHW:
         return None
@@ -112,9 +117,9 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     op.input = source
     op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
     remove_unused(graph, nchw)
-    remaining = [axis for axis in TO_NHWC if axis not in axes]
+    remaining = [axis for axis in TO_NHWC if axis not in axes]  # the NCHW axes that the new result has
     if remaining == sorted(remaining):
-        return
+        return  # they are in the old order
     perm, result = tuple(remaining.index(axis) for axis in sorted(remaining)), op.output
     shape = permuted_shape(result.known_shape, inverse(perm))
     reduced = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
@@ -127,7 +132,7 @@ ALWAYS_NHWC = frozenset({
     "MIRROR_PAD", "MUL", "NEG", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RSQRT",
     "SPLIT_V", "SQUARED_DIFFERENCE", "SUB",
 })  # fmt: skip
-"""Operators that always become NHWC: those that ONE's pass convert_nchw_to_nhwc converts."""
+"""Operators that become NHWC wherever they can: those that ONE's pass convert_nchw_to_nhwc converts."""
 
 
 class ConvertNchwToNhwc(GraphPass):
@@ -172,10 +177,10 @@ class ConvertNchwToNhwc(GraphPass):
         for op in graph:
             if op.results and op.output.rank != 4:
                 rank = "unknown" if op.output.rank is None else op.output.rank
-                context.refuse(self.name, op, f"%{op.output.name}: expected rank 4, got {rank}", 1)
+                context.refuse(self.name, op, f"%{op.output.name}: expected rank 4, got {rank}", progress=1)
             elif op.results and op.code not in ALWAYS_NHWC:
-                sentence = f"%{op.output.name}: {op.code} changes only together with its neighbors"
-                context.refuse(self.name, op, sentence, 1)
+                sentence = f"%{op.output.name}: {op.code} becomes NHWC only where that saves transposes"
+                context.refuse(self.name, op, sentence, progress=1)
 
 
 def _becomes_nhwc(variable: Variable) -> bool:
@@ -184,10 +189,13 @@ def _becomes_nhwc(variable: Variable) -> bool:
 
 
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
-    """Return a label for each variable: NHWC for those that become NHWC, the cheapest for the others."""
+    """Return a layout for each variable of ``region``, the operators whose layout can be chosen.
+
+    It is NHWC for those that ``_becomes_nhwc``; the others get the layouts that cost least together.
+    """
     forced = {v.number for v in region.variables if _becomes_nhwc(v)}
 
-    def pinned(number: int) -> int:
+    def pinned(number: int) -> int:  # in a demand, ``~side`` stands for an operator with a fixed side
         return ~NHWC if number in forced else number
 
     problem = problem_of(region, finder)

@@ -13,17 +13,18 @@ from circlekit.ir.value import Value
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
 NAMED_ENDS = 2
-"""How many operators at one end of a chain are named; the others are counted."""
+"""How many operators at one end of a chain a sentence names; the others it only counts."""
 
 
 def ends_of(graph: Graph, last: Op) -> str:
     """Return "moves data from A to B" for the chain of data movement to which ``last`` belongs.
 
-    A and B are operators, inputs or outputs of ``graph``.  Operators that only move data are passed over.
+    A and B are operators, inputs, outputs or constants of ``graph``.  Operators that only move data are
+    passed over.
     """
     movement = movement_of(last)
     nearest = () if movement is None else movement.sources
-    # ``origins`` yields the farthest sources last
+    # ``origins`` yields the sources of longer and longer chains, so the farthest come last
     starts = [nearest, *(origin.sources for value in last.results for origin in origins(value))][-1]
     perm = constant_perm(last)
     readers = _readers(graph, last.results, perm and inverse(perm))
@@ -31,10 +32,10 @@ def ends_of(graph: Graph, last: Op) -> str:
 
 
 def why_no_map(op: Op) -> str:
-    """Return why ``op``, which moves data, has no index map."""
+    """Return why ``op``, which moves data, has no index map (which elements it copies to which places)."""
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
-        return "more than one dimension of it or of its operand is unknown"
+        return "more than one dimension of its operand or of its result is unknown"
     first = values[0]
     if any(value.quantization != first.quantization for value in values):
         return "its operands and results have different quantization parameters, so it also rescales"
@@ -42,6 +43,7 @@ def why_no_map(op: Op) -> str:
 
 
 def _start(value: Value) -> str:
+    """Return the producer of ``value`` as text, or what ``value`` is if it has none."""
     if value.producer is None:
         return f"%{value.name}, {'a constant' if value.is_const else 'an input of the graph'},"
     return f"{type(value.producer).__name__} %{value.name}"

@@ -46,7 +46,7 @@ class JoinSlices(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        groups: dict[tuple[Value | None, int], list[_Part]] = {}
+        groups: dict[tuple[Value | None, int], list[_Part]] = {}  # by sliced value and axis
         for op in graph.ops:
             part = _part_of(op) if isinstance(op, Slice | StridedSlice | Gather) else None
             if part is not None:
@@ -61,8 +61,9 @@ class JoinSlices(GraphPass):
     ) -> bool:
         """Replace ``parts``, slices of one value along one axis, sorted by ``start``, by one operator.
 
-        ``order``: the position of each operator in the graph.  Return False, and change nothing, if the parts
-        are not the whole value, each index once, or if the replacement is refused.
+        Reshapes may follow this operator.  ``order``: the position of each operator in the graph.  Return
+        False, and change nothing, if the parts are not the whole value, each index once, if the replacement
+        would have more operators, or if the target or ``context`` refuses it.
         """
         old, graph = [part.op for part in parts], writer.graph
         first = min(old, key=order.__getitem__)
@@ -73,13 +74,14 @@ class JoinSlices(GraphPass):
             sentence = writer.refusal(old, new)
             count = writer.cost(new).ops
             if sentence is None and count > writer.cost(old).ops:
-                sentence = f"%{first.output.name}: would need {count - 1} Reshapes, or other operators"
+                more = f"{count} operators instead of {writer.cost(old).ops}"
+                sentence = f"%{first.output.name}: the replacement, with its Reshapes, would have {more}"
         if not context.accepts(self.name, first, sentence, len(parts)):
             drop(new)
             return False
         for op in new:
             graph.insert_before(first, op)
-        reshapes = {op.inputs[0]: op for op in new[1:]}
+        reshapes = {op.inputs[0]: op for op in new[1:]}  # by the result of new[0] that the Reshape reads
         for part, value in zip(parts, tuple(new[0].results), strict=True):
             producer = reshapes.get(value, new[0])
             producer.take_result(0 if value in reshapes else value.result_index, part.result)
@@ -93,7 +95,7 @@ def _part_of(op: Op) -> _Part | None:
     if movement is None or movement.maps[0] is None:
         return None
     shape = dims_of(movement.sources[0])
-    found = sliced(movement.maps[0], shape)
+    found = sliced(movement.maps[0], shape)  # a slice, and a permutation of the slice
     if found is None or not found[1].is_identity:
         return None
     ranges = found[0].ranges
@@ -104,7 +106,10 @@ def _part_of(op: Op) -> _Part | None:
 
 
 def _obstacle(parts: Sequence[_Part]) -> str | None:
-    """Return why ``parts``, sorted by start, are not their whole value, each index once; None if they are."""
+    """Return why ``parts`` are not the whole sliced value, each index once; None if they are.
+
+    ``parts``: sorted by their start.
+    """
     source, axis = parts[0].op.inputs[0], parts[0].axis
     assert source is not None  # the operand of a slice
     expected, dim = 0, dims_of(source)[axis]
@@ -119,7 +124,7 @@ def _obstacle(parts: Sequence[_Part]) -> str | None:
 
 
 def _kinds(parts: Sequence[_Part]) -> Sequence[type[Op]]:
-    """Return the kinds of operators that can replace ``parts``, those with the fewest operands first."""
+    """Return the kinds of operators that can replace ``parts``; those with fewer operands come first."""
     sizes = [part.stop - part.start for part in parts]
     if len({*sizes}) > 1:
         return [SplitV]

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose a layout for each operator, by minimum cuts, so that the sum of the costs is low.
 
-A layout is a *label*, a number from 0 on.  A *variable* is an operator that can work in several layouts; its
-label says in which one it works.  A *tensor* is produced in one layout and used in one or more; for each
-other layout in which it is used, one copy is made, which costs the size of the tensor.
+A layout is a *label*, a number from 0 on (region.py calls it a side).  A *variable* is an operator that can
+work in several layouts; its label says in which layout it works.  A *tensor* is produced in one layout and
+used in one or more layouts.  Each other layout in which it is used needs one copy, whose cost is given.
 
-In one *step* each variable chooses between two labels, a low one (choice 0) and a high one (choice 1).
-Let P be the choice of the producer, and C the choices of the consumers that a copy serves.  A copy that costs
-w has the energy  w [P = 0 and max C = 1]  if it is for the high label, and  w [P = 1 and min C = 0]  if it is
-for a low one, where [...] is 1 if the condition holds, else 0.  These energies are submodular: with an
-auxiliary node for max C or min C, each is the cost of a cut that puts choice 0 on the source's side, and
-choice 1 on the sink's side.
+In one *step* each variable chooses between two labels, a low one (choice 0) and a high one (choice 1).  The
+high label is the same for all variables, the low labels may differ.  Let P be the choice of the producer, and
+C the choices of the consumers that read a copy, and let the copy cost w.  A copy for the high label costs
+w [P = 0 and max C = 1]:  it is made if the producer chooses 0 and some consumer chooses 1.  A copy for a low
+label costs  w [P = 1 and min C = 0].  Here [...] is 1 if the condition holds, else 0.  These costs (energies)
+are submodular: with an auxiliary node for max C or min C, each of them is the cost of a cut that puts
+choice 0 on the source's side, and choice 1 on the sink's side.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
-With two labels one step finds the lowest cost.  With more, steps repeat until none lowers the cost: in a
-*swap*, the variables that have one of two given labels choose again between these; in an *expansion*, all
-variables choose between the label that they have and one given label.  Source: Boykov, Veksler and Zabih,
-Fast Approximate Energy Minimization via Graph Cuts, 2001.
+With two labels one step finds the lowest cost.  With more labels, steps repeat until none lowers the cost.
+There are two kinds of steps.  In a *swap*, the variables that have one of two given labels choose again
+between these two.  In an *expansion*, all variables choose between the label that they have and one given
+label.  Source: Boykov, Veksler and Zabih, Fast Approximate Energy Minimization via Graph Cuts, 2001.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ MAX_ROUNDS = 8
 class Cost(NamedTuple):
     """The cost of moving data: the bytes moved, the number of operators that move them, and their positions.
 
-    ``ops_after``: the sum, over these moves, of the number of operators after each.  Among solutions with
-    equal bytes and moves, later moves are better: a transpose between a convolution and an operator after it
-    prevents their fusion.
+    ``ops_after``: for each of these operators, the number of operators after it, summed up.  Among solutions
+    with equal bytes and moves, later moves are better, so a lower ``ops_after``: a transpose between a
+    convolution and the operator after it prevents their fusion.
     """
 
     bytes: int = 0
@@ -54,7 +55,8 @@ class Cost(NamedTuple):
     def improves_on(self, other: Cost) -> bool:
         """Return whether this cost is lower than ``other``.
 
-        It has fewer bytes or moves and not more of either; or both are equal and its moves are later.
+        It is lower if bytes or moves are fewer and neither are more.  If bytes and moves are equal, it is
+        lower if the moves are later.
         """
         if self[:2] == other[:2]:
             return self.ops_after < other.ops_after
@@ -63,10 +65,10 @@ class Cost(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Demand:
-    """A tensor: its producer, its consumers, and the cost of a copy.
+    """A tensor: its producer, its consumers, and the cost of one copy.
 
-    Producer and consumers are numbers of variables, or ``~label`` where the label is fixed.  ``classes``: a
-    number for each label; between labels with the same number no copy is needed.
+    Producer and consumers are numbers of variables, or ``~label`` (a negative number) where the label is
+    fixed.  ``classes``: for each label the number of its class; within a class no copy is needed.
     """
 
     producer: int
@@ -84,10 +86,12 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The problem of choosing labels.  ``current``: the labels now.  ``demands``: one for each tensor.
+    """The problem of choosing a label for each variable.
 
-    ``charges``: for each variable, its own cost with each label that it can have.  ``labels``: all labels
-    that occur.
+    ``current``: the present label of each variable.
+    ``demands``: the tensors; a tensor may have several demands, whose costs add up.
+    ``charges``: for each variable, its own cost with each label that it can have.
+    ``labels``: all labels that occur.
     """
 
     current: Sequence[int]
@@ -108,9 +112,9 @@ class Problem:
     def solve(self, moves_first: bool = False) -> list[int]:
         """Return labels for which the tuple (bytes, moves, ops_after, changes) is low.
 
-        With two labels the tuple is the lowest possible one; with more labels, steps repeat until none lowers
-        the tuple, for at most MAX_ROUNDS rounds.  ``changes``: the number of labels that differ from
-        ``current``.  ``moves_first``: compare (moves, bytes, ops_after, changes).
+        ``changes`` is the number of labels that differ from ``current``.  With two labels the tuple is the
+        lowest possible one.  With more labels, steps repeat until none lowers the tuple, for at most
+        MAX_ROUNDS rounds.  ``moves_first``: compare (moves, bytes, ops_after, changes) instead.
         """
         solver = _Solver(self, moves_first)
         best = list(self.current)
@@ -129,11 +133,11 @@ class Problem:
     def _steps(self, now: Sequence[int]) -> Iterator[tuple[list[int], list[int], int]]:
         """Yield the steps from the labels ``now``, as (low labels, high labels, high label).
 
-        Both lists have a label for each variable, the same one if the variable has no choice.  The last item
-        is the high label of the variables with a choice.
+        The two lists have a label for each variable; if the variable has no choice, the labels are equal.
+        The last item is the high label of the variables with a choice.
         """
-        able = [charges.keys() for charges in self.charges]
-        for a, b in combinations(self.labels, 2):
+        able = [charges.keys() for charges in self.charges]  # for each variable, the labels that it can have
+        for a, b in combinations(self.labels, 2):  # the swaps; then the expansions to each label
             free = [label in (a, b) and a in can and b in can for label, can in zip(now, able, strict=True)]
             low = [a if choice else label for choice, label in zip(free, now, strict=True)]
             high = [b if choice else label for choice, label in zip(free, now, strict=True)]
@@ -143,10 +147,10 @@ class Problem:
 
 
 class _Solver:
-    """Takes the best step for a problem.
+    """Finds the best choices in a step of ``problem``.
 
-    ``weights``, ``charges``: the weights of the demands and the charges of the problem, as integers whose
-    sums compare like the tuples of ``Problem.solve``.
+    ``weights``: the cost of a copy for each demand.  ``charges``: the charges of the problem.  Both are
+    integers, and sums of them compare like the tuples of ``Problem.solve``.
     """
 
     def __init__(self, problem: Problem, moves_first: bool) -> None:
@@ -154,8 +158,8 @@ class _Solver:
         costs = [d.cost for d in problem.demands] + [c for own in problem.charges for c in own.values()]
         pairs = [(c.moves, c.bytes) if moves_first else (c.bytes, c.moves) for c in costs]
         ranked = [(*pair, c.ops_after) for pair, c in zip(pairs, costs, strict=True)]
-        # a number in mixed radix for each cost: a factor is above the largest possible sum of the next field
-        tie_break_range = len(problem.current) + 1
+        # each cost becomes one number in mixed radix; the radix of a field is above its largest possible sum
+        tie_break_range = len(problem.current) + 1  # the radix of the field ``changes``
         totals = [sum(numbers) * len(problem.labels) + 1 for numbers in zip(*ranked, strict=True)]
         weights = iter([((a * totals[1] + b) * totals[2] + c) * tie_break_range for a, b, c in ranked])
         self.weights: list[int] = [next(weights) for _ in problem.demands]
@@ -165,7 +169,7 @@ class _Solver:
         ]
 
     def energy(self, labels: Sequence[int]) -> int:
-        """Return the cost of ``labels`` as one number."""
+        """Return the cost of ``labels``, with the number of changes, as one integer."""
         own = sum(charges[label] for charges, label in zip(self.charges, labels, strict=True))
         pairs = zip(self.weights, self.problem.demands, strict=True)
         return own + sum(weight * demand.copies(labels) for weight, demand in pairs if weight)
@@ -174,9 +178,10 @@ class _Solver:
         """Return the labels, ``low`` or ``high`` for each variable, that together have the lowest cost."""
         network = Network()
         choices = list(zip(low, high, strict=True))
-        nodes = [SOURCE if a == b else network.add_node() for a, b in choices]
+        nodes = [SOURCE if a == b else network.add_node() for a, b in choices]  # SOURCE, 0: has no choice
         if not any(nodes):
             return list(low)
+        # a node on the sink's side stands for the high label
         for node, charges, (a, b) in zip(nodes, self.charges, choices, strict=True):
             if a != b:
                 network.add_edge(node, SINK, charges[a])
@@ -196,10 +201,11 @@ def _add_demand(
     choices: Sequence[tuple[int, int]],
     high_label: int,
 ) -> None:
-    """Add the copies of a tensor to the network of a step: one energy for each class that consumers may have.
+    """Add the copies of a tensor to the network of a step: one for each class that consumers may need.
 
-    ``nodes``, ``choices``: the node and the (low, high) labels of each variable.  ``high_label``: the high
-    label of the variables with a choice.
+    ``nodes``: the node of each variable; SOURCE for a variable without a choice.
+    ``choices``: the (low, high) labels of each variable.
+    ``high_label``: the high label of the variables with a choice.
     """
     classes = demand.classes
     ends: list[tuple[int, int, int]] = []  # node, classes of the low and of the high label
@@ -212,22 +218,24 @@ def _add_demand(
         if producer_low == producer_high == copied:
             continue
         is_high = copied == classes[high_label]
+        # the terminals that stand for a fixed choice of another class, and of the class of the copy
         original, copy = (SOURCE, SINK) if is_high else (SINK, SOURCE)
         origin = producer if copied in (producer_low, producer_high) else original
         users = [copy if a == b else node for node, a, b in consumers if copied in (a, b)]
         _add_copy(network, is_high, origin, users, weight)
 
 
-def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
-    """Add the energy of a copy for the high label if ``up``, else for a low one.
+def _add_copy(network: Network, is_high: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
+    """Add the cost ``weight`` of a copy, for the high label if ``is_high``, else for a low label.
 
-    For a low label, all edges are reversed.  A terminal in place of a node stands for a fixed choice.
+    ``producer``, ``consumers``: the nodes of the producer and of the consumers that read the copy.  SOURCE or
+    SINK in place of a node stands for a fixed choice.  For a low label, all edges are reversed.
     """
-    copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
+    copy_terminal = SINK if is_high else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
-        """Charge ``cost`` if node ``copy`` has the copy's label, and ``original`` has the other one."""
-        network.add_edge(*((original, copy) if up else (copy, original)), cost)
+        """Charge ``cost`` if node ``copy`` has the label of the copy, and ``original`` has another label."""
+        network.add_edge(*((original, copy) if is_high else (copy, original)), cost)
 
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]
     if producer == copy_terminal:
@@ -238,7 +246,7 @@ def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int
     elif len(free) == 1:
         connect(producer, free[0], weight)
     elif free:
-        hub = network.add_node()
+        hub = network.add_node()  # the auxiliary node: the copy is paid for once, however many consumers
         connect(producer, hub, weight)
         for consumer in free:
             connect(hub, consumer, weight)

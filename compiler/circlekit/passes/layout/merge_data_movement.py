@@ -64,13 +64,14 @@ class MergeDataMovement(GraphPass):
 
 
 EXPLAINED = 12
-"""The progress of a refusal that says why data movement stays: high, so that it is listed before others."""
+"""The progress of a refusal that says why data movement stays; it is high, so the refusal is listed early."""
 
 
 class Order(NamedTuple):
-    """A new order of the channels of a layer; ``channels``: the old index of each new channel.
+    """A new order of the channels between a layer and the chain; the weights of the layer absorb it.
 
-    ``of_producer``: whether the layer produces the source of the chain; otherwise it uses the result.
+    ``channels``: the old index of each new channel.  ``of_producer``: whether the layer produces the source
+    of the chain; otherwise it uses the result.
     """
 
     of_producer: bool
@@ -78,18 +79,21 @@ class Order(NamedTuple):
 
 
 _Form = tuple[Join | None, Plan, Order | None]
-"""How a map is written: ``join``, ``steps`` and ``order`` as in ``_Way``."""
+"""A way to write a map: the fields ``join``, ``steps`` and ``order`` of ``_Way``."""
 
 
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``: the cost of the way, first without legalization; ``cheapest`` sets the cost after legalization.
-    ``old``: the cost, after legalization, of the operators that the way replaces.  ``is_simpler``: whether
-    the way costs less if legalization is ignored on both sides; this decides if ``new`` equals ``old``.
-    ``origin``: the sources and the map of the chain.  ``join``: the join of the sources, if there are
-    several.  ``steps``: the operators after the join.  ``order``: the new order of channels of a layer at one
-    end, if any.
+    ``new``: the cost of the way.  ``_Chain.ways`` ignores legalization (the replacement of operators that the
+    target lacks); ``cheapest`` then sets the cost after legalization.
+    ``old``: the cost, after legalization, of the operators that the way replaces.
+    ``is_simpler``: whether the way costs less if legalization is ignored for the new and the old operators;
+    this decides if ``new`` equals ``old``.
+    ``origin``: the sources of the chain, its index map and its operators.
+    ``join``: the operator that joins the sources; None if there is only one.
+    ``steps``: the operators after the join.
+    ``order``: the new order of the channels of a layer at one end; None for the old order.
     """
 
     new: MovementCost
@@ -102,7 +106,7 @@ class _Way(NamedTuple):
 
     @property
     def change(self) -> MovementCost:
-        """The changes of bytes and operators; neither is above 0 if the way pays."""
+        """New cost minus old cost, in bytes and in operators; neither is above 0 if the way pays."""
         return MovementCost(self.new.bytes - self.old.bytes, self.new.ops - self.old.ops)
 
     @property
@@ -112,12 +116,12 @@ class _Way(NamedTuple):
 
     @property
     def is_alias(self) -> bool:
-        """Whether the result is the source itself."""
+        """Whether the source itself takes the place of the result, without an operator."""
         return self.join is None and not self.steps
 
 
 class _Chain:
-    """The operators that move data, up to ``last``, whose only used result is ``result``."""
+    """A chain of operators that move data, up to ``last``; ``result`` is the result that it computes."""
 
     def __init__(self, writer: MovementWriter, last: Op, result: Value, context: Context) -> None:
         self.graph, self.writer, self.last, self.context = writer.graph, writer, last, context
@@ -143,7 +147,8 @@ class _Chain:
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
         """Return the way that is cheapest after legalization, and its operators; None if no way pays.
 
-        ``ways``: sorted by their ``change`` before legalization.
+        ``ways``: sorted by their ``change`` before legalization.  The operators made for other ways are
+        dropped.
         """
         best: tuple[_Way, list[Op]] | None = None
         for way in ways:
@@ -155,7 +160,7 @@ class _Chain:
             if sentence is None and not written.pays:
                 sentence = MORE_IS_WRITTEN
             if sentence is not None:
-                self.refuse(sentence, len(way.origin.ops) + 2)
+                self.refuse(sentence, len(way.origin.ops) + 2)  # of a longer chain more has matched
             elif best is None or written.change < best[0].change:
                 unused = [] if best is None else best[1]
                 best = written, ops
@@ -171,7 +176,8 @@ class _Chain:
 
         If the result is an output of the graph and equals a source that cannot take its place, a Reshape
         copies the source.
-        ``keep_used``: whether operators whose results have other users stay; if not, these users are ignored.
+        ``keep_used``: True: an operator counts as replaced only if nothing else needs its results.  False:
+        all operators of the chain count as replaced, as if no others read their results.
         """
         for origin in origins(self.result):
             is_copied = not self.graph.can_stand_for(self.result, origin.sources[0])
@@ -191,7 +197,10 @@ class _Chain:
                     yield way
 
     def forms_with_other_channels(self, origin: Origin) -> Iterator[_Form]:
-        """Yield ways to write what is left of the map when weights absorb a new order of channels."""
+        """Yield ways in which the weights of a layer absorb a part of the map, as a new order of channels.
+
+        The layer produces the source or uses the result; the steps compute the rest of the map.
+        """
         source, result = origin.sources[0], self.result
         if source.producer in origin.ops:
             return
@@ -203,7 +212,10 @@ class _Chain:
                     yield None, plan, Order(is_producer, order)
 
     def obstacle(self) -> str:
-        """Return why no other operators are cheaper."""
+        """Return why no other operators are cheaper.
+
+        If they would be cheaper without the other users of some operator, name one of these users.
+        """
         blocked = next(self.ways(keep_used=False), None)
         if blocked is None:
             ends = ends_of(self.graph, self.last)
@@ -217,7 +229,10 @@ class _Chain:
         return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
-        """Let ``ops`` compute the result; if there are none, the source takes the place of the result."""
+        """Let ``ops`` compute the result; if there are none, the source takes the place of the result.
+
+        If the way has an ``order``, also permute the weights of the layer.
+        """
         graph, result, source = self.graph, self.result, way.origin.sources[0]
         if way.order is not None and not way.order.of_producer:
             permute_inputs(graph, result.users[0], way.order.channels)
@@ -234,7 +249,7 @@ class _Chain:
         remove_unused(graph, *(value for op in way.origin.ops for value in op.results))
 
     def built(self, way: _Way) -> list[Op]:
-        """Return the new operators, which are not in the graph yet."""
+        """Return new operators for ``way``, which are not in the graph yet."""
         ops: list[Op] = []
         if way.join is not None:
             ops.append(way.join.op(way.origin.sources))
@@ -245,7 +260,7 @@ class _Chain:
 
 
 def _only_result(graph: Graph, op: Op) -> list[Value]:
-    """Return [the only result of ``op``] or [the only result that is used]; [] if there is neither."""
+    """Return [the only result of ``op``], or else [the only one that is used]; [] if there is neither."""
     used = [value for value in op.results if value.use_count or graph.is_output(value)]
     return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 

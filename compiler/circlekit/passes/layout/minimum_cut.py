@@ -2,9 +2,11 @@
 """Find minimum cuts of flow networks.
 
 The algorithm is push-relabel (Goldberg and Tarjan, A New Approach to the Maximum-Flow Problem, 1988), with
-the highest-label rule and the gap and global relabelling heuristics of Cherkassky and Goldberg, 1997.  Only
-the maximum preflow is computed, which determines the cut: nodes that cannot reach the sink are on the
-source's side.
+the highest-label rule and the gap and global relabelling heuristics of Cherkassky and Goldberg, 1997.
+
+A preflow is a flow in which more may enter a node than leaves it; the difference is the excess of the node.
+Only the maximum preflow is computed, because it determines the cut: a node from which no residual path leads
+to the sink is on the source's side.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ SINK = 1
 class Network:
     """A flow network; nodes are integers, and SOURCE and SINK exist from the start.
 
-    Arcs are integers, and ``a ^ 1`` is the reverse of arc ``a``.  ``arcs``: the arcs that leave each node;
-    ``heads``, ``capacity``: the end and the residual capacity of each arc.
+    Arcs are integers, and ``a ^ 1`` is the reverse of arc ``a``.  ``arcs``: for each node, the arcs that
+    leave it.  ``heads``: for each arc, the node to which it leads.  ``capacity``: for each arc, the capacity
+    that is left (its residual capacity).
     """
 
     def __init__(self) -> None:
@@ -49,7 +52,7 @@ class Network:
         heads, capacity, count = self.heads, self.capacity, len(self.arcs)
         excess = [0] * count
 
-        def push(arc: int, amount: int) -> None:
+        def push(arc: int, amount: int) -> None:  # move ``amount`` of flow along ``arc``
             capacity[arc] -= amount
             capacity[arc ^ 1] += amount
             excess[heads[arc ^ 1]] -= amount
@@ -57,8 +60,9 @@ class Network:
 
         for arc in self.arcs[SOURCE]:
             push(arc, capacity[arc])
-        work = limit = count + len(heads)  # arcs seen since the last relabelling; the next is at ``limit``
-        height: list[int] = []  # lower bounds of the distance to the sink; count if there is no path
+        # ``work`` counts the arcs seen since the last global relabelling; at ``limit`` comes the next one
+        work = limit = count + len(heads)
+        height: list[int] = []  # by node: a lower bound of its distance to the sink; ``count``: no path
         population: Counter[int] = Counter()  # number of nodes by height
         active: list[tuple[int, int]] = []  # heap of (-height, node) of nodes with excess
         while active or work >= limit:
@@ -68,7 +72,7 @@ class Network:
                 active = [(-height[n], n) for n in range(2, count) if excess[n]]  # all but SOURCE and SINK
                 heapq.heapify(active)
                 continue
-            level, node = heapq.heappop(active)
+            level, node = heapq.heappop(active)  # the highest node; ``level`` is its negative height
             arcs = self.arcs[node]
             work += len(arcs)
             for arc in arcs:
@@ -88,9 +92,10 @@ class Network:
         return [distance < count for distance in self.distances()]
 
     def distances(self) -> list[int]:
-        """Return the distance of each node to the sink in residual arcs.
+        """Return, for each node, the number of residual arcs on the shortest path to the sink.
 
-        For nodes without a path, and for the source, as push-relabel requires, return the number of nodes.
+        For a node without a path it is the number of nodes.  So it is for the source, whatever its distance:
+        push-relabel requires this.
         """
         distance = [len(self.arcs)] * len(self.arcs)
         distance[SINK] = 0

@@ -25,9 +25,11 @@ from circlekit.passes.support.axes import Perm, inverse, perm_of
 class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
-    ``chain``: the operators that it stands for, which are in no graph meanwhile, with their versions.
-    ``cost``: the cost of these operators.  ``runs``: whether the target runs them.  ``writer``: chooses the
-    operators for a map.
+    ``map``: for each element of the result, the element of ``input`` that it copies.
+    ``chain``: the operators that it stands for, each with the version that the file states; they are in no
+    graph meanwhile.
+    ``cost``: the cost of these operators.  ``runs``: whether the target runs them.
+    ``writer``: chooses the operators for another map.
     """
 
     input = operand(*ANY)
@@ -47,8 +49,8 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         return None if changed is None else {"map": changed}
 
     def permuted_map(self, perm: Perm) -> IndexMap | None:
-        """Return the map between transpose(input, perm) and transpose(output, perm); None if none exists."""
-        back = inverse(perm)
+        """Return the map from transpose(input, perm) to transpose(output, perm); None if none is found."""
+        back = inverse(perm)  # transpose back, apply ``map``, then transpose again
         source = [dims_of(self.input)[axis] for axis in perm]
         changed = self.map.after(IndexMap.transposed(source, back))
         moved = IndexMap.transposed(dims_of(self.output), perm)
@@ -65,13 +67,14 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         found = None if changed is None else self.best_plan(changed, perm)
         if found is None:
             return None
-        # without operators, a copy from an input to an output of the graph may still be needed
+        # an empty plan may still need a Reshape, to copy an input of the graph to an output: 0 bytes, 1 op
         return found[1] if found[0] else MovementCost(0, 1)
 
     def best_plan(self, index_map: IndexMap, perm: Perm) -> tuple[Plan, MovementCost] | None:
-        """Return the cheapest operators for ``index_map``, and their cost; None if there are none.
+        """Return the cheapest plan (operators) for ``index_map``, and its cost; None if there is none.
 
-        The map leads from transpose(input, perm) to transpose(output, perm).
+        The map leads from transpose(input, perm) to transpose(output, perm).  If the target runs the present
+        operators, it must run those of the plan, too.
         """
         shape, result = (tuple(dims_of(v)[axis] for axis in perm) for v in (self.input, self.output))
         assert self.writer is not None  # collapse has set it
@@ -79,10 +82,10 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
 
 
 def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
-    """Replace chains that begin and end with values of the rank of ``perms`` by one MovementOp each.
+    """Replace each chain that begins and ends with values of the rank of ``perms`` by one MovementOp.
 
-    ``perms``: the permutations of axes by which layouts may change.  At both ends of a chain, transposes by
-    them or their inverses, and reshapes that do the same, stay: other layouts can remove them.
+    ``perms``: the permutations of axes by which layouts may change.  Transposes by them or by their inverses,
+    and reshapes that do the same, stay at both ends of a chain: another layout can remove them.
     ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]
@@ -100,8 +103,8 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
 def _chains(graph: Graph) -> Iterator[list[Op]]:
     """Yield the longest chains of operators that move data; all results but the last one have one use.
 
-    The MovementOp takes the place of the first operator, so the later operators of a chain may have no other
-    operands than constants.
+    The MovementOp will stand in the place of the first operator.  So the later operators of a chain must read
+    only the chain and constants: another operand might be computed after that place.
     """
     seen: set[Op] = set()
     for op in graph.ops:
@@ -153,9 +156,10 @@ def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -
 
 
 def expand(graph: Graph, ops: Collection[Op]) -> None:
-    """Replace the MovementOps of ``graph`` by other operators.
+    """Replace the MovementOps of ``graph`` by operators that can be written to a file.
 
-    Those in ``ops``, whose layout has changed, become new operators; the others become their old operators.
+    ``ops``: the operators whose layout has changed.  A MovementOp among them becomes new operators; any other
+    becomes the operators for which it stood.
     """
     for move in [op for op in graph.ops if isinstance(op, MovementOp)]:
         if move in ops:
@@ -165,7 +169,7 @@ def expand(graph: Graph, ops: Collection[Op]) -> None:
 
 
 def _restore(graph: Graph, move: MovementOp) -> None:
-    """Put the operators of the chain back."""
+    """Put the operators of the chain back, with the versions that the file states."""
     first, last = move.chain[0][0], move.chain[-1][0]
     first.set_input(first.inputs.index(None), move.input)
     for op, _ in move.chain:

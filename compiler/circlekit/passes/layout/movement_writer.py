@@ -23,9 +23,9 @@ MORE_IS_WRITTEN = "the target lacks an operator of the cheaper form, and its rep
 class MovementWriter:
     """Chooses and makes operators that move data in ``graph``.
 
-    The cost of an operator that the target lacks is the cost of the operators by which legalization replaces
-    it; if there are none, the operator is refused.  If ``context`` has no target, the default target of the
-    format is used, so that the file still runs where the original did.
+    Legalization replaces an operator that the target lacks by others; such an operator costs what these
+    cost.  If legalization cannot replace it, the operator is refused.  If ``context`` has no target, the
+    default target of the format is used, so that the file still runs where the original did.
     """
 
     def __init__(self, graph: Graph, context: Context) -> None:
@@ -59,8 +59,8 @@ class MovementWriter:
         for form in forms:
             ops = list(form)
             made.append((self.refusal((), ops) is not None, self.cost(ops).ops, ops))
-            if made[-1][:2] == (False, 1):
-                break  # none is better
+            if made[-1][:2] == (False, 1):  # not refused, and a single operator: none is better
+                break
         best = min(made, key=lambda item: item[:2])
         for item in made:
             if item is not best:
@@ -80,7 +80,8 @@ class MovementWriter:
     ) -> tuple[Plan, MovementCost] | None:
         """Return the cheapest plan for ``index_map`` and its cost after legalization; None if there is none.
 
-        A plan is a sequence of steps, each for one operator that moves data.
+        ``index_map``: for each element of the result, the source element that it copies.  A plan is a
+        sequence of steps, each for one operator that moves data.
         ``source``: a value with the dtype and the quantization of the data.  ``shapes``: the shapes of the
         operand and the result.  ``must_run``: whether to consider only plans that the target runs.
         """
@@ -90,6 +91,7 @@ class MovementWriter:
             if best is not None and best[1] <= cost_of(plan, bits):
                 break  # legalization never makes a plan cheaper
             dims = tuple(None if is_unknown(dim) else dim for dim in shapes[0])
+            # stands for the operand and, as ``result``, gives names and quantization
             data = Value(source.name, source.dtype, dims, None, source.quantization)
             ops = self.built(plan, data, data)
             if must_run and self.refusal((), ops) is not None:
@@ -101,6 +103,6 @@ class MovementWriter:
 
 
 def drop(ops: Sequence[Op]) -> None:
-    """Remove all operands of ``ops``, new operators that are not used after all."""
+    """Remove all operands of ``ops``, new operators that will not be used, so that they are no users."""
     for op in reversed(ops):
         op.drop_inputs()

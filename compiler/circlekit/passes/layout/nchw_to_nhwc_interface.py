@@ -18,9 +18,9 @@ from circlekit.rewrite.base import Context, Pass
 class InterfacePass(Pass):
     """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of the passes below.
 
-    ``nhwc_regions`` finds out which values are NCHW.  The pass changes them only in its first run: in a
-    later run they might count as NCHW again, if no Transpose shows their layout any more.  If the model
-    already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
+    run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 
     changes_interface = True
@@ -51,7 +51,7 @@ class InterfacePass(Pass):
             for signature in model.signatures:
                 for ports in (signature.inputs, signature.outputs):
                     ports.update({key: nhwc for key, old in ports.items() if old is value})
-        Cancel().run_graph(model.main, Context(context.format))
+        Cancel().run_graph(model.main, Context(context.format))  # removes pairs of inverse Transposes
         return len(values)
 
     @abstractmethod

@@ -53,8 +53,9 @@ class OptimizeLayout(GraphPass):
     def sweep(self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0) -> int:
         """Choose layouts around transposes by ``perms``, which have one rank.
 
-        If data meets its own transpose (x + x^T), layouts are chosen for each permutation alone, and then for
-        all.  ``run_bytes``: see ``charge_of``.  Return the number of changed operators and transposes.
+        If data meets its own transpose (as in x + x^T), layouts are chosen for each permutation alone, and
+        then for all together.  ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a
+        number of bytes.  Return the number of changed operators and transposes.
         """
         changes = self._choose(writer, perms, run_bytes, accepts_frustrated=len(perms) == 1)
         if changes is not None:
@@ -69,6 +70,7 @@ class OptimizeLayout(GraphPass):
         If data meets its own transpose and ``accepts_frustrated`` is false, return None and change nothing.
         """
         graph = writer.graph
+        # the epoch of a graph grows with each change; ``collapse`` and ``expand`` alone are none
         epoch, moved, changes = graph.epoch, set[Op](), 0
         collapse(graph, perms, writer)
         finder = RegionFinder(graph, perms, run_bytes)
@@ -91,7 +93,7 @@ class OptimizeLayout(GraphPass):
                 changes += len(changed) + sum(len(tensor.moves) for tensor in region.tensors)
         expand(graph, moved)
         if not better:
-            graph.epoch = epoch  # the graph is what it was
+            graph.epoch = epoch
         return changes
 
     def explain(self, graph: Graph, perms: Sequence[Perm], context: Context) -> None:
@@ -116,14 +118,17 @@ class OptimizeLayout(GraphPass):
                         context.refuse(self.name, value.producer, sentence)
 
     def note(self, finder: RegionFinder, op: Op, context: Context) -> None:
-        """Record why the layout of ``op`` is fixed, if it is."""
+        """Record why the layout of ``op`` is fixed, if the finder has found it to be fixed."""
         sentence = finder.fixed.pop(op, None)  # removed, so that each operator is reported once
         if sentence is not None:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return, for each rank, the permutations of the transposes of ``graph``; of inverse ones, the first."""
+    """Return, for each rank, the permutations by which ``graph`` transposes.
+
+    Of two permutations that are inverse to each other, only the first is in the list.
+    """
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)
@@ -139,7 +144,10 @@ def transposes_by(graph: Graph, perms: Sequence[Perm]) -> list[Transpose]:
 
 
 def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
-    """Return the best label for each variable of ``region``; None if the present labels are as good."""
+    """Return the best label for each variable of ``region``; None if the present labels are as good.
+
+    A variable is an operator whose layout can be chosen; a label is the number of a layout (a side).
+    """
     problem, current = problem_of(region, finder), region.current_cost()
     labels = problem.solve()
     cost = problem.cost(labels)

@@ -62,11 +62,11 @@ class OrderChannels(GraphPass):
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
     """Yield lists of sinks: the sinks of a list are connected, because channels move between their groups.
 
-    A sink is a value whose channels are copies of channels of other values, and that is an output or is read
-    by an operator that does more than move channels.  A group has values with the same order of channels.
-    Groups may also be connected through other groups.
+    A sink is a value whose channels are copies of channels of other values, its suppliers, and that is an
+    output or is read by an operator that does more than move channels.  A group is the values whose channels
+    must have the same order.  Groups may also be connected through other groups.
     """
-    parent: dict[ChannelGroup, ChannelGroup] = {}
+    parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected
 
     def root(group: ChannelGroup) -> ChannelGroup:
         """Return the group that stands for all groups that are connected with ``group`` so far."""
@@ -85,7 +85,11 @@ def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]
 
 
 class _Plan(NamedTuple):
-    """The order of each group, the parts that make each sink, and the parts that each operator cuts out."""
+    """How channels are ordered and moved.
+
+    ``orders``: for each group and each new channel, the old channel.  ``parts``: the parts that each sink is
+    joined from.  ``cuts``: for each operator that cuts a value, the parts that it takes.
+    """
 
     orders: Mapping[ChannelGroup, Sequence[int]]
     parts: Mapping[Value, list[Part]]
@@ -98,9 +102,10 @@ class _Plan(NamedTuple):
 
 
 class _Region:
-    """Connected ``sinks``, and their ``suppliers``, the values whose channels they get.
+    """Connected ``sinks``, and their ``suppliers``, the values whose channels they copy.
 
-    ``old``: the operators that move these channels now.
+    ``sources``: for each sink, the channels that it copies.  ``old``: the operators that move these channels
+    now.  ``groups``: the group of each of these values.  ``position``: the index of each operator.
     """
 
     def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, sinks: list[Value]) -> None:
@@ -116,7 +121,7 @@ class _Region:
         first = self.sinks[0].producer
         assert first is not None  # a sink is computed from channels of other values
         obstacles = [self.groups[value].obstacle for value in (*self.sinks, *self.suppliers)]
-        plan = None if all(obstacles) else self.plan()
+        plan = None if all(obstacles) else self.plan()  # all: no group is free to take another order
         if plan is None or not plan.cost.improves_on(sum_of(map(_cost_of_old, self.old))):
             why = next(filter(None, obstacles), f"%{first.output.name}: no order of channels is cheaper")
             context.refuse(OrderChannels.name, first, why)
@@ -152,12 +157,15 @@ class _Region:
     def refusal(
         self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
     ) -> str | None:
-        """Return why operators ``new`` must not compute ``results``, {sink: new value}; None if they may."""
+        """Return why the operators ``new`` must not replace the old ones; None if they may.
+
+        ``results``: for each sink, the value that takes its place.
+        """
         taken = set[Value]()  # values that take the place of an output of the graph
         for sink, value in results.items():
-            is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
+            fits = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
             if self.graph.is_output(sink):
-                if not is_free:
+                if not fits:
                     other = f"%{value.name} is an input or an output, too"
                     return f"%{sink.name}: is an output of the graph, and {other}"
                 taken.add(value)
@@ -191,9 +199,9 @@ class _Region:
         return dict(zip(parts, op.results, strict=True))
 
     def joined(self, sink: Value, parts: Sequence[Part], made: Mapping[Part, Value]) -> Value:
-        """Return the only part of ``parts``, or the result of a new operator that joins several.
+        """Return a value with the channels of ``sink``: the only one of ``parts``, or a join of several.
 
-        The new operator is in no graph yet.
+        ``made``: the values of the parts that are cut out.  The operator of the join is in no graph yet.
         """
         values = [part.value if part.is_whole else made[part] for part in parts]
         if len(values) == 1:
@@ -236,8 +244,10 @@ def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
 def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
     """Return the sorted ``parts`` of ``value`` as lists: one operator cuts out all parts of a list.
 
-    There is only one list if the parts are the whole value, each channel once.
+    If the parts are the whole value, each channel once, there is one list (a split).  Otherwise each part has
+    a list of its own (a slice).
     """
+    # (start, stop) of the parts, between an empty part at the start and an empty part at the end of the value
     bounds = [(0, 0), *(part[1:] for part in parts), (dims_of(value)[-1],) * 2]
     if all(before[1] == after[0] for before, after in pairwise(bounds)):
         return [parts]
@@ -245,7 +255,10 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
 
 def _cost_of_old(op: Op) -> MovementCost:
-    """Return the ``present_cost`` of an operator that moves channels now; for a split, add ``run_cost``."""
+    """Return the cost of an operator that moves channels now.
+
+    ``present_cost`` has the cost of copying runs (``run_cost``) for joins only, so it is added for splits.
+    """
     runs = 0
     if isinstance(op, Split | SplitV):
         shapes, axes = [dims_of(value) for value in op.results], static_int_vector(op.split_dim)
@@ -254,14 +267,14 @@ def _cost_of_old(op: Op) -> MovementCost:
 
 
 def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
-    """Return the cost, with ``run_cost``, of the operator that takes ``parts`` of one value."""
+    """Return the cost of the operator that takes ``parts`` of one value, with that of copying runs."""
     shape, bits = dims_of(parts[0].value), parts[0].value.dtype.bits
     moved = known_count(shape[:-1]) * sum(part.stop - part.start for part in parts)
     return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
 
 
 def _cost_of_join(sink: Value, parts: Sequence[Part]) -> MovementCost:
-    """Return the cost, with ``run_cost``, of the operator that joins ``parts`` to ``sink``."""
+    """Return the cost of the operator that joins ``parts`` to ``sink``, with that of copying runs."""
     shape = dims_of(sink)
     bits = known_count(shape) * sink.dtype.bits
     return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)

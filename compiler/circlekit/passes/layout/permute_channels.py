@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find orders of channels that the weights of a layer can absorb, so that less data has to be moved."""
+"""Find orders of channels that the weights of a layer can absorb, so that less data has to be moved.
+
+Channels are the indices of the last axis.  An order is an array with the old index of each new channel.  An
+index map gives, for each position in a result, the position in the source that it copies: an offset plus the
+sum of digit * stride, with one digit (a number below ``extent``) for each factor (extent, stride).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +25,14 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""The most digits of a channel number, in mixed radix, for which all orders of the digits are tried."""
+"""An index map splits the channel number into digits; at most this many digits are tried in all orders."""
 
 
 def weights_of(op: Op | None) -> Value | None:
-    """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None."""
+    """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None.
+
+    A layer is a FullyConnected, a Conv2D without groups or a TransposeConv, with constant weights.
+    """
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
         weights = op.weights
@@ -43,10 +51,10 @@ def has_weights_alone(layer: Op) -> bool:
 
 
 def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
-    """Yield (what is left of ``index_map``, order) for orders of the channels that ``source`` can have.
+    """Yield (rest, order) for the orders in which the producer of ``source`` can compute its channels.
 
-    The layer that produces ``source`` can compute its channels in each of these orders.  An order has the old
-    index of each new channel.
+    ``rest``: what is left of ``index_map``, which must be a permutation, if it reads the channels in this
+    order.  The producer must be a layer, and the only use of ``source`` is the data movement.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -60,9 +68,9 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     if found is None:
         return
     last, strides, steps = len(shape) - 1, strides_of(shape), found[1]
-    digits = [k for k, step in enumerate(steps) if step.axis == last]
+    digits = [k for k, step in enumerate(steps) if step.axis == last]  # those that move along the channels
     for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
-        new_strides, stride = {}, 1
+        new_strides, stride = {}, 1  # in the new channel number, the last digit of ``order`` varies fastest
         for k in reversed(order):
             new_strides[k], stride = stride, stride * steps[k].extent
         factors = [
@@ -70,14 +78,15 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
             for k, (axis, extent, step) in enumerate(steps)
             if axis is not None  # always: a permutation repeats nothing
         ]
-        channels = IndexMap.of(shape[-1], [steps[k][1:] for k in order])
+        channels = IndexMap.of(shape[-1], [steps[k][1:] for k in order])  # from new channels to old ones
         yield IndexMap.of(index_map.source_size, factors), channels.apply(np.arange(shape[-1]))
 
 
 def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
-    """Yield (what is left of ``index_map``, order) for orders in which the user of ``result`` can read it.
+    """Yield (rest, order) for the orders in which the user of ``result`` can read the channels.
 
-    The user must be a layer, and the only user.  An order has the old index of each new channel.
+    ``rest``: what is left of ``index_map`` if the channels of its result get this order.  The user must be a
+    layer, and the only user.
     """
     if not has_known_channels(result):
         return
@@ -89,7 +98,7 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
     if getattr(layer, "input", None) is not result or weights.static_shape[-1] != shape[-1]:
         return
     factors = cut_at_result(index_map.factors, shape)
-    inner, size = len(factors), 1
+    inner, size = len(factors), 1  # the factors from ``inner`` on make the channels, ``size`` in number
     while inner and size < shape[-1]:
         inner -= 1
         size *= factors[inner].extent
@@ -98,10 +107,11 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
         return
     for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
         new = [*factors[:inner], *(factors[k] for k in order)]
+        # by digit: its stride in the old channel number
         strides = {k: int(np.prod([factors[j].extent for j in digits if j > k])) for k in digits}
         channels = IndexMap.of(shape[-1], [(factors[k].extent, strides[k]) for k in order])
-        remaining = IndexMap.of(index_map.source_size, new, index_map.offset)
-        yield remaining, channels.apply(np.arange(shape[-1]))
+        rest = IndexMap.of(index_map.source_size, new, index_map.offset)
+        yield rest, channels.apply(np.arange(shape[-1]))
 
 
 def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
@@ -126,7 +136,10 @@ def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
 
 
 def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
-    """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``."""
+    """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``.
+
+    Scales and zero points that belong to these indices follow.
+    """
     data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
     if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:
         arrays = {name: getattr(quantization, name) for name in ("scale", "zero_point", "min", "max")}

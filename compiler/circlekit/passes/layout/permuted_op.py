@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what changes in an operator, and what it costs, if its operands and results are permuted."""
+"""Find what changes in an operator, and what it costs, if the axes of its data are permuted."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from circlekit.passes.support.axes import (
 
 
 def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
-    """Return the new attributes and constants of ``op``, by name, if ``values``, its data, are permuted.
+    """Return the new attributes and constants of ``op``, by name, if its data are transposed by ``perm``.
 
-    If they cannot be permuted, return a sentence that says why.
+    ``values``: the data, that is the operands and results whose axes are permuted.  If that is not possible,
+    return a sentence that says why.
     """
     kind = type(op).__name__
     for value in values:
@@ -51,14 +52,16 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 
 
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
-    """Return the cost of ``op`` itself if its operands ``data`` are permuted by ``perm``.
+    """Return the cost of ``op`` itself if its data are permuted by ``perm``.
 
     ``data``: the operands whose order of axes can be chosen.
-    A MovementOp stands for a chain of operators that move data, and costs what these would cost on permuted
-    axes.  A Transpose costs the bytes that it moves.
-    Any other operator that moves data costs ``run_bytes`` for each contiguous run that it copies (see
-    ``targets.target``).  Other operators cost nothing.  Return None if a MovementOp has no operators for that
-    permutation, or if merge_data_movement would undo the permutation.
+
+    - A MovementOp stands for a chain of operators that move data.  It costs what these would cost on permuted
+      axes; return None if there are no such operators.
+    - A Transpose costs the bytes that it moves.
+    - Any other operator that moves data costs ``run_bytes`` for each run of contiguous elements that it
+      copies.  Return None for a Concatenation that the pass merge_data_movement would put back.
+    - Other operators cost nothing.
     """
     whole = tuple(range(len(perm)))
     if isinstance(op, MovementOp):
@@ -68,23 +71,24 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
         changes, shape = op.permuted(perm), permuted_shape(op.input.known_shape, perm)
         is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
         return Cost(0 if is_view else size_in_bytes(op.input), 1)
+    # if only dimensions of 1 move, merge_data_movement joins along the axis with the fewest runs
     are_views = all(keeps_order(value.known_shape, perm) for value in data)
     if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
-        return None  # merge_data_movement joins parts along the axis with the fewest runs
+        return None
     return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
 
 
 def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
-    """Return how many contiguous runs ``op`` copies if its operands ``data`` are permuted."""
+    """Return how many runs of contiguous elements ``op`` copies if its data are permuted by ``perm``."""
     pairs = [(permuted_shape(v.known_shape, perm), r.known_shape) for v in data for r in op.results]
     return sum(_copied_runs(a, permuted_shape(b, perm)) for a, b in pairs)
 
 
 def _copied_runs(source: Shape, result: Shape) -> int:
-    """Return the number of contiguous runs that are copied between tensors of these shapes.
+    """Return the number of runs of contiguous elements that are copied between tensors of these shapes.
 
-    A run has all elements along the last axis in which the shapes differ and along the axes after it.
-    Unknown dimensions count as 1.
+    A run has the common elements along the last axis in which the shapes differ, and all elements along the
+    axes after it.  If the shapes do not differ, the number is 0.  Unknown dimensions count as 1.
     """
     different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
     before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of a graph whose operators can work on data with permuted axes.
 
-A *side* is the number of an order of axes.  Values that transposes produce from each other are one *tensor*;
-each of these values is on a side.  An operator that can work on several sides is a *variable*; its operands
-and results are on the same side.  A *region* is a connected set of tensors and variables.
+A *side* is a number that stands for an order of axes, for example 0 for NCHW and 1 for NHWC.  Values that
+transposes produce from each other are one *tensor*; each of these values is on a side.  An operator that can
+work on several sides is a *variable*: its side can be chosen.  The operands and results of a variable are on
+its side.  A *region* is a connected set of tensors and variables.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from circlekit.passes.layout.labels import Cost
 from circlekit.passes.support.axes import size_in_bytes
 
 Move = Transpose | Reshape
-"""An operator that leads from one side to another."""
+"""An operator that leads from one side to another: a Transpose, or a Reshape that does the same as one."""
 
 
 @dataclass(eq=False, repr=False)
 class Tensor:
     """``root``, which no transpose produces, and the values that transposes produce from it.
 
-    ``sides``: all these values with their sides.  ``moves``: the transposes, and reshapes that do the same.
-    ``ops_after``: how many operators, except transposes and reshapes, come after the producer of ``root``.
-    ``shapes``, ``orders``: a number for each side of the region.  Two sides have the same number in
-    ``shapes`` if the tensor is the same array on both, and in ``orders`` if its elements have the same order
-    in memory on both.
+    ``sides``: all these values with their sides.
+    ``moves``: the transposes between these values, and reshapes that do the same.
+    ``ops_after``: how many operators of the graph, except transposes and reshapes, come after the producer of
+    ``root``.  Of two equally cheap places for a transpose, the one with fewer operators after it is better.
+    ``shapes``: a number for each side of the region; two sides with the same number need no copy, because
+    the tensor is the same array on both.
+    ``orders``: a number for each side of the region; between two sides with the same number a Reshape is
+    enough, because the elements have the same order in memory on both.
     """
 
     root: Value
@@ -54,9 +58,11 @@ class Tensor:
 class Variable:
     """An operator that can work on several sides, and now works on ``side``.
 
-    ``number``: its index in the region.  ``operands``: the indices of the operands that depend on the side.
-    ``changes``: for each side that it can have, the attributes and operands that change, from
-    ``Op.permuted``.  ``charges``: its own cost on each of these sides.
+    ``number``: the index of this variable in the region.
+    ``operands``: the indices of the operands that depend on the side.
+    ``changes``: for each side on which ``op`` can work, the new attributes and constant operands, by name.
+    ``charges``: for each of these sides, what ``op`` itself costs there, in addition to the transposes around
+    it; for most operators nothing.
     """
 
     op: Op
@@ -69,7 +75,7 @@ class Variable:
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """A connected set of tensors and variables, in the order in which they were found.
+    """A connected set of tensors and variables, each in the order in which they were found.
 
     ``sides``: all sides on which tensors and variables of the region may be.
     """
@@ -79,8 +85,8 @@ class Region:
     variables: list[Variable] = field(default_factory=list)
 
     def current_cost(self) -> Cost:
-        """Return the cost of the transposes and reshapes that the graph contains now, and of the charges."""
-        total = Cost(
+        """Return the cost of the present transposes and reshapes, and of the variables on their sides."""
+        total = Cost(  # a Reshape counts as a move of no bytes
             sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
             sum(t.ops_after * len(t.moves) for t in self.tensors),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the regions of a graph: connected operators that can work on data with permuted axes.
 
-``region.py`` defines the terms: tensor (values that transposes produce from each other), variable (an
-operator that can work with several orders of axes), region (a connected set of tensors and variables).
+The terms of ``region.py``: a side is a number that stands for an order of axes; a tensor is all values that
+transposes produce from each other, each on a side; a variable is an operator that can work on several sides;
+a region is a connected set of tensors and variables.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ from circlekit.passes.support.axes import (
 
 
 class RegionFinder:
-    """Finds the regions of a graph around transposes of one rank.  A side is a number for an order of axes.
+    """Finds the regions of a graph around transposes of one rank.
 
-    ``perms``: permutations by which values may be transposed; their inverses are added.  ``orders[side]``:
-    the axes of side 0 in the order of ``side``; ``perms[0]`` leads from side 0 to side 1.  ``most_sides``:
-    the largest number of sides of a region; transposes to further sides are left alone.  ``run_bytes``: the
-    cost of copying a run of contiguous elements, in bytes, without the bytes of the run (see
-    ``targets.target``).
+    ``perms``: permutations by which values may be transposed; their inverses are added.  ``perms[0]`` leads
+    from side 0 to side 1.
+    ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a number of bytes.
+    ``most_sides``: the largest number of sides of a region; transposes to further sides are left alone.
 
-    ``sides``: the side of every value found so far.  ``variables``: the variables found so far, by operator.
-    ``fixed``: why an operator next to a region is no variable.  ``ops_after``: for each producer, how many
-    operators, except transposes and reshapes, come after it; None stands for the producer of inputs.
-    ``is_frustrated``: whether values were found that must be on two sides at once.
+    ``orders[side]``: the axes of side 0 in the order of ``side``.
+    ``sides``: the side of every value found so far.
+    ``variables``: the variables found so far, by operator.
+    ``fixed``: why an operator next to a region is no variable, as a sentence.
+    ``ops_after``: for each producer, how many operators, except transposes and reshapes, come after it; the
+    key None stands for the producer of inputs.
+    ``is_frustrated``: whether some value would have to be on two sides at once.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class RegionFinder:
     def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
         """Yield the regions around ``transposes``.
 
-        The operand of a transpose by the inverse of ``perms[0]`` is on side 1, of any other on side 0.
+        The search for a region starts at the operand of a transpose.  This operand is put on side 1 if the
+        transpose is by the inverse of ``perms[0]``, else on side 0.
         """
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
@@ -93,7 +97,10 @@ class RegionFinder:
         return source.dtype is result.dtype and result.quantization == expected
 
     def perms_of(self, op: Move) -> Sequence[Perm]:
-        """Return those of ``perms`` that do the same as ``op``: at most one for a Transpose."""
+        """Return those of ``perms`` that do the same as ``op``: at most one for a Transpose.
+
+        A Reshape may do the same as several permutations, because dimensions of 1 may stand anywhere.
+        """
         if isinstance(op, Transpose):
             perm = constant_perm(op)
             return (perm,) if perm in self.perms else ()
@@ -113,10 +120,12 @@ class RegionFinder:
 
     def region(self, value: Value, side: int) -> Region:
         """Return the region of ``value``, which is on ``side`` and in no region yet."""
+        # of two sides both are compared; otherwise ``cross`` adds the sides to which transposes lead
         region = Region([0, 1] if self.most_sides == 2 else [side])
-        placed = set[Value]()
+        placed = set[Value]()  # the values in the tensors of the region
         for member in self.spread(region, value, side):
-            while member not in placed:  # again: a tensor may leave out ``member`` or an output before it
+            # the tensor may leave out ``member`` or an output before it; that becomes the next root
+            while member not in placed:
                 region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
         region.sides.sort()
         for tensor in region.tensors:
@@ -128,12 +137,12 @@ class RegionFinder:
     def spread(self, region: Region, value: Value, side: int) -> list[Value]:
         """Give sides to ``value`` and to all values that are connected with it; return these values.
 
-        The operands and results of a variable are on the same side.  Transposes lead to other sides; those
-        that move the most bytes are followed first.  A transpose that contradicts known sides becomes a
-        variable if it can.
+        All variables found on the way are added to ``region``.  The operands and results of a variable are on
+        the same side.  Transposes lead to other sides; those that move the most bytes are followed first.
         """
         self.sides[value] = side
-        values, moves, seen = [value], list[tuple[int, int, Move]](), set[Op]()
+        values, seen = [value], set[Op]()
+        moves: list[tuple[int, int, Move]] = []  # heap of (-bytes, number of operators seen, transpose)
         for value in values:  # the list grows in the loop
             for op in (value.producer, *value.users):
                 if op is None or op in seen:
@@ -143,18 +152,19 @@ class RegionFinder:
                     heapq.heappush(moves, (-size_in_bytes(op.input), len(seen), op))
                 else:
                     values += self.visit(region, op, self.sides[value])
-            while moves and value is values[-1]:  # no other value is left to visit
+            while moves and value is values[-1]:  # only if no other value is left to visit
                 values += self.cross(region, heapq.heappop(moves)[-1])
         return values
 
     def cross(self, region: Region, op: Move) -> list[Value]:
         """Give a side to the operand or the result of ``op`` if it has none; return the values that got one.
 
-        If both have sides that ``op`` contradicts, ``op`` becomes a variable if it can.
+        If both have sides, but ``op`` does not lead from the one to the other, ``op`` becomes a variable if
+        it can: a Transpose that may work on data with permuted axes, as other operators do.
         """
         source, result = op.input, op.output
-        if source in self.sides and result in self.sides:  # if ``op`` contradicts these, it may be a variable
-            if self.source_of(op) is not None:
+        if source in self.sides and result in self.sides:
+            if self.source_of(op) is not None:  # ``op`` leads from the one side to the other
                 return []
             self.is_frustrated = True
             return self.visit(region, op, self.sides[source])
@@ -163,10 +173,12 @@ class RegionFinder:
         perms = [perm if known is source else inverse(perm) for perm in self.perms_of(op)]
         orders = [tuple(axes[axis] for axis in perm) for perm in perms]
         present = [self.orders[side] for side in region.sides]
+        # a Reshape may lead to several orders; take one that the region already has, if there is one
         order = next((order for order in orders if order in present), orders[0])
         if order not in present:
             if len(present) >= self.most_sides:
-                self.fixed[op] = f"{type(op).__name__} leads to more layouts than are compared"
+                limit = f"at most {self.most_sides} layouts are compared"
+                self.fixed[op] = f"{type(op).__name__} leads to a further layout, but {limit}"
                 return []
             if order not in self.orders:
                 self.orders.append(order)
@@ -177,9 +189,9 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Follow transposes back from ``value``, each to its operand, but not into ``placed``.
+        """Return the value that is reached from ``value`` by going back through all transposes before it.
 
-        Return the last value.
+        A transpose whose operand is in ``placed`` is not passed.
         """
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
@@ -196,7 +208,7 @@ class RegionFinder:
         if source not in self.sides or result not in self.sides or source.shape is None:
             return None
         perm = self.perm(self.sides[source], self.sides[result])
-        if isinstance(op, Transpose):
+        if isinstance(op, Transpose):  # axes of dimension 1 may differ
             is_same = _axes_moved(source.shape, perm) == _axes_moved(source.shape, self.perms_of(op)[0])
         else:
             is_same = permuted_shape(source.shape, perm) == result.shape and keeps_order(source.shape, perm)
@@ -205,13 +217,14 @@ class RegionFinder:
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
-        Of the values with the same order of axes (without axes of dimension 1), at most one may be an input
-        or an output of the graph or have ``is_variable``; further outputs are left out.  Values in ``placed``
-        are left out, too; the values of the tensor are added to ``placed``.
+        The rewritten graph has one value for each order of axes (axes of dimension 1 do not count).  So of
+        the values with one order, at most one may be an input or an output of the graph or have
+        ``is_variable``.  Further outputs are left out, with the values that transposes produce from them.
+        Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
         placed.add(root)
-        interface = []
+        interface = []  # the orders of axes of inputs, of outputs and of values with ``is_variable``
         if root in self.inputs or self.graph.is_output(root) or root.is_variable:
             interface.append(self.axes_on(tensor, tensor.side))
         for value in (queue := [root]):
@@ -235,9 +248,10 @@ class RegionFinder:
         return _axes_moved(tensor.root.known_shape, self.perm(tensor.side, side))
 
     def compare_sides(self, tensor: Tensor, sides: Sequence[int]) -> None:
-        """Set ``tensor.shapes`` and ``tensor.orders`` for ``sides``.
+        """Set ``tensor.shapes`` and ``tensor.orders``: for each of ``sides`` a number.
 
-        Sides on which the tensor is the same array, or has the same order in memory, get the same number.
+        Two sides get the same number in ``shapes`` if the tensor is the same array on both, and in ``orders``
+        if its elements have the same order in memory on both.
         """
         shapes, orders = list[list[int | None]](), list[list[int | None]]()
         can_reshape = tensor.root.known_shape.count(None) <= 1  # a Reshape takes one unknown dimension
@@ -271,23 +285,23 @@ class RegionFinder:
         return new
 
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
-        """Return the indices of the operands of ``op`` that are permuted with it, and their values.
+        """Return the operands of ``op`` that are permuted with it, as indices, and its data, as values.
 
-        The values are those operands, and the results, that can have a side.  ``side``: the side on which
-        ``op`` works.  If no permutation is possible, return why as a sentence.
+        The data are those of these operands, and of the results, that can have a side.  ``side``: the side on
+        which ``op`` works.  If ``op`` can work on no other side, return why as a sentence.
         """
         kind = type(op).__name__
-        is_mover = isinstance(op, Transpose) and not self.is_pure_move(op)
-        if not op.pure or not op.layout_operands or is_mover:
+        is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)
+        if not op.pure or not op.layout_operands or is_other_transpose:
             return f"{kind} works only in its own layout"
-        last = len(op.operands) - 1
+        last = len(op.operands) - 1  # further operands, as those of a Concatenation, belong to the last name
         names = [op.operands[min(index, last)].name for index in range(len(op.inputs))]
         operands = frozenset(index for index, name in enumerate(names) if name in op.layout_operands)
         values = [*(op.inputs[i] for i in sorted(operands)), *op.results]
         data = [value for value in values if value is not None and self.has_side(value)]
         if any(self.sides.get(value, side) != side for value in data):
             self.is_frustrated = True
-            return f"{kind} reads data in both layouts"
+            return f"{kind} has operands or results in two layouts"
         perms = self.perms if self.most_sides > 2 else (self.perm(side, 1 - side),)
         obstacles = []
         for perm in perms:
@@ -298,7 +312,7 @@ class RegionFinder:
         return obstacles[0]
 
     def add_changes(self, variable: Variable, sides: Sequence[int]) -> None:
-        """Set ``changes`` and ``charges`` (costs) of ``variable`` for the ``sides`` on which it can work."""
+        """Set ``changes`` and ``charges`` of ``variable`` for those of ``sides`` on which it can work."""
         op, now = variable.op, variable.side
         inputs = (op.inputs[i] for i in sorted(variable.operands))
         operands = [value for value in inputs if value is not None]

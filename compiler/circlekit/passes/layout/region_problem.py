@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Express the choice of a side for each operator of a region as a ``Problem``, which labels.py solves.
 
-The terms side, tensor, variable and region are those of region.py.  The sides are the labels of the problem.
+The terms of region.py:
+
+- A side is a number that stands for an order of axes, for example 0 for NCHW and 1 for NHWC.
+- A tensor is all values that transposes produce from each other, each on a side; ``root`` is the first one.
+- A variable is an operator that can work on several sides; a region is connected tensors and variables.
+
+Terms of labels.py: a label is a side here.  A problem is to choose the label of each variable such that the
+copies cost least.  A demand is the producer and the consumers of a tensor, with the cost of one copy.
 """
 
 from __future__ import annotations
@@ -15,7 +22,10 @@ from circlekit.passes.support.axes import size_in_bytes
 
 
 def problem_of(region: Region, finder: RegionFinder) -> Problem:
-    """Return the problem of choosing the sides of the variables of ``region``, which ``finder`` has found."""
+    """Return the problem whose solution gives a side to each variable of ``region``.
+
+    ``finder``: the finder that built the region.
+    """
     return Problem(
         [v.side for v in region.variables],
         [demand for tensor in region.tensors for demand in demands_of(tensor, finder)],
@@ -27,22 +37,31 @@ def problem_of(region: Region, finder: RegionFinder) -> Problem:
 def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
     """Return the demands of ``tensor``: where it is produced and used, and the cost of a copy.
 
-    A copy to a side with another order in memory is a Transpose: one move of all bytes.  A copy to a side
-    with the same order but another shape is a Reshape: one move of no bytes.  If there may be both kinds, one
-    demand counts the moves, and another one counts the bytes.
+    Two sides have the same number in ``tensor.shapes`` if the tensor is the same array on both, and in
+    ``tensor.orders`` if its elements have the same order in memory on both.  Between sides with
+
+    - the same array, no copy is needed.
+    - the same order but another array, the copy is a Reshape: one move of no bytes.
+    - another order, the copy is a Transpose: one move of all bytes.
+
+    If both kinds of copies can occur, the costs of two demands add up: one for the moves, one for the bytes.
     """
     producer, consumers = ends_of(tensor, finder)
-    size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
-    if tensor.orders == tensor.shapes:
-        return [Demand(producer, consumers, one._replace(bytes=size), tensor.shapes)]
-    views = Demand(producer, consumers, one, tensor.shapes)
-    if tensor.has_one_order:
-        return [views]
-    return [views, Demand(producer, consumers, Cost(size), tensor.orders)]
+    size, one_move = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)  # bytes, moves, ops_after
+    if tensor.orders == tensor.shapes:  # every copy is a Transpose
+        return [Demand(producer, consumers, one_move._replace(bytes=size), tensor.shapes)]
+    moves = Demand(producer, consumers, one_move, tensor.shapes)
+    if tensor.has_one_order:  # every copy is a Reshape
+        return [moves]
+    return [moves, Demand(producer, consumers, Cost(size), tensor.orders)]
 
 
 def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
-    """Return producer and consumers of ``tensor``: numbers of variables, or ``~side`` for a fixed side."""
+    """Return producer and consumers of ``tensor``, each as a number.
+
+    It is the number of a variable; or ``~side``, which is negative, for an operator, an input or an output of
+    the graph that is bound to ``side``.
+    """
     op = tensor.root.producer
     variable = None if op is None else finder.variables.get(op)
     moves = set(tensor.moves)
@@ -57,7 +76,10 @@ def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
 
 
 def _consumer(op: Op, index: int, side: int, finder: RegionFinder) -> int:
-    """Return the number of ``op`` as a variable; ``~side`` if operand ``index`` must stay on ``side``."""
+    """Return the number of the variable that stands for ``op``, which reads operand ``index`` on ``side``.
+
+    Return ``~side`` if ``op`` is no variable, or if this operand does not depend on the side of ``op``.
+    """
     variable = finder.variables.get(op)
     return ~side if variable is None or index not in variable.operands else variable.number
 

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that replace operators that a format or runtime lacks.  Users cannot run them by name."""
+"""Passes (legalizations) that replace operators that a format or runtime lacks.
+
+They have no names, so users cannot run them.  ``passes/engine/legalize.py`` runs them before a model is
+written.
+"""

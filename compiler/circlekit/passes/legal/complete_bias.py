@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add a bias of zeros to layers without one, for runtimes that require it."""
+"""Add a bias of zeros to layers without one, for runtimes that require it.
+
+A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  If the runtime is
+among its ``targets``, it replaces all operators that it ``wants``.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ from circlekit.passes.support.insertion import Inserter
 class _CompleteBias(Replacement):
     """layer(x, w)  ==  layer(x, w, 0).
 
-    For quantized data, the scale of the bias is the product of the scales of data and weights.  The bias is
-    f32 for f32 data, int64 for int16 data, otherwise int32.
+    The bias is f32 for f32 data, i64 for i16 data, otherwise i32.  If data and weights are quantized, the
+    scale of the bias is the product of their scales.  The operator stays if it has no known, nonzero number
+    of output channels.
     """
 
     def wants(self, op: Op) -> bool:
@@ -44,7 +49,7 @@ class _CompleteBias(Replacement):
 class CompleteConvBias(_CompleteBias):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
-    targets = LITERT  # LiteRT rejects a convolution without bias
+    targets = LITERT  # LiteRT rejects a convolution without bias, so each one gets a bias
     kinds = (Conv2D, DepthwiseConv2D)
 
 

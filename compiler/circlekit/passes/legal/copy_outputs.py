@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy each output of the model that an operator also reads."""
+"""Copy each output of a graph that an operator also reads."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from circlekit.rewrite.base import Context
 class CopyReadOutputs(Legalization):
     """y, an output that operators also read  ==  reshape(y, the shape of y) as the output.
 
-    If several dimensions are unknown, the copy is a transpose that keeps the order of the axes.
+    If a Reshape cannot state the shape of y, because dimensions are unknown, the copy is a Transpose that
+    keeps the order of the axes.  If the rank is unknown, or a runtime refuses the Transpose, y stays.
     """
 
     targets = frozenset({"onert"})  # onert releases the buffer after the last operator that reads it
-    kinds = (Reshape, Transpose)
+    kinds = (Reshape, Transpose)  # of the copy
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if not self.is_forced:
+        if not self.is_forced:  # no runtime of the model is among ``targets``
             return 0
         outputs = (value for value in dict.fromkeys(graph.outputs) if value.producer is not None)
         return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
-        """Let operators read a new value, and copy it to the output ``value``; return False if impossible."""
+        """Let operators read a new value, and copy this to the output ``value``.
+
+        Return False if that is not possible.
+        """
         producer = value.producer
         assert producer is not None  # by run_graph
         copy = _copy_of(graph, value)

@@ -18,11 +18,12 @@ from circlekit.rewrite.rewrite import condition
 class FitTransposeConv(Lowering):
     """tconv(x) of a smaller output size  ==  slice(tconv(x) of the full output size, with VALID padding).
 
-    The full output of n input rows has ``(n - 1) * stride + kernel`` rows.  The smaller output must lie
-    within it.
+    From n input rows, the full output has ``(n - 1) * stride + kernel`` rows.  TRANSPOSE_CONV leaves out the
+    first ``leading_pad`` rows of these.  The smaller output must lie within the full output.  The letters:
+    KH, KW and H, W are the rows and columns of the filter and of the input.
     """
 
-    targets = LITERT  # accepts only the sizes that its formula gives for the padding
+    targets = LITERT  # accepts only the output sizes from which a convolution gives the rows of the input
     quantized = True  # the filter may be quantized; x must be f32
 
     before = """
@@ -37,12 +38,15 @@ class FitTransposeConv(Lowering):
     @condition
     def has_another_size(self, match: Match, padding: Padding) -> str | None:
         axes = list(_axes(match))
+        # forward_size: the rows that a convolution makes of the output; LiteRT expects those of the input
         if all(forward_size(padding, out, kernel, stride) == rows for rows, out, kernel, stride in axes):
             return "has an output size that LiteRT accepts already"
         for rows, out, kernel, stride in axes:
             full = (rows - 1) * stride + kernel
-            if leading_pad(padding, out, kernel, stride) + out > full or full > LARGEST_DIMENSION:
-                return f"expected at most {full} rows or columns, and {LARGEST_DIMENSION}, got {out}"
+            if leading_pad(padding, out, kernel, stride) + out > full:
+                return f"expected an output within the full {full} rows or columns, got {out}"
+            if full > LARGEST_DIMENSION:
+                return f"expected at most {LARGEST_DIMENSION} rows or columns of full output, got {full}"
         return None
 
     def constants(self, match: Match, padding: Padding, shape: Array) -> dict[str, Array]:

@@ -18,16 +18,17 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    v and w share a buffer, but the runtime's memory planner may not count the reads of v.  After the
-    replacement it sees that w is read again, and gives the result of f a buffer of its own.  If no RESHAPE
-    can state the shape of v (several dimensions are unknown), f reads a copy of w instead.
+    v and w share a buffer.  If f, which works in place, comes before g, it overwrites v, because LiteRT's
+    memory planner does not count the later read of v.  After the replacement the planner sees that w is read
+    again, and gives the result of f a buffer of its own.  If no Reshape can state the shape of v (several
+    dimensions are unknown), f reads a copy of w instead.
     """
 
     targets = LITERT
-    kinds = (Reshape, Transpose)
+    kinds = (Reshape, Transpose)  # of the new operators
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if not self.is_forced:
+        if not self.is_forced:  # no runtime of the model is among ``targets``
             return 0
         kept = set[Op]()
         while (found := first_overwritten(graph, PLANNERS["litert"], kept)) is not None:
@@ -38,9 +39,10 @@ class KeepOverwritten(Legalization):
     def _keep(self, graph: Graph, found: Overwritten) -> None:
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
-        If the overwriting operator reads a view with the shape of the operand, let it read the operand
-        instead, so that it cannot work in place on the view.  If a Reshape cannot state a shape, the
-        overwriting operator reads a copy of the operand, and the later readers do not change.
+        ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
+        later, and its ``views`` are all values in the buffer.  If the writer also reads a view with the shape
+        of the operand, let it read the operand instead, so that it cannot work in place on the view.  If a
+        Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         is_stated = all(map(_is_stated, read))
@@ -63,7 +65,7 @@ class KeepOverwritten(Legalization):
             op.set_input(index, views[old])
 
     def _copied(self, graph: Graph, found: Overwritten) -> Value:
-        """Insert a copy of the operand before the overwriting operator and return it."""
+        """Insert a copy of the operand, a Transpose that keeps the axes, before the writer and return it."""
         base = found.operand.name
         axes = np.arange(found.operand.known_rank, dtype=np.int32)
         perm = Value.constant(graph.unique_name(f"{base}/perm"), axes)

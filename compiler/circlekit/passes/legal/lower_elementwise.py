@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower elementwise operators, reductions and a few others to operators that more runtimes have."""
+"""Lower elementwise operators, reductions and a few others to operators that more runtimes have.
+
+A Lowering replaces the picture ``before`` by ``after`` if the format or a runtime refuses the last operator
+of ``before``; or if the delegate of a runtime refuses it, takes ``after``, and gets no more partitions by it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from circlekit.passes.replace.forms_for_runtimes import DecomposeHardSwish
 from circlekit.rewrite.rewrite import condition
 
 LEAST_SOFTPLUS_THRESHOLD = 17
-"""For x of at least this, log(exp(x) + 1) is x in float32."""
+"""For x from this number on, log(exp(x) + 1) is x in float32."""
 
 
 class LowerHardSwish(Lowering):
@@ -78,7 +82,10 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e) if e is not 0: then v + e is never -0, where the two differ."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e), for a constant e other than 0.
+
+    The two differ only for -0, which v + e never is.
+    """
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])
@@ -88,7 +95,7 @@ class LowerReciprocalSquareRoot(Lowering):
 
     @condition
     def is_not_zero(self, e: Array) -> str | None:
-        return None if e.all() else "expected another addend than 0"
+        return None if e.all() else "expected a constant other than 0 as addend"
 
 
 class LowerFlatLeakyRelu(Lowering):
@@ -113,7 +120,10 @@ class LowerLeakySelect(Lowering):
 
 
 class LowerFloorDiv(Lowering):
-    """floor_div(x, d)  ==  floor(x / d), unless float32 rounds the quotient up to a whole number."""
+    """floor_div(x, d)  ==  floor(x / d).
+
+    The two differ by 1 where float32 rounds the quotient x / d up to a whole number.
+    """
 
     before = "y = FloorDiv(x: f32, d)"
     after = "q = Div(x, d)  y = Floor(q)"
@@ -133,7 +143,10 @@ class LowerSign(Lowering):
 
 
 class LowerIntegerMaximum(Lowering):
-    """max(x, z)  ==  x + z - min(x, z), for integers, also if the sum overflows: it wraps around."""
+    """max(x, z)  ==  x + z - min(x, z), for integers.
+
+    It also holds if the sum overflows, because sum and difference wrap around.
+    """
 
     before = "y = Maximum(x: i32, z)"
     after = "s = Add(x, z)  m = Minimum(x, z)  y = Sub(s, m)"
@@ -147,9 +160,10 @@ class LowerSquaredDifference(Lowering):
 
 
 class LowerSoftplus(Lowering):
-    """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for a large t.
+    """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for t of 17 or more.
 
-    The logarithm is never below x, and in float32 it is x from about 17 on.
+    For x up to t, the logarithm is at least x, so it is the maximum.  For x above t, the logarithm is the
+    number for t, which in float32 is t, so the maximum is x.
     """
 
     before = """
@@ -173,14 +187,14 @@ class LowerSoftplus(Lowering):
 
 
 class LowerReduceMin(Lowering):
-    """min(x)  ==  -max(-x)."""
+    """reduce_min(x)  ==  -reduce_max(-x)."""
 
     before = "y = ReduceMin(x: f32, axes)    {keep_dims: any = keep_dims}"
     after = "n = Neg(x)  m = ReduceMax(n, axes) {keep_dims: keep_dims}  y = Neg(m)"
 
 
 class LowerReduceMinThenReshape(Lowering):
-    """min(x)  ==  reshape(-max(-x) with keep_dims)."""
+    """reduce_min(x)  ==  reshape(-reduce_max(-x)), for runtimes that have REDUCE_MAX only with keep_dims."""
 
     before = "y = ReduceMin(x: f32, axes)"
     after = """
@@ -216,7 +230,8 @@ class LowerL2Pool(Lowering):
 class LowerLocalResponseNormalization(Lowering):
     """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta, for finite x.
 
-    The sum is over the channels within ``radius`` of each channel: a 1x1 convolution.
+    The sum for a channel is over the channels at most ``radius`` away.  A 1x1 convolution of x * x computes
+    bias + alpha * sum: its filter ``window`` has alpha where two channels are that near, and 0 elsewhere.
     """
 
     before = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower grouped convolutions to a convolution for each group."""
+"""Lower a grouped convolution to one convolution for each group."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from circlekit.passes.support.insertion import Inserter
 
 
 class SplitGroupedConv(Replacement):
-    """conv(x, w) of G groups  ==  concat(conv(x1, w1), ..., conv(xG, wG)), along the channels."""
+    """conv(x, w) of G groups  ==  concat(conv(x1, w1), ..., conv(xG, wG)), along the channels.
 
-    targets = frozenset({"onert"})  # onert accepts the filter, but computes wrong values
+    x1 ... xG are equal parts of the channels of x, and w1 ... wG equal parts of the output channels of w.
+    Filter and bias must be constants without quantization.
+    """
+
+    # replaced for this runtime even if its table accepts the operator: onert computes wrong values
+    targets = frozenset({"onert"})
     kinds = (Conv2D,)
 
     def wants(self, op: Op) -> bool:
@@ -41,7 +46,10 @@ class SplitGroupedConv(Replacement):
 
 
 def _groups(op: Conv2D) -> int:
-    """Return the number of groups of channels; 1 if a dimension is unknown or a rank is not 4."""
+    """Return the number of groups: input channels divided by filter channels.
+
+    Return 1 if a dimension is unknown, if a rank is not 4, or if the filter has no channels.
+    """
     if op.input.rank != 4 or op.filter.rank != 4 or not (op.input.is_static and op.filter.is_static):
         return 1
     depth = op.filter.static_shape[3]

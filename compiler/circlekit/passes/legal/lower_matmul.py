@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower matrix products to fewer dimensions or a constant second operand; lower CUMSUM to FULLY_CONNECTED."""
+"""Lower matrix products to forms that more runtimes take; lower CUMSUM to FULLY_CONNECTED.
+
+The forms have fewer dimensions, or a constant as the second operand.  A Replacement replaces the operators of
+its ``kinds`` that the format or a runtime refuses.  Its ``results`` returns None to leave an operator as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +23,17 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_SUMS = 1024
-"""Length of the longest axis whose cumulative sums become a product with a square matrix."""
+"""The longest axis, in elements, whose cumulative sums become a product with a square matrix of ones."""
 
 
 class KeepDimensionsByReshape(Replacement):
-    """fully_connected(x) with keep_num_dims or x of rank 1  ==  reshape(fully_connected(x as a matrix))."""
+    """fully_connected(x) with keep_num_dims, or with x of rank 1  ==  reshape(fully_connected(x)).
 
-    targets = frozenset({"onert"})  # onert accepts keep_num_dims and ignores it
+    The new operator has no ``keep_num_dims``, so it returns a matrix; an x of rank 1 becomes one row first.
+    """
+
+    # replaced for this runtime even if its table accepts the operator: onert ignores keep_num_dims
+    targets = frozenset({"onert"})
     kinds = (FullyConnected,)
 
     def wants(self, op: Op) -> bool:
@@ -44,7 +53,10 @@ class KeepDimensionsByReshape(Replacement):
 
 
 class CumsumToFullyConnected(Replacement):
-    """cumsum(x)  ==  fully_connected(x with the axis at the end, a triangle of ones), for finite x."""
+    """cumsum(x)  ==  fully_connected(x with the summed axis last, a triangle of ones), for finite x.
+
+    Transposes bring the summed axis to the end and back.  Axes longer than MAX_SUMS stay.
+    """
 
     kinds = (Cumsum,)
 
@@ -82,7 +94,8 @@ class MergeBatches(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, BatchMatMul)  # by kinds
         result = op.output
-        is_hybrid = op.x.dtype.is_float != op.y.dtype.is_float  # its scales depend on the batch dimensions
+        # a kernel that quantizes x itself finds the scales of x by the batch dimensions, so these must stay
+        is_hybrid = op.x.dtype.is_float != op.y.dtype.is_float
         is_per_channel = any(v.quantization and v.quantization.is_per_channel for v in (op.x, op.y))
         if None in (op.x.shape, op.y.shape) or is_hybrid or is_per_channel or result.shape is None:
             return None
@@ -112,8 +125,9 @@ def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
 def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     """Return the shapes of x and y with merged batch dimensions.
 
-    ``x``, ``y``: shapes of equal rank.  Neighboring dimensions are merged if they are equal in x and y and
-    known, or all 1 in x, or all 1 in y.  Dimensions of 1 in both are dropped.
+    ``x``, ``y``: shapes of equal rank.  The last two dimensions, rows and columns of the matrices, stay.
+    Neighboring batch dimensions are merged if all are 1 in x, if all are 1 in y, or if each is known and
+    equal in x and y.  Dimensions that are 1 in both are dropped.
     """
 
     def kind(axis: int) -> str | int:
@@ -134,7 +148,10 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
 
 
 class ConstantAsSecondOperand(Replacement):
-    """batch_matmul(c, y)  ==  transpose(batch_matmul(y transposed, c transposed)) for a constant c."""
+    """batch_matmul(c, y)  ==  transpose(batch_matmul(y transposed, c transposed)) for a constant c.
+
+    The attributes ``adj_x`` and ``adj_y`` transpose the operands.
+    """
 
     kinds = (BatchMatMul,)
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER."""
+"""Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER.
+
+A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
+returns None to leave an operator as it is; here it does so if a shape or an index is not known.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,8 @@ from circlekit.passes.support.insertion import Inserter
 class SplitVToSlices(Replacement):
     """split_v(x)  ==  a slice of x for each part."""
 
-    targets = frozenset({"onert"})  # onert accepts the operator, but returns wrong parts
+    # replaced for this runtime even if its table accepts the operator: onert returns wrong parts
+    targets = frozenset({"onert"})
     kinds = (SplitV,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
@@ -46,7 +51,8 @@ class SplitVToSlices(Replacement):
 class GatherNdToGather(Replacement):
     """gather_nd(x, indices)  ==  gather(reshape(x), flat indices), for constant indices.
 
-    The reshape merges the indexed axes into one.
+    The last axis of ``indices`` has one index for each of the first axes of x.  The reshape merges these axes
+    into one, and a flat index is the position along it.  Indices outside of x are not lowered.
     """
 
     kinds = (GatherNd,)
@@ -78,7 +84,7 @@ class ResizeNearestToGathers(Replacement):
 
 
 class MirrorPadToGathers(Replacement):
-    """mirror_pad(x)  ==  gathers of the mirrored indices of each padded axis."""
+    """mirror_pad(x)  ==  a gather of the mirrored indices for each padded axis."""
 
     kinds = (MirrorPad,)
 
@@ -89,14 +95,16 @@ class MirrorPadToGathers(Replacement):
         paddings = op.paddings.array().reshape(-1, 2)
         shape = op.input.static_shape
         padded = {axis: pair for axis, pair in enumerate(paddings.tolist()) if any(pair)}
+        # the kernel, applied to the indices of an axis, gives the index of each element of the result
         mirrored = {a: op.kernel(np.arange(shape[a]), np.array([pair])) for a, pair in padded.items()}
         return _gathered(op.input, mirrored, insert)
 
 
 def _gathered(value: Value, indices: Mapping[int, Array], insert: Inserter) -> list[Value] | None:
-    """Insert a GATHER along each axis for its ``indices``, and return the last result.
+    """Insert a GATHER along each axis in ``indices``, and return the result of the last one.
 
-    Indices that leave an axis unchanged need no GATHER.  Return None if no axis needs one.
+    ``indices``: for an axis, the indices to take along it.  Indices that leave the axis unchanged need no
+    GATHER.  Return None if no axis needs a GATHER.
     """
     data = value
     for axis, numbers in indices.items():

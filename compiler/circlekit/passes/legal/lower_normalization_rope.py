@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack."""
+"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack.
+
+In each class the last operator of ``before`` is the one that is refused.  Names in ``after`` that are not in
+``before`` are results of its operators, or constants that the method ``constants`` computes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from circlekit.rewrite.rewrite import condition
 
 
 class LowerNormalization(Lowering):
-    """Base of the lowerings of normalizations with an epsilon: provides it as the constant ``eps``."""
+    """Base of the lowerings of operators with the attribute ``epsilon``: makes it the constant ``eps``."""
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}
@@ -43,7 +47,7 @@ class LowerSoftmaxWithBeta(Lowering):
 
     @condition
     def has_another_beta(self, beta: float) -> str | None:
-        return "expected another beta than 1" if beta == 1 else None
+        return "expected a beta other than 1, got 1" if beta == 1 else None
 
     def constants(self, beta: float) -> dict[str, Array]:
         return {"factor": np.asarray(beta, np.float32)}
@@ -63,7 +67,7 @@ class LowerL2Normalization(Lowering):
 
 
 class LowerInstanceNorm(LowerNormalization):
-    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta, means over H and W of NHWC."""
+    """(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * gamma + beta; means over H and W of NHWC."""
 
     before = """
         y = InstanceNorm(x: [_, _, _, _], gamma, beta)      {epsilon: any = epsilon, act: any = act}
@@ -82,7 +86,10 @@ class LowerInstanceNorm(LowerNormalization):
 
 
 class LowerInstanceNormNcw(LowerNormalization):
-    """INSTANCE_NORM of rank 3, [N, C, W]: the same formula with the channels on axis 1."""
+    """INSTANCE_NORM of rank 3, where x is [N, C, W]: the same formula with the channels on axis 1.
+
+    The Reshapes make columns [C, 1] of gamma and beta, so that they broadcast along W.
+    """
 
     before = """
         y = InstanceNorm(x: [_, _, _], gamma, beta)         {epsilon: any = epsilon, act: any = act}
@@ -106,6 +113,7 @@ class LowerInstanceNormNcw(LowerNormalization):
         return {**super().constants(x, epsilon), **column}
 
 
+# r = 1 / sqrt(mean(x * x) + epsilon), along the last axis
 ROOT_MEAN_SQUARE = """
     q = Square(x)
     m = Mean(q, [-1])                   {keep_dims: true}
@@ -136,9 +144,10 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# Both rotations compute t = rotated(x): they exchange the two elements of each pair, and negate the element
-# that comes first after the exchange.  In mode GPT_NEOX, a pair is an element of the first half of the last
-# axis and the element at the same place in the second half; in mode GPT_J, a pair is two adjacent elements.
+# ROPE rotates pairs of elements of the last axis, which has D elements.  In mode GPT_NEOX, a pair is an
+# element of the first half and the element at the same place in the second half; in mode GPT_J, a pair is two
+# adjacent elements.  Both rotations compute t = rotated(x): where x has a pair a, b, t has -b, a.
+# ``sin_row`` and ``cos_row`` are the first rows of the tables sin and cos.
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)
@@ -148,12 +157,14 @@ GPT_J_ROTATION = """
     g = Gather(x, neighbors)           {axis: 3}
     t = Mul(g, signs)
 """
+# the first rows of computed tables, by slices
 ROWS = """
     sins = Reshape(sin, rows)           {new_shape: new_shape}
     sin_row = Slice(sins, [0, 0], row)
     coss = Reshape(cos, rows)           {new_shape: new_shape}
     cos_row = Slice(coss, [0, 0], row)
 """
+# the result, if t is rotated(x)
 SUM = """
     u = Mul(x, cos_row)
     v = Mul(t, sin_row)
@@ -164,7 +175,8 @@ SUM = """
 class LowerRope(Lowering):
     """rope(x, sin, cos)  ==  x * cos + rotated(x) * sin in mode GPT_NEOX, with the first rows of sin and cos.
 
-    ROPE reads only the first rows.  The tables sin and cos must be constant or have a single row.
+    ROPE reads only the first row of a table.  Each of the tables sin and cos must be constant or have a
+    single row; then no SLICE has to take the first row.
     """
 
     before = NEOX
@@ -190,7 +202,7 @@ class LowerRopeGptJ(LowerRope):
 
 
 class LowerRopeOfRows(Lowering):
-    """rope(x, sin, cos) in mode GPT_NEOX, if the tables are computed: a SLICE takes the first row of each."""
+    """rope(x, sin, cos) in mode GPT_NEOX, for any tables: a SLICE takes the first row of each."""
 
     before = NEOX
     after = NEOX_ROTATION + ROWS + SUM
@@ -224,6 +236,9 @@ def _row(table: Value) -> Value | Array | None:
 
 
 def _neighbors(x: Value, size: int) -> dict[str, Array]:
-    """Return the constants of ``GPT_J_ROTATION`` for ``size`` elements."""
+    """Return the constants of ``GPT_J_ROTATION`` for ``size`` elements along the last axis.
+
+    ``neighbors``: 1, 0, 3, 2, ..., which exchanges the elements of each pair.  ``signs``: -1, 1, -1, 1, ...
+    """
     signs = np.where(np.arange(size) % 2, 1, -1).astype(x.dtype.numpy)
     return {"neighbors": np.arange(size, dtype=np.int32) ^ 1, "signs": signs}

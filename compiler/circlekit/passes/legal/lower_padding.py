@@ -13,13 +13,16 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_CONSTANT_ELEMENTS = 1 << 20
-"""The largest number of elements of padding; the model contains them as constants.  Above it PADV2 stays."""
+"""The largest number of padded elements, which become constants of the model.  With more, PADV2 stays."""
 
 
 class PadByConcatenation(Replacement):
-    """padv2(x, c)  ==  concatenation(constant, x, constant) along each padded axis."""
+    """padv2(x, c)  ==  concatenation(constant, x, constant) along each padded axis.
 
-    changes_more = True
+    The elements of the constants are c.  Shapes, paddings and c must be known, and nothing may be quantized.
+    """
+
+    changes_more = True  # so legalizations that change less of the model run first
     kinds = (PadV2,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:

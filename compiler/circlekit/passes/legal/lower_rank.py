@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes."""
+"""Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes.
+
+A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
+returns None to leave an operator as it is.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,10 @@ LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: Red
 
 
 class KeepReducedAxes(Replacement):
-    """reduce(x)  ==  reshape(reduce(x) with keep_dims).  For booleans, max  ==  any, and min  ==  all."""
+    """reduce(x)  ==  reshape(reduce(x) with keep_dims).
+
+    For booleans, REDUCE_MAX becomes REDUCE_ANY, and REDUCE_MIN becomes REDUCE_ALL.
+    """
 
     kinds = (Reduction,)
 
@@ -59,8 +66,8 @@ class MergeAxes(Replacement):
 
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
-    operator for each group that ``op`` changes.  A mean of integers is not divided, because each inner mean
-    would be rounded.
+    operator for each group that ``op`` changes, one after the other.  A mean of integers stays one operator,
+    because each inner mean would be rounded.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)
@@ -74,12 +81,12 @@ class MergeAxes(Replacement):
         changes = _changes(op, shape)
         if changes is None:
             return None
-        steps = [changes]
+        steps = [changes]  # for each inner operator, what it changes
         groups = _groups(changes)
         if len(groups) > MERGED_RANK and (data.dtype.is_float or not isinstance(op, Mean)):
             changed = [group for group in groups if changes[group[0]] is not None]
             steps = [[kind if a in group else None for a, kind in enumerate(changes)] for group in changed]
-        elif len(groups) == len(shape):
+        elif len(groups) == len(shape):  # no axes are merged
             return None
         value = data
         for step in steps:
@@ -88,11 +95,12 @@ class MergeAxes(Replacement):
 
 
 Changes = Sequence[int | None]
-"""For each axis: None if an operator does not change it, otherwise the number of its group."""
+"""For each axis: None if an operator does not change it, else a number.  Equal neighbors form a group."""
 
 
 def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
     """Return what ``op`` changes; None if its axes, its paddings or the begin of a slice are not constant."""
+    # the second operand: axes, paddings or begin
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
     if isinstance(op, Reduction):
@@ -115,9 +123,9 @@ def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: In
     """
     groups = _groups(changes)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
-    changed = [changes[group[0]] is not None for group in groups]
-    firsts = [group[0] for group in groups]
-    rest = op.inputs[2:] if isinstance(op, PadV2) else ()
+    changed = [changes[group[0]] is not None for group in groups]  # by group: whether ``op`` changes it
+    firsts = [group[0] for group in groups]  # for padding and slice, the only axis of a group that changes
+    rest = op.inputs[2:] if isinstance(op, PadV2) else ()  # the padding number
     attributes = op.attribute_items()
     arrays: dict[str, np.ndarray]
     if isinstance(op, Reduction):

@@ -22,7 +22,7 @@ from circlekit.passes.support.insertion import Inserter
 class SplitTransposeConvBias(Lowering):
     """tconv(x, w, bias)  ==  tconv(x, w) + bias, where the ADD takes over the activation."""
 
-    changes_more = True
+    changes_more = True  # so legalizations that change less of the model run first
 
     before = """
         z = TransposeConv(shape, w, x: f32, b: [O])
@@ -35,10 +35,10 @@ class SplitTransposeConvBias(Lowering):
 
 
 class _ImageAxis(NamedTuple):
-    """The rows, or the columns, of a transposed convolution.
+    """The rows, or the columns, of a transposed convolution; below, "rows" stands for both.
 
-    Without padding, the operator would have ``(input_size - 1) * stride + filter_size`` rows: the full
-    result.  The operator returns ``output_size`` rows of the full result, from row ``crop`` on.
+    Without padding, the result would have ``(input_size - 1) * stride + filter_size`` rows: the full result.
+    The operator returns ``output_size`` rows of the full result, from row ``crop`` on.
     """
 
     input_size: int
@@ -76,14 +76,13 @@ class _ImageAxis(NamedTuple):
 
 
 class TransposeConvToConv(Replacement):
-    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped.
+    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped, for finite x: w2 contains zeros.
 
-    The two are equal for finite x only, because w2 contains zeros.
-
-    Row q * s + p of the full result, which is row q of phase p, is the sum over j of input row q - j times
-    filter row j * s + p.  One convolution computes all s * s phases as channels; its filter has the rows of
-    each phase in reverse order.  If the strides of rows and columns differ, RESHAPE and TRANSPOSE take the
-    place of DEPTH_TO_SPACE.
+    Phase p of the rows has every s-th row of the full result, from row p on.  So its row q is row q * s + p
+    of the full result: the sum over j of input row q - j times filter row j * s + p.  The same holds for
+    columns, so there are s * s phases.  One convolution computes all phases, as channels; its filter has the
+    rows of each phase in reverse order.  If the strides of rows and columns differ, RESHAPE and TRANSPOSE
+    take the place of DEPTH_TO_SPACE.
     """
 
     changes_more = True
@@ -114,7 +113,10 @@ class TransposeConvToConv(Replacement):
 
 
 def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
-    """Move the phases, which are channels of ``value``, to rows and columns."""
+    """Move the phases, which are channels [sh, sw, O] of ``value``, to rows and columns of the result.
+
+    sh and sw are the strides.
+    """
     if op.stride_h == op.stride_w:
         return value if op.stride_h == 1 else insert.make(DepthToSpace(value, block_size=op.stride_h))
     batch, rows, columns, channels = value.static_shape
@@ -126,7 +128,7 @@ def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
 
 
 def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
-    """Return rows and columns of ``op``; None if a size is unknown or 0."""
+    """Return the rows and the columns of ``op``; None if a size is unknown or 0."""
     values = (op.input, op.filter, op.output)
     if not (all(v.is_static and v.numel for v in values) and op.output_shape.is_plain):
         return None
@@ -139,7 +141,10 @@ def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
 
 
 def _filter_of_phases(filter: Array, axes: list[_ImageAxis]) -> Array:
-    """Return the filter [sh * sw * O, taps_h, taps_w, I] of the convolution that computes all phases."""
+    """Return the filter [sh * sw * O, taps_h, taps_w, I] of the convolution that computes all phases.
+
+    ``filter``: [O, height, width, I].  sh and sw are the strides; zeros fill the filter up to taps * stride.
+    """
     (sh, taps_h), (sw, taps_w) = ((axis.stride, axis.taps) for axis in axes)
     depth, height, width, channels = filter.shape
     padded = np.zeros((depth, taps_h * sh, taps_w * sw, channels), np.float32)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the version that a file states for an operator to the version that the operator needs."""
+"""Lower the version that a file states for an operator to the version that the operator needs.
+
+The version of an operator tells a runtime which features of the operator the model uses.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ class LowerVersion(Legalization):
 
     def _lower(self, op: Op) -> bool:
         """Lower the stated version of ``op`` if the targets then run it; return whether it did."""
-        stated = op.version
+        stated = op.version  # None: the writer will state the required version
         if stated is None or self.obstacle(op) is None:
             return False
         op.version = op.required_version()
         is_taken = self.obstacle(op) is None
         op.version = stated
         if is_taken:
-            op.touch()  # forgets the version
+            op.touch()  # records a change and forgets the stated version
         return is_taken

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower data movement to SLICE, CONCATENATION, RESHAPE and, where floats are repeated, MUL by ones."""
+"""Lower data movement to SLICE, CONCATENATION, RESHAPE and, where floats are repeated, MUL by ones.
+
+A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The largest number of results of an operator, slices along an axis, or repetitions of non-f32 elements.
+"""The limit for the results of an operator, the slices along an axis, and repetitions of elements if not f32.
 
-Operators that need more stay.  Along the last axis, where slices are short in memory, the limit is 2 slices.
+An operator that needs more stays.  Along the last axis, where slices are short in memory, the limit for
+slices is 2.
 """
 
 MAX_JOINED = 5
@@ -33,14 +37,14 @@ MAX_JOINED = 5
 class MoveBySlices(Replacement):
     """Data movement that takes elements at constant indices of each axis  ==  slices, joined or repeated."""
 
-    changes_more = True
+    changes_more = True  # so legalizations that change less of the model run first
     kinds = (Op,)
 
     def wants(self, op: Op) -> bool:
         return op.data_movement and super().wants(op)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        data, lists = moved_operand(op), axis_indices(op)
+        data, lists = moved_operand(op), axis_indices(op)  # ``lists``: for each result, the indices by axis
         if data is None or lists is None or len(lists) > MAX_PIECES or not _have_one_scale(data, *op.results):
             return None
         values = []
@@ -72,7 +76,10 @@ class PickByPool(Replacement):
 
 
 class JoinInParts(Replacement):
-    """concatenation(x, y, z, ...)  ==  concatenation(concatenation(x, y), z, ...), also for pack."""
+    """concatenation of many values  ==  concatenations of at most MAX_JOINED values, joined; also for pack.
+
+    A pack becomes reshapes, which add the new axis, and concatenations along it.
+    """
 
     changes_more = True
     kinds = (Concatenation, Pack)
@@ -107,7 +114,10 @@ def _like(source: Value, value: Value) -> Value:
 
 
 def _finished(value: Value, result: Value, insert: Inserter) -> Value:
-    """Return ``value`` if an inserted operator produces it in the shape of ``result``, else reshape it."""
+    """Return ``value`` in the shape of ``result``, as the result of an inserted operator.
+
+    If ``value`` has another shape, or is a value of the old graph, insert a Reshape.
+    """
     if value.producer in insert.ops and value.shape == result.shape:
         return value
     return _like(value, insert.reshaped(value, result.static_shape))
@@ -116,7 +126,8 @@ def _finished(value: Value, result: Value, insert: Inserter) -> Value:
 class _Split(NamedTuple):
     """An axis of ``outer * inner * last`` elements, seen as three axes of these sizes.
 
-    Of the axis ``inner``, one index is taken; or, if its size is 1, its index is repeated.
+    Only the axis ``inner`` changes: for a step, one index of it is taken; for a repetition, its size is 1,
+    and its only index is repeated.
     """
 
     outer: int
@@ -127,19 +138,23 @@ class _Split(NamedTuple):
 def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | None:
     """Return the elements of ``data`` at ``indices`` along each axis; None if that takes too many pieces.
 
-    The indices of an axis are a range with a step above 1 (``steps``), or a range of which each index or the
-    whole is repeated (``repeats``), or several ranges one after the other (``pieces``).
+    The indices of an axis are
+
+    - a range with a step above 1, as 1, 4, 7 (``steps``);
+    - or a range of which each index, as 2, 2, 3, 3, or the whole, as 2, 3, 2, 3, is repeated (``repeats``);
+      a plain range is repeated once;
+    - or several ranges, as 5, 6, 2, 3 (``pieces``).
     """
     shape = (1,) * (len(indices) - len(data.static_shape)) + data.static_shape
-    ranges: list[range] = []
+    ranges: list[range] = []  # by axis: the first slice, from which the rest is taken
     steps: dict[int, tuple[_Split, int]] = {}  # by axis: how it is split, the index taken of ``inner``
     repeats: dict[int, tuple[_Split, int]] = {}  # by axis: how it is split, the number of repetitions
-    pieces: dict[int, list[Array]] = {}
+    pieces: dict[int, list[Array]] = {}  # by axis: the ranges
     for axis, row in enumerate(indices):
         low, count = int(row.min()), len(row)
         size = int(row.max()) + 1 - low
         step, times = _step(row), max(1, count // size)
-        if step > 1 and count * step <= shape[axis]:
+        if step > 1 and count * step <= shape[axis]:  # the slice has whole steps, so it can be split
             begin = min(low, shape[axis] - count * step)
             steps[axis] = _Split(count, step, 1), low - begin
             low, size = begin, count * step
@@ -182,7 +197,7 @@ def _sliced(value: Value, ranges: Sequence[range], insert: Inserter) -> Value:
 
 
 def _joined(values: Sequence[Value], axis: int, insert: Inserter) -> Value:
-    """Return ``values`` joined along ``axis``, at most MAX_JOINED at once."""
+    """Return ``values`` joined along ``axis``; each CONCATENATION takes at most MAX_JOINED operands."""
     while len(values) > 1:
         groups = [values[begin : begin + MAX_JOINED] for begin in range(0, len(values), MAX_JOINED)]
         values = [
@@ -193,7 +208,10 @@ def _joined(values: Sequence[Value], axis: int, insert: Inserter) -> Value:
 
 
 def _stepped(value: Value, steps: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value:
-    """Return every ``inner``-th element of ``value`` along the axes in ``steps``."""
+    """Return every ``inner``-th element of ``value`` along the axes in ``steps``.
+
+    ``steps``: for an axis, its split and the index to take of the part ``inner``.
+    """
     if not steps:
         return value
     shape, places = _split_shape(value.static_shape, steps)
@@ -206,7 +224,10 @@ def _stepped(value: Value, steps: Mapping[int, tuple[_Split, int]], insert: Inse
 
 
 def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value:
-    """Return each element along the axes in ``repeats`` several times."""
+    """Return each element of ``value`` several times along the axes in ``repeats``.
+
+    ``repeats``: for an axis, its split and the number of repetitions.
+    """
     if not repeats:
         return value
     shape, places = _split_shape(value.static_shape, repeats)
@@ -229,8 +250,8 @@ def _split_shape(
 ) -> tuple[list[int], dict[int, int]]:
     """Return a shape in which each axis in ``splits`` is split in three, and the places of the inner parts.
 
-    All axes between two inner parts are merged into one.  The places: for an axis of the old shape, the axis
-    of its inner part in the new shape.
+    All axes between two inner parts are merged into one.  A place is an axis of the new shape; the second
+    result maps each axis in ``splits`` to the place of its inner part.
     """
     sizes, places = [1], {}
     for axis, size in enumerate(shape):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace the custom operator MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions."""
+"""Replace the custom operator MaxPoolWithArgmax by MAX_POOL_2D and operators that compute the positions.
+
+The second result of MaxPoolWithArgmax is the position of each maximum: its flat index in the image.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +36,24 @@ MAX_EXACT_INTEGER = 1 << 24
 MAX_WINDOW_OR_CHANNELS = 1 << 12
 """Limit for the number of elements in a window, and for the number of channels.
 
-Each element of a window becomes a channel of a convolution; each channel needs operators of its own.
+Each element of a window becomes a channel of a convolution; each channel of x gets operators of its own.
 """
 
 
 class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
-    As in ONE's pass, there are a SPLIT and a CONCATENATION even for one channel, and a product with 1 before
-    a padding: a quantizer gives this product the range of the data without the padding value.
+    In each channel, a convolution moves the elements of each window to the last axis; its filters are unit
+    vectors.  The ARG_MAX of this axis is ky * window width + kx, for row ky and column kx of the window.  If
+    the window begins at row ``top`` and column ``left`` of an image of width W with C channels, the position
+    is ((top + ky) * W + left + kx) * C + channel.
 
-    In each channel, a convolution with unit vectors moves the elements of each window to the last axis.  The
-    ARG_MAX of this axis is ky * window width + kx, for row ky and column kx of the window.  If the window
-    begins at (top, left), the position in an image of width W with C channels is
-    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: whether positions count from the start of
-    the batch, not from the start of each image.
+    Two details are those of ONE's pass.  SPLIT and CONCATENATION are made even for one channel.  The data is
+    multiplied by 1 before it is padded: the product is a tensor without the huge padding value, so a
+    quantizer can give it the range of the data.
+
+    ``counts_images``: whether positions count from the start of the batch, not from the start of each image.
+    ``windows``: for the rows and for the columns, the number of windows and the padding.
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
@@ -73,7 +79,7 @@ class _PositionBuilder(Inserter):
         return self.make(MaxPool2D(x, padding=self.padding, **sizes, **steps))
 
     def positions(self, x: Value) -> Value:
-        """Return the positions of the maxima as float32, in the shape of the result, [N,h,w,C]."""
+        """Return the positions of the maxima of ``x`` [N,H,W,C] as float32 [N,h,w,C] for h * w windows."""
         edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
         if edges.any():
             own_range = self.make(Mul(x, self.number(1.0)))
@@ -100,12 +106,13 @@ class _PositionBuilder(Inserter):
         rows, columns = (w.number for w in self.windows)
         shape = self.array(np.array([self.shape[0], rows, columns, 1], np.int32))
         index = self.make(Cast(self.make(Reshape(best, shape)), in_data_type=i32, out_data_type=f32))
-        # The factor is slightly too large, so that rounding never leaves ky * width / width just below ky.
+        # The factor is slightly above 1 / width: else rounding may give less than ky for ky * width / width.
         quotient = self.make(Mul(index, self.number((1 + 2.0**-20) / width)))
         ky = self.make(Floor(quotient))
         kx = self.make(Add(index, self.make(Neg(self.make(Mul(ky, self.number(width)))))))
         _, _, image_width, channels = self.shape
         inside = self.make(Add(self.make(Mul(ky, self.number(image_width))), kx))
+        # the first row and the first column of each window; they are negative if it begins in the padding
         top, left = (
             np.arange(w.number) * step - w.before for w, step in zip(self.windows, self.strides, strict=True)
         )
@@ -117,8 +124,8 @@ class _PositionBuilder(Inserter):
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions.
 
-    The positions are right for finite x.  There is no picture, because the number of operators depends on the
-    number of channels.
+    The positions are right if x is finite and above the lowest float32, which is the padding value.  The pass
+    has no picture, because the number of new operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"
@@ -135,6 +142,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         assert x is not None  # _obstacle has checked it
         builder = _PositionBuilder(graph, op)
         results = [builder.pool(x)]
+        # the positions are computed only if they are used
         if op.results[1].use_count or graph.is_output(op.results[1]):
             dtype = op.results[1].dtype
             results.append(builder.make(Cast(builder.positions(x), in_data_type=f32, out_data_type=dtype)))
@@ -164,5 +172,5 @@ def _obstacle(op: OpaqueOp) -> str | None:
     if max(window[1] * window[2], x.static_shape[3]) > MAX_WINDOW_OR_CHANNELS:
         found = f"windows of {window[1] * window[2]} in {x.static_shape[3]} channels"
         return f"{name}: {found}, expected at most {MAX_WINDOW_OR_CHANNELS} of either"
-    inside = {*window[::3], *strides[::3]} == {1}
-    return None if inside else f"{name}: expected windows within one image and channel"
+    is_within_one = {*window[::3], *strides[::3]} == {1}  # sizes and strides along N and C
+    return None if is_within_one else f"{name}: expected windows within one image and channel"

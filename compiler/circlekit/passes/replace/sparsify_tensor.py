@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store only the parts of a constant that are not zero, in the sparse format of the schema.
 
-The constant counts as an array of blocks.  The levels are the dimensions of this array and those
-dimensions of a block that the option sparsify_block_map names, in the order of the option
-sparsify_traversal_order.  A dense level is stored as its size; a sparse level as the indices of the parts
-that are not zero.  The dimensions of a block are dense levels.
+The constant is divided into blocks of equal size.  The option ``sparsify_block_map`` names the axes that are
+divided; along other axes, a block has one element.  Each axis of the array of blocks is a level, and each
+divided axis gives one more level, for the positions inside a block.  Example: a [4,6] matrix in blocks of
+[2,3] has the levels 0 and 1 (2 x 2 blocks), and 2 and 3 (2 x 3 elements of a block).  The option
+``sparsify_traversal_order`` gives the order of the levels.
+
+A dense level is stored as its size; a sparse level as the indices of the parts that are not zero.  The levels
+inside a block are always dense.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ def _formats(text: str) -> list[str]:
 class SparsifyTensor(Pass):
     """Store one constant, chosen by its name, in the sparse format of the schema, with the same values.
 
-    Raise RewriteError if no operator reads a constant of this name, or its dtype or the options do not fit.
+    Raise RewriteError if no operator reads a constant of this name, if the dtype is not f32, i32 or i8, or if
+    the options do not fit the shape.
     """
 
     name = "sparsify_tensor"
@@ -52,9 +57,9 @@ class SparsifyTensor(Pass):
     options = (
         Option("sparsify_tensor", "store the constant of this name sparse", "NAME"),
         Option("sparsify_traversal_order", "levels, outer first (0,1,2,3)", "N,N", _numbers, [0, 1, 2, 3]),
-        Option("sparsify_format", "dense (d) or sparse (s), by dimension (d,s)", "F,F", _formats, ["d", "s"]),
-        Option("sparsify_block_size", "of each dimension in the block map; must be given", "N,N", _numbers),
-        Option("sparsify_block_map", "the dimensions that have blocks (0,1)", "N,N", _numbers, [0, 1]),
+        Option("sparsify_format", "each axis dense (d) or sparse (s) (d,s)", "F,F", _formats, ["d", "s"]),
+        Option("sparsify_block_size", "size along each axis of the block map; required", "N,N", _numbers),
+        Option("sparsify_block_map", "axes that are divided into blocks (0,1)", "N,N", _numbers, [0, 1]),
     )
 
     def run(self, model: Model, context: Context) -> int:
@@ -67,7 +72,7 @@ class SparsifyTensor(Pass):
             raise RewriteError(f"sparsify_tensor: no operator reads a constant %{name}{similar}")
         value = constants[name]
         if "sparsity" in value.extra:
-            return 0
+            return 0  # it is stored sparse already
         block = self.setting(context, "sparsify_block_size")
         if block is None:
             raise RewriteError("sparsify_tensor: expected the setting sparsify_block_size, got none")
@@ -77,7 +82,7 @@ class SparsifyTensor(Pass):
             got = value.dtype.short if value.is_plain else "packed data"
             raise RewriteError(f"sparsify_tensor: %{name}: expected f32, i32 or i8, got {got}")
         _sparsify(value, order, formats, block, block_map)
-        for graph in model.graphs:
+        for graph in model.graphs:  # any of them may read the constant; a new epoch says that a graph changed
             graph.epoch += 1
         return 1
 
@@ -85,7 +90,11 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; raise RewriteError if the settings (the other arguments) do not fit it."""
+    """Store ``value`` sparse; raise RewriteError if the settings do not fit its shape.
+
+    ``order``: the numbers of the levels, outermost first.  ``formats``: DENSE or SPARSE for each axis of
+    ``value``.  ``block``: the size of a block along each axis in ``block_map``.
+    """
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
@@ -106,7 +115,7 @@ def _sparsify(
 
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
-    """Return ``array`` with shape [number of blocks along each dimension..., ``block``...]."""
+    """Return ``array`` with one axis per level: [number of blocks along each axis..., ``block``...]."""
     sizes = dict(zip(block_map, block, strict=True))
     counts = [size // sizes.get(axis, 1) for axis, size in enumerate(array.shape)]
     split = [n for axis, count in enumerate(counts) for n in (count, sizes.get(axis, 1))]
@@ -117,12 +126,14 @@ def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> 
 
 
 def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
-    """Return the stored elements of ``array``, whose axes are the levels, and the metadata of each level.
+    """Return the elements of ``array`` that are stored, and the metadata of each level.
 
-    ``formats``: DENSE or SPARSE for each level.  Only elements without any bit set are omitted: -0.0 stays.
+    ``array``: one axis for each level, the outermost first.  ``formats``: DENSE or SPARSE for each level.
+    Only elements whose bits are all 0 are left out, so -0.0 is stored.
     """
     is_set = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") != 0
-    stored = np.zeros(1, np.int64)  # flat indices, over the levels so far, of the parts that are stored
+    # the parts that are stored, as flat indices over the axes so far; at first the whole array is one part
+    stored = np.zeros(1, np.int64)
     metadata: list[dict[str, Any]] = []
     for level, (size, level_format) in enumerate(zip(array.shape, formats, strict=True)):
         children = stored[:, None] * size + np.arange(size)
@@ -139,7 +150,7 @@ def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str,
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """Return the schema's table for a vector: 16 bits per number, as in ONE, or 32 if any number needs it."""
+    """Return ``numbers`` as a table of the schema: 16 bits per number, as in ONE, or 32 bits if needed."""
     small = numbers.max(initial=0) < 1 << 16
     table, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
     return {"": table, "values": numbers.astype(dtype)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace operators by RESHAPE, PAD or SPLIT where these do the same: more runtimes have them."""
+"""Replace operators by RESHAPE, PAD or SPLIT where these do the same: more runtimes have these three."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class _ToReshape(Rewrite):
-    """$call  ==  reshape(x, the shape of the result)."""
+    """$call  ==  reshape(x, the shape of the result).
+
+    ``$call``: an operator that keeps the elements of x in their order.  ``$attributes``: those of its
+    attributes that may have any value.  ``quantized``: x and z may be quantized.
+    """
 
     quantized = True
 
@@ -77,6 +81,7 @@ class SubstituteStridedSliceToReshape(
     def keeps_everything_in_order(self, x: Value, z: Value, strides: Array) -> str | None:
         if x.numel != z.numel:
             return f"%{z.name}: expected all elements of %{x.name}, {x.type}, got {z.type}"
+        # refuses a negative stride along an axis of size 1, too
         if (strides < 0).any() and x.numel > 1:
             return f"%{z.name}: reverses an axis"
         return None
@@ -102,8 +107,8 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
-    The maximum of a window is then the maximum of its elements of x.  Transposes may stand before and after
-    the PADV2.
+    PADV2 pads with c, PAD with 0.  Neither number exceeds an element of x, so the maximum of a window is an
+    element of x.  Transposes may stand before and after the PADV2.
     """
 
     name = "substitute_padv2_to_pad"
@@ -123,7 +128,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
-    """Return whether ``value`` comes, perhaps through Transposes, from an operator that returns 0 or more."""
+    """Return whether ``value`` is the result, perhaps transposed, of an operator that returns 0 or more."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None
@@ -134,9 +139,10 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why a user of ``value`` may compute other numbers after the rewrite; None if no user does.
+    """Return why the rewrite may change what users of ``value`` compute; None if it changes nothing.
 
-    ``edges``: the padding (before, after) of each axis of ``value``.
+    ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding (before, after) of each
+    axis of ``value``.
     """
     graph = None if value.producer is None else value.producer.graph
     if graph is not None and graph.is_output(value):
@@ -153,7 +159,10 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Refuse unless ``user`` is a max pool and all its windows reach beyond the padding of ``value``."""
+    """Refuse unless ``user`` is a max pool and every window contains elements beside the padding.
+
+    It does if the padding at each end of an axis is shorter than the window: 1 along the axes 0 and 3.
+    """
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
@@ -176,7 +185,7 @@ class SubstituteSplitVToSplit(GraphPass):
 
 
 def _size_refusal(op: SplitV) -> str | None:
-    """Refuse if the parts do not all have the same known size."""
+    """Refuse unless all parts have the same known size along the axis that is split."""
     axis = static_int_vector(op.split_dim) if fits(op) else None
     sizes = [v.shape[axis[0]] if axis and v.shape else None for v in op.results]
     if None not in sizes and len({*sizes}) == 1:

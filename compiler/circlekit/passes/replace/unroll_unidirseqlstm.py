@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unroll an LSTM over a sequence of known length into elementary operators.
 
-Source of one step: the kernel in ops/recurrent.
+Each step computes what the kernel in ``ops/recurrent/lstm.py`` computes.  In this file, ``cells`` is the size
+of the cell state, and the hidden state is the output of the previous step.
 """
 
 from __future__ import annotations
@@ -24,10 +25,16 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 GATES = ("input", "forget", "output", "cell")
+"""The words for the gates in the names of operands.  ``cell`` is the candidate for the new cell state."""
 
 
 class _Unroller(Inserter):
-    """Inserts the operators of all steps before ``op``.  ``constants``: made once for all steps, by name."""
+    """Inserts the operators of all steps before ``op``.
+
+    ``constants``: the constants that all steps share, by name.  ``gates``: those of GATES that have weights.
+    ``is_normalized``: there is layer normalization of the gate sums.  ``is_diagonal``: the recurrent weights
+    of each gate are a vector, the diagonal of a matrix.
+    """
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
         super().__init__(graph, op)
@@ -40,8 +47,9 @@ class _Unroller(Inserter):
     def step(self, from_input: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
         """Insert one step and return its output and cell state; None stands for a state of zeros.
 
-        ``from_input`` [batch, gates * cells]: the weighted inputs of all gates, plus the biases
-        unless the LSTM normalizes (``gate_sum`` then adds them).
+        ``from_input`` [batch, gates * cells]: input times weights, for all gates side by side.  The biases
+        are included, except in a normalized LSTM, in which ``gate_sum`` adds them.
+        ``hidden`` [batch, outputs], ``cell`` [batch, cells]: output and cell state of the previous step.
         """
         if hidden is not None and not self.is_diagonal:
             weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
@@ -62,8 +70,12 @@ class _Unroller(Inserter):
         return output, new_cell
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
-        """Return the new cell state: forget gate * old state + input gate * candidate."""
+        """Return the new cell state: forget gate * old state + input gate * candidate.
+
+        ``sums``: for each gate, the sum of its weighted inputs and weighted hidden state.
+        """
         candidate = self.activated(self.gate_sum("cell", sums["cell"], None))
+        # a state of zeros needs no forget gate, unless the input gate is computed from it
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
             input_gate = self.gate("input", sums, cell)
@@ -76,13 +88,14 @@ class _Unroller(Inserter):
         return self.clipped(new, self.lstm.cell_clip, "cell")
 
     def gate(self, name: str, sums: dict[str, Value], cell: Value | None) -> Value:
-        """Return the value of a gate, from 0 to 1."""
+        """Return the gate ``name``: the logistic function of its sum, from 0 to 1."""
         return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
-        """Return ``total`` plus the peephole from ``cell``, if present.
+        """Return ``total`` plus ``cell`` times the peephole weights of the gate, if it has such weights.
 
-        If the LSTM normalizes, normalize and scale this sum, and add the bias of the gate.
+        In a normalized LSTM, this sum is then normalized over its last axis and scaled, and the bias of the
+        gate is added.
         """
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.operand(f"cell_to_{name}_weights")))))
@@ -122,7 +135,7 @@ class _Unroller(Inserter):
         return np.concatenate([self.operand(form.format(gate)).array() for gate in self.gates])
 
     def constant(self, name: str, array: Array) -> Value:
-        """Return the constant called ``name``, which is made by the first call."""
+        """Return the constant called ``name``; the first call makes it from ``array``."""
         if name not in self.constants:
             self.constants[name] = super().constant(name, array)
         return self.constants[name]
@@ -131,9 +144,10 @@ class _Unroller(Inserter):
 class UnrollUnidirSeqLstm(GraphPass):
     """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length.
 
-    The unrolled LSTM begins each run with a zero state; the original operator keeps its state from one run to
-    the next until a reset.  Peepholes, projection, layer normalization, clipping and diagonal weights are
-    supported.
+    The unrolled LSTM begins each run with a state of zeros.  The original operator keeps its state from one
+    run to the next until a reset, so only the first run after a reset gives the same result.
+
+    Peepholes, projection, layer normalization, clipping and diagonal weights are supported.
     """
 
     name = "unroll_unidirseqlstm"
@@ -190,7 +204,7 @@ def _obstacle(op: Lstm) -> str | None:
 
 
 def _wrong_weight(op: Lstm) -> str | None:
-    """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
+    """Return a sentence about the first weight or bias that is missing or has a wrong shape, else None."""
     gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
     cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]

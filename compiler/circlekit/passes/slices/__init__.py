@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices that move before the operators whose results they take."""
+"""The pass that moves slices before the operators whose results they slice, and its helpers."""

@@ -30,15 +30,16 @@ from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_OPS = 64
-"""The largest number of operators before which a slice moves at once; so long chains take linear time."""
+"""A slice moves before at most this many operators in one step, so that long chains take linear time."""
 
 
 class BackwardSlice(GraphPass):
     """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
 
-    The slice must be the only user of f's result.  Constants that f reads are replaced by parts of them.  The
-    number of operators and the bytes moved must not increase, so there is at most one new slice: all other
-    values that f needs in part must be constant or computed from the sliced value.
+    The slice is a Slice, StridedSlice or Gather, and must be the only user of f's result.  Where f needs only
+    a part of a constant, a new constant is made.  Neither the number of operators nor the bytes copied may
+    increase.  So at most one new slice is made, of x.  Every other value of which f needs only a part must be
+    a constant or be computed from x.
     """
 
     name = "backward_slice"
@@ -50,12 +51,14 @@ class BackwardSlice(GraphPass):
             return 0
         position = {op: index for index, op in enumerate(graph.ops)}
         writer = MovementWriter(graph, context)
+        # an earlier move may have removed a slice from the graph
         return sum(op.graph is graph and self.move(writer, op, position, context) for op in slices)
 
     def move(self, writer: MovementWriter, op: Op, position: dict[Op, int], context: Context) -> bool:
         """Move the slice ``op`` before operators if that costs no more; return whether it moved.
 
-        ``position``: the index of each operator in the graph; the new operators are added to it.
+        ``position``: the index of each operator in the graph.  A new operator gets the index of the operator
+        before which it is inserted.
         """
         graph = writer.graph
         movement = movement_of(op)
@@ -68,11 +71,11 @@ class BackwardSlice(GraphPass):
             return False
         cut, permutation = found
         if not permutation.is_identity or index_map.size == index_map.source_size:
-            return False
+            return False  # it reorders elements, or takes all of them
         pairs = zip(dims_of(source), cut.ranges, strict=True)
         if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
-            unknown = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
-            context.refuse(self.name, op, unknown, 1)
+            unknown = f"%{source.name}: the slice takes part of an axis of unknown size"
+            context.refuse(self.name, op, unknown, progress=1)
             return False
         cone = _cone_of(graph, op, cut, position)
         new = cone.build(writer) if cone.ops else []
@@ -82,7 +85,7 @@ class BackwardSlice(GraphPass):
         sentence: str | None = f"%{source.name}: {cone.obstacle}"
         if cone.ops:
             sentence = writer.refusal([op, *cone.ops], [made for made, _ in new])
-        if not context.accepts(self.name, op, sentence, 1):
+        if not context.accepts(self.name, op, sentence, progress=1):
             drop([made for made, _ in new])
             return False
         for made, anchor in new:
@@ -95,16 +98,19 @@ class BackwardSlice(GraphPass):
 
 
 def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _Cone:
-    """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
+    """Return the operators before which the slice ``op`` can move.
 
-    If the slice drops axes, the operators then work without these axes.  If they cannot, and only constants
-    have to be sliced, they keep the axes, and a Reshape after them drops the axes.
+    ``cut``: the indices that the slice takes along each axis.
+
+    A slice may also drop axes, for example a Gather of one index.  Then the moved operators compute without
+    these axes.  Where they cannot, they keep the axes with size 1 and a Reshape follows.  The Reshape takes
+    the place of the slice, so no new slice is allowed in this case.
     """
     pairs = enumerate(zip(cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (dim, before) in pairs if dim == 1 and before != 1)
-    ways = [(frozenset[int](), 1)]  # pairs: axes that the operators drop, limit for new slices
+    ways = [(frozenset[int](), 1)]  # pairs: axes that the operators drop, largest number of new slices
     if cut.shape != dims_of(op.output):
-        ways = [(frozenset(), 0)]
+        ways = [(frozenset(), 0)]  # with a Reshape
         kept = tuple(dim for axis, dim in enumerate(cut.shape) if axis not in single)
         if kept == dims_of(op.output):
             ways.insert(0, (single, 1))
@@ -117,11 +123,13 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
 
 
 class _Cone:
-    """The operators ``ops`` before which the slice ``last`` can move, in reverse order.
+    """The operators ``ops`` before which the slice ``last`` can move, in reverse order of the graph.
 
-    ``needed``: for each of them, the parts of its operands that it needs, by operand index; None stands for
-    an operand that it does not need.  ``parts``: for each value, the parts of it that ``last`` or an operator
-    of ``ops`` needs.  ``obstacle``: why ``ops`` is empty.
+    A ``Part`` is the indices of a value that an operator needs, along each axis.
+    ``needed``: for each operator of ``ops``, the parts of its operands, by operand index.  None stands for an
+    operand that it does not need, such as an operand of a Concatenation that the slice leaves out.
+    ``parts``: for each value, the parts of it that ``last`` or an operator of ``ops`` needs.
+    ``obstacle``: why ``ops`` is empty.
     """
 
     def __init__(
@@ -135,7 +143,7 @@ class _Cone:
         self.graph, self.last, self.position = graph, last, position
         self.ops: list[Op] = []
         self.needed: dict[Op, dict[int, Part | None]] = {}
-        self.obstacle = "slices of the operands would move more bytes, or be more operators"
+        self.obstacle = "slices of the operands would move more bytes, or need more operators"
         self.parts: dict[Value, dict[Part, None]] = {}
         self.waiting: list[tuple[int, int, Op]] = []  # heap of producers of parts, the last operator first
         source = last.inputs[0]
@@ -143,10 +151,10 @@ class _Cone:
         self.need(part_of(source, dict(enumerate(ranges)), dropped))
 
     def grow(self, limit: MovementCost) -> None:
-        """Add operators one by one; then keep the longest beginning of ``ops`` that is allowed.
+        """Add operators one by one; then keep the longest prefix of ``ops`` that is allowed.
 
-        The slices that these operators then need must cost at most ``limit``, and forward_batchnorm must not
-        undo the move.
+        A prefix is allowed if the slices that its operators need cost at most ``limit``, and if the pass
+        ``forward_batchnorm`` would not undo the move.
         """
         count = 0
         while self.waiting and len(self.ops) < MAX_OPS:
@@ -166,7 +174,7 @@ class _Cone:
         del self.ops[count:]
 
     def need(self, part: Part) -> None:
-        """Note that an operator needs ``part``."""
+        """Note that an operator needs ``part``; if it is not the whole value, its producer may be added."""
         value = part.value
         is_first = all(not known.ranges for known in self.parts.get(value, ()))
         if part.ranges and is_first and value.producer is not None:
@@ -174,13 +182,16 @@ class _Cone:
         self.parts.setdefault(value, {})[part] = None
 
     def to_slice(self) -> Iterator[Part]:
-        """Yield the parts that slices must take; constants and results of ``ops`` need no slice."""
+        """Yield the parts for which slices are needed; constants and results of ``ops`` need none."""
         for value, parts in self.parts.items():
             if not value.is_const and value.producer not in self.needed:
                 yield from (part for part in parts if part.ranges)
 
     def is_moved_back(self) -> bool:
-        """Return whether forward_batchnorm undoes the move: it moves factors and offsets before slices."""
+        """Return whether the pass ``forward_batchnorm`` would undo the move.
+
+        That pass moves an Add or Mul with a constant from after a slice to before it.
+        """
         sliced_values = {part.value for part in self.to_slice()}
         return any(
             isinstance(op, Add | Mul)
@@ -193,7 +204,7 @@ class _Cone:
         """Return which parts of its operands ``op`` needs, or why slices cannot move before it."""
         kind, value = type(op).__name__, op.results[0]
         if len(op.results) > 1:
-            return f"{kind} has other results"
+            return f"{kind} has several results"
         parts = list(self.parts[value])
         other = next(
             (user for user in value.users if user not in self.needed and user is not self.last), None
@@ -202,16 +213,21 @@ class _Cone:
             return f"is also read by {type(other).__name__} %{other.output.name}"
         if self.graph.is_output(value):
             return "is an output of the graph"
-        if not op.pure or len(parts) > 1 or not is_movable(value):
-            return f"{kind} is not needed in one part"
+        if not op.pure:
+            return f"{kind} is not pure"
+        if len(parts) > 1:
+            return f"different parts of the result of {kind} are needed"
+        if not is_movable(value):
+            return "has quantization details, which a slice cannot keep"
         if value.quantization is not None and value.quantization.is_per_channel:
             return "has different scales for its channels"
+        # for each operand: the needed indices by axis, and the axes that the part does not have
         found: dict[int, dict[int, range]] = {}
         lost: dict[int, set[int]] = {}
         for axis, taken_indices in parts[0].ranges:
             needed = needed_for(op, axis, taken_indices)
             if needed is None:
-                return f"{kind} does not compute each index of axis {axis} alone"
+                return f"{kind} cannot compute only some indices of axis {axis}"
             for index, (own, part) in needed.items():
                 found.setdefault(index, {})[own] = part
             without = without_axis(op, axis) if axis in parts[0].dropped else {}
@@ -227,14 +243,14 @@ class _Cone:
         if any(p.is_new and p.value.is_const and not p.has_data for p in operands.values()):
             return f"{kind} shares a constant with other operators"
         if any(p.is_new and not (p.ranges or p.value.is_const) for p in operands.values()):
-            return f"{kind} repeats an operand along an axis that the slice drops"
+            return f"{kind} broadcasts an operand along an axis that the slice drops"
         present = [part for part in operands.values() if part.size]
         if len(present) < len(operands) and len(present) == 1:
-            return f"{kind} would have one operand"
+            return f"only one operand of {kind} would be left"
         return {i: part if part.size else None for i, part in operands.items()}
 
     def build(self, writer: MovementWriter) -> list[tuple[Op, Op]]:
-        """Return the new operators, each with the operator of the graph that it must stand before."""
+        """Return the new operators, each with the operator of the graph before which it is inserted."""
         new: list[tuple[Op, Op]] = []
         made: dict[Part, Value] = {}
 
@@ -261,7 +277,7 @@ class _Cone:
                 if value is None or needed[index] is not None
             ]
             if isinstance(op, Reduction) and part.dropped:
-                operands[1] = self.kept_axes(op)
+                operands[1] = self.renumbered_axes(op)
             old = op.output
             name = self.graph.unique_name(f"{old.name}/part")
             result = Value(name, old.dtype, part.shape, None, old.quantization)
@@ -269,7 +285,7 @@ class _Cone:
             made[part] = result
         return new
 
-    def kept_axes(self, op: Reduction) -> Value:
+    def renumbered_axes(self, op: Reduction) -> Value:
         """Return the axes of ``op`` as a constant, numbered without the axes that the slice drops."""
         axes, part = static_int_vector(op.axis), self.needed[op][0]
         assert axes is not None  # needed_for has read them

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the axes along which an operator computes each index separately.
 
-Along such an axis, a slice of the result is the result for slices of the operands.
+Along such an axis, a slice of the result equals the result of the operator on slices of its operands.
+In this file, ``own`` is the axis of an operand that corresponds to ``axis`` of the result.
 """
 
 from __future__ import annotations
@@ -28,15 +29,14 @@ from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
 
 Needed = dict[int, tuple[int, range]]
-"""By index of each operand that is needed in part only: an axis, and the needed indices along this axis."""
+"""{index of an operand: (its axis, the needed indices along it)}; operands needed as a whole are left out."""
 
 
 def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     """Return which parts of the operands are needed for the indices ``taken`` of the result along ``axis``.
 
-    Return None if ``op`` mixes indices along ``axis``, or if that is not known.
-
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
+    Return None if an index of the result needs other indices along ``axis``, or if that is not known.
     """
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
@@ -61,9 +61,10 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
-    """Return which parts of the joined ``values`` are needed for the indices ``taken`` of the result.
+    """Return which parts of ``values``, which are joined along ``axis``, the indices ``taken`` come from.
 
-    Return None if a size along ``axis`` is unknown, or if ``taken`` has a step other than 1.
+    A value that is not needed gets an empty range.  Return None if a size along ``axis`` is unknown, or if
+    ``taken`` has a step other than 1.
     """
     needed, start = Needed(), 0
     for index, value in enumerate(values):
@@ -78,10 +79,10 @@ def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
 
 @singledispatch
 def _axes(op: Op, axis: int) -> dict[int, int] | None:
-    """Return, by operand index, the axis of the operand that goes with ``axis`` of the result.
+    """Return, by operand index, the axis of the operand that corresponds to ``axis`` of the result.
 
-    Each index of the result needs only the same index of the operand.  Operands that are left out are needed
-    as a whole.  Return None if ``op`` mixes indices along ``axis``, or if that is not known.
+    An index of the result needs only the same index of these operands, and operands that are left out as a
+    whole.  Return None if ``op`` mixes indices along ``axis``, or if that is not known (the default).
     """
     return None
 
@@ -94,9 +95,9 @@ def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
-    """Return the dict that ``_axes`` describes, for ``operands`` that broadcast to the result of ``op``.
+    """Return what ``_axes`` returns, for ``operands`` that are broadcast to the shape of ``op``'s result.
 
-    Operands that are broadcast along ``axis`` are left out.  Return None if it is not known which ones are.
+    Operands that are broadcast along ``axis`` are left out.  Return None if a shape does not tell which are.
     """
     found, rank = {}, op.output.known_rank
     for index, value in enumerate(operands):
@@ -139,7 +140,7 @@ def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
 @_axes.register
 def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
     if op.x.dtype is not op.y.dtype or op.x.shape is None or op.y.shape is None:
-        return None
+        return None  # for float x and int8 y, the numbers of a matrix may depend on other matrices
     from_end = axis - op.output.known_rank
     if from_end == -2:
         return {0: len(op.x.shape) - (1 if op.adj_x else 2)}
@@ -156,7 +157,7 @@ def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
 
 
 def _output_channels(op: Op) -> dict[int, int] | None:
-    """Return, by operand index, axis 0 of the weights and of the bias.
+    """Return {operand index: axis 0} for the weights and the bias, whose axis 0 has the output channels.
 
     Return None if other operators use them, if they are not constant, or for a convolution with groups.
     """

@@ -20,7 +20,7 @@ class Part(NamedTuple):
     """A part of a value: certain indices along some axes, and all indices along the other axes.
 
     ``ranges``: (axis, indices) for each axis of which only certain indices belong to the part.
-    ``dropped``: axes that the part does not have, because only one index of them is taken.
+    ``dropped``: axes of ``value`` that the part does not have, because only one index of them is taken.
     """
 
     value: Value
@@ -29,12 +29,12 @@ class Part(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether the part differs from the whole value."""
+        """Whether the part differs from the whole value, so that a new value is needed for it."""
         return bool(self.ranges or self.dropped)
 
     @property
     def shape(self) -> Shape:
-        """The shape of a slice that takes this part."""
+        """The shape of the part; None stands for an unknown dimension."""
         ranges, dims = dict(self.ranges), enumerate(self.value.shape or ())
         return tuple(len(ranges[a]) if a in ranges else dim for a, dim in dims if a not in self.dropped)
 
@@ -45,21 +45,21 @@ class Part(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The size of a slice that takes this part, in bytes."""
+        """The size of the part in bytes; an element without a fixed size (a string) counts as a byte."""
         return (self.size * (self.value.dtype.bits or 8) + 7) // 8
 
     @property
     def has_data(self) -> bool:
-        """Whether ``constant`` can return this part: the value is a plain constant with one use.
+        """Whether ``constant`` can return this part: the value must be a plain constant with one use.
 
-        Its quantization must have no ``details``, and no scales per channel if the part drops axes.
+        Its quantization must have no ``details``, and, if the part drops axes, no scales per channel.
         """
         value = self.value
-        is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
-        return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split
+        loses_channels = value.quantization is not None and value.quantization.is_per_channel and self.dropped
+        return value.is_plain and value.use_count == 1 and is_movable(value) and not loses_channels
 
     def constant(self, graph: Graph) -> Value:
-        """Return a new constant with the data of the part."""
+        """Return a new constant with the data of the part; ``has_data`` must be true."""
         made = self.value
         for axis, indices in self.ranges:
             made = taken(graph, made, np.array(indices), axis)
@@ -70,7 +70,10 @@ class Part(NamedTuple):
 
 
 def part_of(value: Value, ranges: Mapping[int, range], dropped: frozenset[int]) -> Part:
-    """Return the part of ``value`` with the indices ``ranges`` along some axes, and all along other axes."""
+    """Return the part of ``value`` with the indices ``ranges`` along these axes, and all along other axes.
+
+    An axis of which ``ranges`` has all indices is left out of ``Part.ranges``.
+    """
     dims = dims_of(value)
     taken_axes = (axis for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
     return Part(value, tuple((axis, ranges[axis]) for axis in taken_axes), dropped)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that several passes share: conditions, permutations, comparison of constants, binary codes."""
+"""Helpers that several passes share: conditions, permutations, insertion of operators, equal constants."""

@@ -17,13 +17,13 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import StridedSlice
 
 Perm = tuple[int, ...]
-"""A permutation of axes: axis ``i`` of the result is axis ``perm[i]`` of the operand, as in numpy."""
+"""A permutation of axes, none negative: axis ``i`` of the result is axis ``perm[i]`` of the operand."""
 
 
 def constant_perm(op: Op | None) -> Perm | None:
-    """Return the permutation of ``op``, without negative axes; None if it is unknown or invalid.
+    """Return the permutation of the Transpose ``op``; None if ``op`` is no Transpose.
 
-    Return None also if ``op`` is no Transpose, or if the rank of its operand is unknown.
+    Return None also if the permutation is not constant or invalid, or if the operand's rank is unknown.
     """
     if not isinstance(op, Transpose) or op.input.shape is None:
         return None
@@ -43,25 +43,28 @@ def permuted_shape(shape: Sequence[int | None], perm: Perm) -> Shape:
 
 
 def keeps_order(shape: Shape, perm: Perm) -> bool:
-    """Return whether a Reshape of data of ``shape`` can do the same as a transpose by ``perm``.
+    """Return whether a Reshape can do the same as a transpose of data of ``shape`` by ``perm``.
 
-    All dimensions but those of 1 must keep their order, and a Reshape allows only one unknown dimension.
+    All dimensions other than 1 must keep their order.  A Reshape allows only one unknown dimension (-1).
     """
     axes = [axis for axis in perm if shape[axis] != 1]
     return axes == sorted(axes) and shape.count(None) <= 1
 
 
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
-    """Return whether a transpose by ``perm`` returns data of ``shape`` unchanged: only dimensions of 1 move.
+    """Return whether a transpose by ``perm`` changes neither the shape nor the elements of data of ``shape``.
 
-    A shape of lower rank is extended by leading dimensions of 1, as in broadcasting.
+    Only axes of dimension 1 may move.  A shape of lower rank is extended by leading dimensions of 1.
     """
     dims = (1,) * (len(perm) - len(shape)) + shape
     return len(dims) == len(perm) and all(dims[axis] == 1 for new, axis in enumerate(perm) if axis != new)
 
 
 def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
-    """Return the perm of a Transpose, or of a Reshape that does the same as one of ``perms``; else None."""
+    """Return the permutation of a Transpose, or one of ``perms`` that the Reshape ``op`` applies; else None.
+
+    ``perms``: at least one, all of the same rank.
+    """
     if not isinstance(op, Reshape):
         return constant_perm(op)
     before, after = op.input.shape, op.output.shape
@@ -73,7 +76,7 @@ def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
 def last_axis_stride(op: StridedSlice) -> int | None:
     """Return the stride of ``op`` along the last axis of its operand.
 
-    Return None if this axis does not become the last axis of the result, or if the strides are not constant.
+    Return None if ``op`` drops this axis or adds an axis after it, or if its strides are not constant.
     """
     strides, shape = static_int_vector(op.strides), op.input.shape
     if strides is None or not shape or not fits(op):
@@ -84,7 +87,7 @@ def last_axis_stride(op: StridedSlice) -> int | None:
 
 
 def size_in_bytes(value: Value) -> int:
-    """Return the bytes of ``value``; unknown dimensions count as 1, elements of unknown size as a byte."""
+    """Return the size of ``value``; unknown dimensions count as 1, elements of unknown size as 1 byte."""
     elements = math.prod(1 if d is None else d for d in value.shape or ())
     return (elements * (value.dtype.bits or 8) + 7) // 8
 
@@ -92,7 +95,7 @@ def size_in_bytes(value: Value) -> int:
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
-    """Return the quantization of a value after it gets ``missing`` leading dimensions and is transposed."""
+    """Return the quantization of a value that gets ``missing`` leading dimensions and is then transposed."""
     if quantization is None or not quantization.is_per_channel:
         return quantization
     dimension = perm.index(quantization.quantized_dimension + missing)
@@ -100,7 +103,10 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Return whether ``value`` can be transposed: it is no variable, and has no quantization ``details``."""
+    """Return whether ``value`` can be transposed: it is no variable, and has no quantization ``details``.
+
+    ``details`` (such as scales of blocks) may depend on the order of the elements.
+    """
     quantization = value.quantization
     return not value.is_variable and (quantization is None or quantization.details is None)
 

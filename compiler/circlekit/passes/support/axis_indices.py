@@ -2,7 +2,8 @@
 """Find which indices a data movement operator takes along each axis of its operand.
 
 MIRROR_PAD, TILE, SPLIT, a GATHER of constant indices and others take a list of indices along each axis.  For
-example, a TILE that repeats an axis of size 3 twice takes [0, 1, 2, 0, 1, 2] along this axis.
+example, a TILE that repeats an axis of size 3 twice takes [0, 1, 2, 0, 1, 2] along this axis.  To find the
+lists, the kernel of the operator is run on the positions of the elements in place of the elements.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ MAX_ELEMENTS = 1 << 24
 
 
 def moved_operand(op: Op) -> Value | None:
-    """Return the operand that ``op`` moves; None if ``op`` is no data movement that can be examined.
+    """Return the operand whose elements ``op`` copies; None if ``op`` cannot be examined.
 
-    The other operands must be constant, all shapes static, and no tensor empty or above MAX_ELEMENTS.
+    It can be examined if it is a data movement with a single such operand, the other operands are constant,
+    all shapes are static, and no tensor is empty or has more than MAX_ELEMENTS elements.
     """
     rule = op.quantization_rule
     if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
@@ -37,11 +39,12 @@ def moved_operand(op: Op) -> Value | None:
 
 
 def axis_indices(op: Op) -> list[list[Array]] | None:
-    """Return, for each result of ``op``, the indices that it takes along each axis of the moved operand.
+    """Return, for each result of ``op``, the indices that it takes along each axis of ``moved_operand``.
 
-    There is one list for each axis of the operand.  If a result has a higher rank, the operand counts as one
-    with leading dimensions of 1.  A result of a lower rank lacks axes of the operand; one index is taken
-    along each of them.  Return None if ``moved_operand`` does, or if ``op`` takes no such lists of indices.
+    There is one array of indices for each axis of the operand.  If a result has a higher rank, the operand is
+    extended by leading dimensions of 1.  If it has a lower rank, it lacks axes of the operand, and the array
+    of such an axis has one index.  Return None if ``moved_operand`` returns None, or if ``op`` does not take
+    lists of indices, as most Reshapes do not.
     """
     data = moved_operand(op)
     if data is None:
@@ -59,13 +62,14 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
 
 
 def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
-    """Return the indices along each axis that the result of a kernel takes.
+    """Return, for each axis of the operand, the indices that a result takes along it.
 
     ``places``: for each element of the result, its flat index in the operand of shape ``shape``.  Return None
-    if the places are not all combinations of indices from one list for each axis.
+    if the result is not made of all combinations of one list of indices per axis.
     """
     shape = (1,) * (places.ndim - len(shape)) + shape
     coordinates = np.unravel_index(places, shape)
+    # try each choice of axes of the operand that the result may lack
     for dropped in combinations(range(len(shape)), len(shape) - places.ndim):
         axes = iter(range(places.ndim))
         lists = [_line(c, None if a in dropped else next(axes)) for a, c in enumerate(coordinates)]
@@ -75,10 +79,10 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
 
 
 def _line(coordinates: Array, axis: int | None) -> Array | None:
-    """Return the ``coordinates`` along ``axis``; if ``axis`` is None, the one coordinate of all elements.
+    """Return the list of ``coordinates`` along ``axis`` of a result; None if they vary along another axis.
 
-    ``coordinates``: for each element of a result, its index along one axis of the operand.  Return None if
-    the coordinates differ along other axes than ``axis``.
+    ``coordinates``: for each element of the result, its index along one axis of the operand.  ``axis``: None
+    if the result lacks this axis; then all coordinates must be equal, and the list has this one number.
     """
     rows = coordinates[..., None] if axis is None else np.moveaxis(coordinates, axis, -1)
     rows = rows.reshape(-1, rows.shape[-1])

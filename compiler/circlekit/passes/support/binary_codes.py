@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read binary-coded quantized (BCQ) weights, which ONE stores in extra outputs of a model.
 
-Before a TensorFlow model is converted, ONE's tools add outputs to it: a marker, and for each coded constant a
-bundle of constants (``ops/matmul/circle_layers.py`` describes the code).  The outputs are then:
+A row of BCQ weights is the sum of some code rows of +1 and -1, each multiplied by a scale of its own.  A
+cluster is a group of rows with equally many code rows (bits).  Before a TensorFlow model is converted, ONE's
+tools add outputs to it: a marker, and for each coded constant a bundle of constants.  The outputs are then:
 
-    0                      i32: START, version 1, number of original outputs, size of a bundle, END
+    0                      marker, i32: START, version 1, number of original outputs, size of a bundle, END
     1 ...                  the original outputs
     then, bundle by bundle:
       do_w_x               bool: whether the model computes W x or x W (not read: the shapes determine it)
       alpha                f32 [code rows]: the scales
-      packed_binary_code   i32 [code rows, words]
-      number_of_clusters, size_of_clusters, qbits_of_clusters     i32: n; rows [n]; bits [n] of the clusters
-                           (some have a further number at the end, so that no two constants are equal)
+      packed_binary_code   i32 [code rows, words]: a bit for each column
+      number_of_clusters   i32: n
+      size_of_clusters     i32 [n]: the rows of each cluster
+      qbits_of_clusters    i32 [n]: the bits of each cluster
+                           (these three may have a further number, so that no two constants are equal)
       the original weights, as the model uses them
       dequant_weight       the decoded weights; not in every model
 
@@ -46,7 +49,7 @@ it.  For other weights it is 1 or more.
 
 
 class Item(IntEnum):
-    """Positions in a bundle."""
+    """Positions in a bundle; a further item, ``dequant_weight``, is not read."""
 
     DO_W_X, ALPHA, BINARY, NUMBER, ROWS, BITS, WEIGHTS = range(7)
 
@@ -55,7 +58,7 @@ class Item(IntEnum):
 class Coded:
     """A coded constant: the original ``weights`` of the model, and the operands of the BCQ operators.
 
-    ``scales`` [code rows], ``binary`` [code rows, words], ``clusters`` [n, 2]: bits and rows of each.
+    ``scales`` [code rows]; ``binary`` [code rows, words]; ``clusters`` [n, 2]: (bits, rows) of each cluster.
     """
 
     name: str
@@ -70,7 +73,10 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Return whether ``constant`` equals ``weights``, or its transpose has the same elements in order."""
+        """Return whether ``constant`` equals ``weights``, or is their transpose.
+
+        If ``weights`` are no matrix, the transpose must have their elements in the same order.
+        """
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):
@@ -80,10 +86,10 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, weights: Array) -> float:
-        """Return how far the decoded weights are from ``weights`` [rows, hidden].
+        """Return the distance of the decoded weights from ``weights`` [rows, hidden].
 
-        That is the norm of the difference, divided by the norm of ``weights``; inf if the shapes do not fit,
-        or all weights are 0.
+        It is the norm of the difference divided by the norm of ``weights``; inf if the shapes do not fit, or
+        if all weights are 0.
         """
         if weights.shape[0] != self.rows or not 0 < weights.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
             return float("inf")
@@ -94,7 +100,7 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """The coded constants that a graph stores in its outputs.
+    """What ``read_info`` finds in the outputs of a graph.
 
     ``outputs``: the original outputs.  ``coded``: the coded constants.  ``wrong``: a sentence for each
     invalid bundle.
@@ -106,11 +112,12 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """Return the coded constants of ``graph``.
+    """Return the coded constants of ``graph``; None if output 0 is no marker.
 
-    Return None if output 0 is not a marker, and a sentence if the marker is invalid.
+    Return a sentence if output 0 is a marker with wrong numbers.
     """
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
+    # a marker has 5 numbers; one with only 4 gets a sentence below
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
     version, count, size = (int(n) for n in mark.reshape(-1)[1:4])

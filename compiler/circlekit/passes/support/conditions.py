@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions that several passes share, and the removal of operators without users.
 
-A function that returns ``str | None`` returns the sentence of a refusal, or None if there is no obstacle.
+A function that returns ``str | None`` returns None if the condition holds, else the sentence of a refusal.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
 def is_determined(shape: Shape | None) -> bool:
-    """Return whether the number of elements determines ``shape``.
+    """Return whether ``shape`` is known, or would be if the number of elements were known.
 
-    At most one dimension may be unknown; if one is, none may be 0.
+    At most one dimension may be unknown; if one is unknown, no other dimension may be 0.
     """
     return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
 
@@ -21,7 +21,8 @@ def is_determined(shape: Shape | None) -> bool:
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
     """Return whether two tensors with the same number of elements must have the same shape.
 
-    ``a`` and ``b``: their shapes.  One dimension may be unknown: the number of elements determines it.
+    ``a`` and ``b``: their declared shapes.  At one axis at most, the dimension may be unknown in ``a``, in
+    ``b`` or in both: the number of elements determines it, unless another dimension is 0.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
@@ -30,9 +31,10 @@ def provably_equal(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_shape(a: Value, b: Value) -> str | None:
-    """Refuse if the shapes of ``a`` and ``b`` differ, or if the number of elements does not determine them.
+    """Refuse if the declared shapes of ``a`` and ``b`` differ, or are equal but not ``is_determined``.
 
-    The caller knows that both values have the same elements in the same order.
+    The caller guarantees that both values have the same elements in the same order.  In contrast to
+    ``provably_equal``, [?] and [3] differ.
     """
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
@@ -60,17 +62,21 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if the shape of ``x`` may change when ``x`` and ``constant`` are broadcast together."""
+    """Refuse if broadcasting ``x`` and ``constant`` together may give another shape than that of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         last = shape[len(shape) - len(other) :]
         if all(b in (1, a) for a, b in zip(last, other, strict=True)):
             return None
-    return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"
+    changed = f"may change the shape {format_shape(shape)} of %{x.name}"
+    return f"%{constant.name}: broadcasting with its shape {format_shape(other)} {changed}"
 
 
 def remove_unused(graph: Graph, *values: Value) -> None:
-    """Remove pure producers of ``values`` whose results have no use, and likewise those of their operands."""
+    """Remove the producer of each of ``values`` if it is pure and no result of it is used.
+
+    The operands of a removed operator are treated in the same way.
+    """
     todo = list(values)
     while todo:
         op = todo.pop().producer

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find equal constants, and explain why similar constants or operators are not merged."""
+"""Find equal constants, and explain why similar constants or operators are not merged.
+
+In this file, ``progress`` says how near two of them are to being equal: 2 is nearer than 1.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ def is_plain_constant(value: Value | None) -> bool:
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     """Return the constants ``values`` in groups of the same dtype, shape, bytes and quantization.
 
-    All bytes of a large constant are read only if another constant has the same type and the same bytes
-    at both ends.
+    All bytes of a large constant are read only if another constant has the same type, and the same
+    SAMPLE_BYTES bytes at both ends (its ``sample``).
     """
     groups: list[list[Value]] = []
     for alike in _grouped(values, _header):
@@ -52,12 +55,13 @@ def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[
 def _header(value: Value) -> Hashable:
     """Return what must be equal in equal constants besides their bytes."""
     data = value.array()
-    packed = None if data.shape == value.shape else frozen(value.extra)  # says how the elements are packed
+    # the data of a packed or sparse constant has another shape; ``extra`` says how the elements are stored
+    packed = None if data.shape == value.shape else frozen(value.extra)
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
 
 
 def frozen(attribute: Any) -> Hashable:
-    """Return a hashable form of ``attribute``, equal for two attributes if their types and bits are equal."""
+    """Return a hashable form of ``attribute``; two forms are equal only if types and bits are equal."""
     if isinstance(attribute, np.ndarray):
         return "array", attribute.dtype.str, attribute.shape, attribute.tobytes()
     if isinstance(attribute, Mapping):
@@ -72,9 +76,10 @@ def frozen(attribute: Any) -> Hashable:
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    Both are of the same kind and have an operand in common.  The sentence says how they differ; ``progress``,
-    how much of them is equal, is 2 if only attributes or types of results differ, else 1.
+    Both have the same code and an operand in common.  The sentence says how they differ.  The progress is 2
+    if only attributes or types of results differ, else 1.
     """
+    # the first operator of each code that reads a value, which is identified by its ``id``
     earlier: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]
@@ -92,10 +97,10 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
 
 
 def _difference(op: Op, first: Op) -> tuple[str, int]:
-    """Return the first difference between two operators of the same kind as a sentence, and the progress.
+    """Return the first difference between two operators of the same code as a sentence, and the progress.
 
-    Equal operators are assumed to be merged already: if operands and attributes are alike, the types of the
-    results are named.
+    Equal operators are assumed to be merged already: if operands and attributes are equal, the types of the
+    results must differ.
     """
     name, other = op.output.name, first.output.name
     for a, b in zip(op.inputs, first.inputs, strict=False):
@@ -111,10 +116,10 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 
 
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Yield (constant, how it differs, progress) for each constant with the shape of an earlier one.
+    """Yield (constant, sentence, progress) for each constant with the shape of an earlier constant.
 
-    Equal constants are assumed to be merged already, so two with equal elements differ in their bits; then
-    progress is 2, else 1.
+    The sentence says how it differs from the first constant of this shape.  Equal constants are assumed to be
+    merged already; so if the elements are equal, the bits differ, and the progress is 2.  Else it is 1.
     """
     by_shape: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):

@@ -14,9 +14,11 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Replaces ``op`` by operators before it, whose results are named after the first result of ``op``.
+    """Replaces ``op`` by new operators, which are inserted before ``op``.
 
-    ``ops``: the operators inserted so far.  Call ``finish`` or ``replace`` at the end.
+    Call ``make`` for each new operator, and ``finish`` or ``replace`` at the end.  New values are named after
+    the first result of ``op``: if it is ``y``, ``make(Mul(a, b))`` returns ``y/Mul``.
+    ``ops``: the operators that ``make`` has inserted so far.
     """
 
     def __init__(self, graph: Graph, op: Op) -> None:
@@ -31,11 +33,11 @@ class Inserter:
         return self.graph.insert_before(self.op, op).results[0]
 
     def constant(self, name: str, array: Array) -> Value:
-        """Return a new constant; ``name`` becomes the last part of its name."""
+        """Return a new constant with the data ``array``; ``name`` becomes the last part of its name."""
         return Value.constant(self.graph.unique_name(f"{self.base}/{name}"), array)
 
     def reshaped(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """Insert a Reshape to ``shape``, where None is an unknown dimension, and return its result."""
+        """Insert a Reshape to ``shape`` and return its result; one dimension may be None (unknown)."""
         sizes = np.array([-1 if size is None else size for size in shape], np.int32)
         return self.make(Reshape(value, self.constant("shape", sizes)))
 
@@ -44,9 +46,10 @@ class Inserter:
         return self.make(Transpose(value, self.constant("perm", np.array(perm, np.int32))))
 
     def finish(self, *results: Value) -> None:
-        """Remove ``op`` and let the producers of ``results`` produce the results of ``op``, in order.
+        """Remove ``op``, and replace its results by ``results``, in order.
 
-        The last results of ``op`` may be missing in ``results`` if nothing uses them.
+        The values in ``results`` must be results of inserted operators; these then produce the original
+        values of ``op``, so that names and users stay.  The last ones may be missing if nothing uses them.
         """
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted

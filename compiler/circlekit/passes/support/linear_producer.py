@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions for folding constants per channel into a linear operator further up the graph.
+"""Conditions for folding a factor or offset per channel into a linear operator further up the graph.
 
-A linear operator is a convolution or a fully connected layer.  A function whose name ends in ``_refusal``
+A linear operator is a convolution or a fully connected layer.  A factor goes into its weights, an offset into
+its bias.  A function whose name ends in ``_refusal``
 returns the sentence of the refusal, or None if there is no obstacle.
 """
 
@@ -27,18 +28,22 @@ PASSABLE = (
     Reshape, Squeeze, ExpandDims, Slice, StridedSlice, BatchToSpaceND, Transpose, ResizeBilinear,
     ResizeNearestNeighbor, Mean, Pad,
 )  # fmt: skip
-"""Operators before which forward_batchnorm moves constants, besides AVERAGE_POOL_2D without activation."""
+"""Operators before which the pass ``forward_batchnorm`` moves factors and offsets.
+
+It also moves them before an AVERAGE_POOL_2D without activation.
+"""
 
 MAX_STEPS = 8
-"""The search up the graph for a linear operator ends after this many operators, to limit the time."""
+"""The search up the graph for a linear operator examines at most this many operators, to limit the time."""
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
-    """Refuse if ``value`` does not come from a linear operator that can absorb a constant after ``value``.
+    """Refuse unless a linear operator above ``value`` can absorb a constant that is applied to ``value``.
 
-    Constant factors, constant offsets and PASSABLE operators may stand between the two.  ``is_offset``:
-    whether the constant is added; then it cannot move before a Pad, because the zeros of the Pad would not
-    get the offset.
+    Constant factors, constant offsets and PASSABLE operators may stand between the linear operator and
+    ``value``.
+    ``is_offset``: the constant is added.  An offset cannot move before a Pad, because the padding zeros would
+    then not get it.
     """
     current = value
     for _ in range(MAX_STEPS):
@@ -46,7 +51,7 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
         graph = None if producer is None else producer.graph
         if current.use_count > 1 or (graph is not None and graph.is_output(current)):
             return f"%{current.name}: has other users, or is an output of the graph"
-        is_offset = is_offset or isinstance(producer, Add)
+        is_offset = is_offset or isinstance(producer, Add)  # the offset of this Add moves, too
         operand = None if is_offset and isinstance(producer, Pad) else _passed_operand(producer)
         if operand is None:
             break
@@ -63,7 +68,10 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
 
 
 def _passed_operand(op: Op | None) -> Value | None:
-    """Return the operand of ``op`` if ``op`` only scales, shifts, moves or averages elements; else None."""
+    """Return the operand of ``op`` through which the search goes on; None if it ends at ``op``.
+
+    It goes on if ``op`` only scales, shifts, moves, interpolates or averages elements.
+    """
     if isinstance(op, PASSABLE):
         return op.inputs[0]
     if isinstance(op, AveragePool2D):
@@ -75,7 +83,7 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 
 def has_transpose_before(value: Value) -> bool:
-    """Return whether a Transpose is among the operators that producer_refusal passes on its way up."""
+    """Return whether there is a Transpose among the operators that ``producer_refusal`` searches."""
     current: Value | None = value
     for _ in range(MAX_STEPS):
         producer = current.producer if current is not None else None
@@ -100,9 +108,9 @@ def per_channel(values: Array, channels: int) -> Array:
 
 
 def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
-    """Return ``bias * scale + shift`` per channel, rounded once.
+    """Return ``bias * scale + shift`` per channel, computed in float64 and rounded once.
 
-    A ``scale`` of None counts as 1; if ``bias`` is None, return ``shift``.
+    ``scale`` None stands for 1.  If ``bias`` is None, return ``shift``.
     """
     if bias is None:
         return np.ascontiguousarray(shift)

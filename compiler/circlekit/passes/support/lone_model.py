@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of one operator."""
+"""A model of one operator: with it, a target can be asked whether it runs the operator."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from circlekit.ir.value import Value
 
 
 def can_stand_alone(op: Op) -> bool:
-    """Return whether there is a ``lone_model`` of ``op``: it has a declaration and calls no graphs."""
+    """Return whether ``lone_model`` can be called for ``op``: it has a declaration and calls no graphs."""
     return not isinstance(op, OpaqueOp) and not op.called_graphs()
 
 
 def lone_model(op: Op) -> Model:
-    """Return a model of a copy of ``op``, whose inputs are the operands of ``op`` that are not constant.
+    """Return a model that contains only a copy of ``op``.
 
-    An operand that constant folding will compute later becomes a constant, too.  Its elements are not known
-    yet; zeros stand for them.
+    Its inputs are copies of the operands of ``op`` that are not constant.  But an operand that constant
+    folding can compute becomes a constant; its elements are not computed here, so zeros stand for them.
     """
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():
@@ -33,7 +33,10 @@ def lone_model(op: Op) -> Model:
 
 
 def is_folded(value: Value, depth: int = 4) -> bool:
-    """Return whether ``value`` is constant, or computed from constants in at most ``depth`` steps."""
+    """Return whether ``value`` is constant, or computed from constants by pure operators.
+
+    ``depth``: the largest number of operators in a row.
+    """
     op = value.producer
     if value.is_const or op is None or not depth:
         return value.is_const

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: run a float model on samples and observe the range of every tensor."""
+"""Calibration: run a float model on samples and observe the range of every tensor.
+
+``collect`` does that; a ``Runner`` says where and with which program the samples are run.
+"""
 
 from __future__ import annotations
 

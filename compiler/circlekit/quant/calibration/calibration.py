@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: the statistics of every float tensor that a model computes when it runs on samples."""
+"""A calibration: statistics of the float tensors of a model, observed while the model runs on samples.
+
+This file also decides which tensors are observed, and by which names.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ class Calibration:
     """The statistics of the float tensors of a model.
 
     ``graphs``: for each graph of the model, in their order, the statistics by name of the tensor.
-    ``samples``: the number of samples.  ``source``: a description of the samples for readers.
+    ``samples``: the number of samples.  ``source``: where they come from, for readers.
     ``engine``: the name of the program that ran the model, ``circlekit`` or ``litert``.
-    ``last_sample``: a checksum of the last sample.  A run that continues an interrupted one compares it, to
-    make sure that the samples are the same.
-    ``is_complete``: False in a file that an interrupted run left.
+    ``last_sample``: a checksum of the last sample.  A run that continues an interrupted run compares the
+    checksum, to make sure that both have the same samples.
+    ``is_complete``: False if not all samples have been run, as in a file that an interrupted run left.
     """
 
     graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
@@ -52,7 +55,7 @@ class Calibration:
     def of(self, value: Value, graph: int = 0) -> TensorStatistics | None:
         """Return the statistics of ``value``; None if there are none.
 
-        ``graph``: the index of its graph in the model.
+        ``graph``: the index in the model of the graph that contains ``value``.
         """
         return self.graphs[graph].get(value.name) if graph < len(self.graphs) else None
 
@@ -65,7 +68,10 @@ class Calibration:
 
     @staticmethod
     def load(path: FilePath) -> Calibration:
-        """Return the calibration in a file of ``save``; raise FileError or FormatError if that fails."""
+        """Return the calibration in the file at ``path``, which ``save`` wrote.
+
+        Raise FileError if the file cannot be read, FormatError if it is not a calibration.
+        """
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)
 
@@ -75,9 +81,9 @@ _FACTS = {fact.name: fact.default for fact in fields(Calibration) if fact.name !
 
 
 def keeps_state(model: Model) -> bool:
-    """Return whether ``model`` computes one step of a sequence in each run and keeps state for the next.
+    """Return whether ``model`` computes one step of a sequence per run, and keeps state for the next run.
 
-    If it does, the samples are consecutive steps; if not, every sample is run from the initial state.
+    If it does, the samples are consecutive steps.  If not, every sample is run from the initial state.
     """
     return any(isinstance(op, Stateful) and op.is_one_step for op in model.main)
 
@@ -85,17 +91,18 @@ def keeps_state(model: Model) -> bool:
 def inner_name(op: Op, name: str) -> str:
     """Return the name by which a calibration identifies the operand or inner tensor ``name`` of ``op``.
 
-    An operand has the name of its value.  An inner tensor, which is no value of the graph, has the name
-    ``RESULT:name``, where RESULT is the name of the first result of ``op``.
+    For an operand, this is the name of its value.  An inner tensor (such as the gate sums of an LSTM) exists
+    only inside ``op``.  For it, the name is ``RESULT:name``, where RESULT is the first result of ``op``.
     """
     value = next((v for o, v in op.operand_items() if o == name), None)
     return value.name if value is not None else f"{op.results[0].name}:{name}"
 
 
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
-    """Yield (index of the graph, operator, ``inner_name``) for the tensors of ``Op.inner_values``.
+    """Yield (index of the graph, operator, ``inner_name``) for the states and inner tensors to observe.
 
-    ``Op.inner_values`` computes what states and inner tensors of recurrent operators hold during a run.
+    Recurrent operators with float data have them.  Left out are states that have the form of the result, and
+    inner tensors whose scale does not depend on their range.
     """
     for index, graph in enumerate(model.graphs):
         for op in graph:
@@ -107,7 +114,7 @@ def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
 
 
 def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:
-    """Yield (index of the graph, graph, value) for the float inputs and computed float tensors of graphs."""
+    """Yield (index of the graph, graph, value) for the float inputs and float results in every graph."""
     for index, graph in enumerate(model.graphs):
         values = dict.fromkeys(graph.inputs)
         for op in graph:

@@ -2,8 +2,8 @@
 """Save and load a Calibration: as .json, which a person can read and edit, or as .npz, which is smaller.
 
 Both hold the same JSON document.  But in an .npz file each list of numbers is a separate array, and the
-document has the name of the array in place of the list.  The statistics of a tensor look like this (the
-fields are those of ``TensorStatistics``)::
+document has the name of the array in place of the list.  The statistics of a tensor look like this (see
+``TensorStatistics`` for the meaning of the fields)::
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
@@ -32,11 +32,13 @@ from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStat
 from circlekit.quant.readable_json import readable_json
 
 FilePath = str | os.PathLike[str]
-Graph = dict[str, TensorStatistics]
+GraphStatistics = dict[str, TensorStatistics]
+"""The statistics of the tensors of one graph, by name."""
+
 SUFFIXES = (".json", ".npz")
 VERSION = 1
 DOCUMENT = "calibration"
-"""The member of an .npz file that holds the document as UTF-8 text; in the document, the key of VERSION."""
+"""A name with two uses: the .npz member with the document as UTF-8 text; in the document, VERSION's key."""
 
 
 def check_path(path: FilePath) -> None:
@@ -45,11 +47,11 @@ def check_path(path: FilePath) -> None:
         raise FileError(f"{os.fspath(path)}: expected the extension .json or .npz for a calibration")
 
 
-def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> None:
+def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[GraphStatistics]) -> None:
     """Write a calibration to ``path``; equal calibrations give equal bytes.
 
-    ``facts``: its fields except ``graphs``, as JSON values.  ``graphs``: for each graph, the statistics by
-    name of the tensor.  Raise FileError for another extension, or if the file cannot be written.
+    ``facts``: the fields of ``Calibration`` except ``graphs``, as JSON values.
+    Raise FileError for another extension, or if the file cannot be written.
     """
     check_path(path)
     arrays: dict[str, Array] = {}
@@ -70,10 +72,11 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> N
         write_file(path, [encode_npz({DOCUMENT: document, **arrays})])
 
 
-def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[Graph]]:
+def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[GraphStatistics]]:
     """Return (facts, graphs), the arguments with which ``save`` wrote the file.
 
-    ``facts``: the default of each fact; what the file has is converted to the type of the default.
+    ``facts``: the default of each fact, for files that lack it.  A fact in the file is converted to the type
+    of its default.
     Raise FileError if the file cannot be read, FormatError if it is not a calibration.
     """
     check_path(path)
@@ -107,7 +110,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
     """Return the JSON object for the statistics of a tensor.
 
-    ``stored``: returns what the object has for an array.
+    ``stored``: returns what the object has in place of an array: a list, or the name of the array.
     """
     fields: dict[str, Any] = {
         "min": _shortest(statistics.min),
@@ -141,7 +144,7 @@ _CHANNEL_ARRAYS = {
 
 
 def _shortest(number: float | None) -> float | None:
-    """Return the number with the fewest decimal digits that rounds to the same float32.
+    """Return the float with the fewest decimal digits that is the same float32 as ``number``.
 
     Return None for None and NaN.
     """
@@ -149,7 +152,7 @@ def _shortest(number: float | None) -> float | None:
 
 
 def _listed(numbers: Array) -> list[Any]:
-    """Return the elements of a vector as a list for JSON, with None for NaN."""
+    """Return the elements of the vector ``numbers`` as a list for JSON, with None for a float32 NaN."""
     if numbers.dtype == np.float32:
         return [_shortest(number) for number in numbers.tolist()]
     return list(numbers.tolist())
@@ -158,8 +161,8 @@ def _listed(numbers: Array) -> list[Any]:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
-    """Return the statistics of the tensors of a graph, by name."""
+def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> GraphStatistics:
+    """Return the statistics of the tensors of a graph from its JSON object."""
     return {name: _statistics(name, fields, arrays) for name, fields in graph.items()}
 
 
@@ -218,13 +221,13 @@ def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histog
     if base != "2" or not -1000 < int(exponent) < 1000 or not counts.size or counts.min() < 0:
         raise ValueError(
             "expected a histogram with a bin_width such as 2**-5 and with counts of at least 0, "
-            f"got {fields['bin_width']!r} and {counts.size} counts from {counts.min(initial=0)}"
+            f"got {fields['bin_width']!r} and {counts.size} counts, the lowest {counts.min(initial=0)}"
         )
     return Histogram(int(exponent), int(fields["first_bin"]), counts)
 
 
 def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
-    """Return a list of numbers, or the array with the name ``content``, as a vector of ``dtype``."""
+    """Return ``content``, a list of numbers or the name of one of ``arrays``, as a vector of ``dtype``."""
     numbers = arrays[content] if isinstance(content, str) else content
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:

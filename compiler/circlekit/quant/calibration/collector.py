@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model on samples and collect the statistics of its tensors.
 
-Samples run in this process, in several processes or on a cluster.  Their statistics are always added in the
-order of the samples, so that the result is the same, bit for bit.
+Samples are run in this process, in several processes or on a cluster.  The statistics are always added in the
+order of the samples, so that the result is the same in all three cases, bit for bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
 from circlekit.quant.calibration.statistics import Observation, TensorStatistics
 
 SECONDS_BETWEEN_SAVES = 10.0
-"""The time between two writes of the state from which an interrupted run can be continued."""
+"""The time between two writes of the file from which an interrupted run can be continued."""
 
 
 def collect(
@@ -58,19 +58,20 @@ def collect(
     ``runner``: how the samples are run; None: ``Runner()``.
     ``source``: a description of the samples for readers of the result; by default the path of the samples.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
-    If an interrupted run left such a file, this run continues with the samples that are missing in it.
+    If an interrupted run left this file, the samples that it contains are not run again.  The channels and
+    histograms must then be the same as in that run.
 
     Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` cannot
-    be continued: it is complete, it belongs to another model or other samples, or the model keeps state
-    between runs.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if the engine cannot
-    run the model, and the errors of ``Interpreter.run``.
+    be continued: it is complete, it belongs to another model, engine, selection or other samples, or the
+    model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if
+    the engine cannot run the model, and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
         source = source or str(samples)
     runner = runner or Runner()
     selection = Selection.of(model, channels, histograms)
-    calibration = Calibration(_without_samples(model), 0, source, runner.engine, is_complete=False)
+    calibration = Calibration(_empty_statistics(model), 0, source, runner.engine, is_complete=False)
     if not any(calibration.graphs):
         raise ModelError("the model computes no float tensor: there is nothing to calibrate")
     if state is not None and Path(state).exists():
@@ -98,8 +99,8 @@ def collect(
     return calibration
 
 
-def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
-    """Return for each graph empty statistics of its tensors, by name."""
+def _empty_statistics(model: Model) -> list[dict[str, TensorStatistics]]:
+    """Return for each graph the statistics of its tensors before any sample, by name."""
     graphs: list[dict[str, TensorStatistics]] = [{} for _ in model.graphs]
     for index, _, value in observed_values(model):
         graphs[index][value.name] = TensorStatistics()
@@ -112,7 +113,8 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
     """Return the calibration in the file ``state``, which an interrupted run left.
 
     ``fresh``: the calibration of this run, without samples.
-    Raise ModelError if ``state`` is complete, or belongs to another model, engine or ``selection``.
+    ``selection``: the tensors with statistics per channel or a histogram in this run.
+    Raise ModelError if ``state`` is complete, or belongs to another model, engine or selection.
     """
     resumed, name = Calibration.load(state), os.fspath(state)
     if resumed.is_complete:
@@ -124,6 +126,7 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
     for graph in resumed.graphs:
         for tensor, seen in graph.items():
             has = (seen.channels is not None, seen.histogram is not None)
+            # a tensor without numbers has neither, even if they were requested
             if seen.count and has != (tensor in selection.channels, tensor in selection.histograms):
                 raise ModelError(
                     f"{name}: the requested statistics of %{tensor} (channels, histogram) differ from those "
@@ -133,11 +136,13 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
 
 
 class _Jobs(Iterator[Job]):
-    """Iterates over the samples that have to be run, and skips those that an interrupted run has run.
+    """Iterates over the samples that have to be run, without those that an interrupted run has run.
 
-    ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if there are
-    fewer samples than in ``done``, or if the last skipped sample is not the last sample of ``done``.
-    ``checksums``: the checksums of the samples that were yielded but are not in the statistics yet, in order.
+    ``done``: the calibration of the interrupted run, or an empty one.  Its samples are skipped in
+    ``__init__``, which raises ModelError if there are fewer samples than in ``done``, or if the last skipped
+    sample is not the last sample of ``done``.
+    ``checksums``: in order, the checksums of the samples that were yielded but not yet added to the
+    statistics; the caller removes the first one when it adds a sample.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:
@@ -147,7 +152,8 @@ class _Jobs(Iterator[Job]):
         for skipped, (_, sample) in enumerate(islice(self._numbered, done.samples), 1):
             progress().advance()
             if skipped == done.samples and _checksum(sample) != done.last_sample:
-                raise ModelError(f"sample {skipped - 1} differs from that of the interrupted run")
+                number = skipped - 1
+                raise ModelError(f"sample {number} differs from sample {number} of the interrupted run")
         if skipped < done.samples:
             had = f"expected the {done.samples} samples of the interrupted run"
             raise ModelError(f"{had}, got only {skipped}")
@@ -159,7 +165,7 @@ class _Jobs(Iterator[Job]):
 
 
 def _checksum(sample: Iterable[Any]) -> int:
-    """Return a checksum (CRC-32) of the elements of all arrays."""
+    """Return a checksum (CRC-32) of the elements of all arrays of ``sample``."""
     checksum = 0
     for array in sample:
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum) if array.size else checksum
@@ -167,7 +173,10 @@ def _checksum(sample: Iterable[Any]) -> int:
 
 
 def _include(calibration: Calibration, observations: Observations) -> None:
-    """Add the statistics of the next sample; raise ShapeError if a tensor's number of channels changed."""
+    """Add ``observations``, the statistics of the next sample, to ``calibration``.
+
+    Raise ShapeError if a tensor with statistics per channel has another number of channels than before.
+    """
     for index, graph in enumerate(calibration.graphs):
         for name, statistics in graph.items():
             _add(statistics, observations.get((index, name)), f"for %{name}, in sample {calibration.samples}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe samples on a Dask cluster (extra ``dask``).  If a worker dies, another one runs its sample."""
+"""Observe samples on a Dask cluster (extra ``dask``).  If a worker dies, another worker runs its sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Answer, Job
 
 JOBS_PER_THREAD = 2
-"""The number of samples sent for each thread of the cluster: one travels while the other is computed."""
+"""The number of samples sent for each thread of the cluster: one is sent while another is computed."""
 
 
 def observe_on_cluster(
@@ -26,9 +26,10 @@ def observe_on_cluster(
 ) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples.
 
-    ``client``: a ``distributed.Client``.  ``engine``: the name of the engine.
-    The model is sent once to each worker, as the result of a task, which the scheduler can repeat.  Each
-    worker computes one sample at a time.
+    ``client``: a ``distributed.Client``.  ``engine``: the name of the program that runs the model.
+    ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
+    The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
+    if a worker dies.  Each worker computes one sample at a time.
     Raise the error of the first sample that fails, and ModelError if the cluster gives up a sample.
     """
     with warnings.catch_warnings():
@@ -47,7 +48,10 @@ def observe_on_cluster(
 
 
 def _result(number: int, future: Any) -> Observations:
-    """Wait for ``future`` and return the statistics of sample ``number``; raise the error of the sample."""
+    """Wait for ``future`` and return the statistics of sample ``number``.
+
+    Raise the error of the sample, and ModelError if Dask fails.
+    """
     try:
         answer: Answer = future.result()
     except Exception as error:  # Dask and its transport raise errors of many kinds
@@ -58,7 +62,7 @@ def _result(number: int, future: Any) -> Observations:
 
 
 class _Prepared:
-    """The engine that a worker process keeps for the next sample; ``key``: the arguments of the engine."""
+    """The engine that a worker process keeps for the next sample; ``key``: the arguments that made it."""
 
     def __init__(self, content: bytes, engine: str, selection: Selection) -> None:
         self.key = (content, engine, selection)

@@ -15,15 +15,14 @@ from circlekit.quant.calibration.observer import Observations, Selection
 
 
 class Engine(Protocol):
-    """Runs one model and observes its tensors.  ``name``: what users write to choose the engine."""
+    """Runs one model and observes its tensors.  ``name``: the word with which users choose the engine."""
 
     name: str
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Return the statistics of one run.
+        """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of its tensors.
 
-        ``sample``: arrays in the order of the graph's inputs.  Earlier samples matter only to models that
-        keep state (``keeps_state``).
+        A model that keeps state (``keeps_state``) continues from the state that the previous sample left.
         """
 
 
@@ -36,6 +35,7 @@ ENGINES: dict[str, type[InterpreterEngine] | type[LitertEngine]] = {
 def make_engine(name: str, model: Model, selection: Selection) -> Engine:
     """Return the engine ``name`` for ``model``.
 
+    ``selection``: the tensors that get statistics per channel or a histogram.
     Raise UnsupportedError for an unknown name, or if the engine cannot run the model.
     """
     if name not in ENGINES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms that can be merged; the result does not depend on how the numbers were divided among them."""
+"""Histograms that can be merged: the result is the same however the numbers were divided among them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""Indices of bins (see ``_bin``) are below 2 ** (MAX_NUMBER_BITS + 1), so large numbers get wide bins."""
+"""The magnitudes of indices of bins (see ``_bin``) are below 2 ** (MAX_NUMBER_BITS + 1).
+
+So large numbers get wide bins, even if all numbers are almost equal.
+"""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""
@@ -77,11 +80,11 @@ class Histogram:
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
     def including_zero(self) -> Histogram:
-        """Return this histogram with the width of bins that it would have if 0 were one of the numbers."""
+        """Return this histogram with bins as wide as if 0 were one of the numbers; no number is added."""
         return self._coarser(_exponent(min(self.low, 0.0), max(self.highest_bin_start, 0.0)))
 
     def _coarser(self, exponent: int) -> Histogram:
-        """Return this histogram with bins of the width ``2**exponent``, which is at least the present one."""
+        """Return this histogram with bins of width ``2**exponent``, which is not less than ``width``."""
         shift = exponent - self.exponent
         if not shift:
             return self
@@ -98,14 +101,14 @@ def _bin(number: float, exponent: int) -> int:
 
 
 def _exponent(low: float, high: float) -> int:
-    """Return the smallest exponent with which at most MAX_BINS bins cover [low, high].
+    """Return the exponent of the width of bins: the smallest with which MAX_BINS bins cover [low, high].
 
-    MAX_NUMBER_BITS and SMALLEST_EXPONENT may demand a larger one.  The result is the same if ``low`` and
-    ``high`` are replaced by the lower edges of their bins.
+    It is larger if MAX_NUMBER_BITS or SMALLEST_EXPONENT demands that.  The result is the same if ``low`` and
+    ``high`` are replaced by the lower edges of their bins.  So ``merged`` needs only the histograms.
     """
     magnitude = max(_power(low), _power(high))
     exponent = max(magnitude - MAX_NUMBER_BITS, SMALLEST_EXPONENT)
-    if high > low:  # a lower bound, from which the loop searches upwards
+    if high > low:  # a lower bound, so that the loop takes few steps
         exponent = max(exponent, math.floor(math.log2((high - low) / MAX_BINS)) - 1)
     while _bin(high, exponent) - _bin(low, exponent) >= MAX_BINS:
         exponent += 1
@@ -113,7 +116,11 @@ def _exponent(low: float, high: float) -> int:
 
 
 def _power(number: float) -> int:
-    """Return log2 of the magnitude of ``number``, rounded down if positive, up if negative; -149 for 0."""
+    """Return log2 of the magnitude of ``number``, rounded down if ``number`` is positive, up if negative.
+
+    So the lower edge of the bin of ``number`` has the same power, unless the bin is very wide.  Return -149
+    for 0.
+    """
     if number == 0:
         return SMALLEST_EXPONENT
     return math.floor(math.log2(number)) if number > 0 else math.ceil(math.log2(-number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that calibrates with circlekit's interpreter; it observes called graphs, too."""
+"""The engine that calibrates with circlekit's interpreter; it observes called graphs (of IF, WHILE), too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from circlekit.quant.calibration.observer import Observations, Observer, Selecti
 class InterpreterEngine:
     """Runs samples with the interpreter in one thread.
 
-    The bits of a matrix product may depend on the number of BLAS threads, so BLAS uses one thread, too.
+    The bits of a matrix product may depend on the number of threads of BLAS (numpy's library of matrix
+    products), so BLAS uses one thread, too.
     Each sample is run from the initial state of variables, unless the model computes one step of a sequence
     in each run (``keeps_state``).
     """
@@ -35,6 +36,7 @@ class InterpreterEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
+        ``watched(Progress())`` hides the progress that a single run reports: the caller counts samples.
         Raise the errors of ``Interpreter.run``.
         """
         if not self._keeps_state:
@@ -51,6 +53,7 @@ class InterpreterEngine:
 
     def _operands(self, op: Op, operands: Sequence[Array | None]) -> None:
         """Observe the tensors inside ``op``, such as gate sums of an LSTM; called before each operator."""
+        # ``operands`` may lack optional operands at the end
         absent = [None] * (len(op.operands) - len(operands))
         self._observer.see_inside(op, [*operands, *absent])
 

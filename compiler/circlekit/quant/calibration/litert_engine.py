@@ -38,8 +38,8 @@ ADVICE = "use the engine circlekit"
 class LitertEngine:
     """Runs samples of one model, whose main graph must not call other graphs.
 
-    The model is saved to a temporary file.  LiteRT's interpreter is made for the first sample, so that each
-    forked process makes its own from that file.
+    The model is saved to a temporary file.  LiteRT's interpreter is made when the first sample is run.  So
+    each worker process, which is forked from this process, makes an interpreter of its own from that file.
 
     Raise UnsupportedError if LiteRT is not installed, or if the model keeps state, calls other graphs or has
     two tensors of one name; LimitError if the tensors take more memory than allowed.
@@ -57,9 +57,10 @@ class LitertEngine:
             )
         if keeps_state(model):
             raise UnsupportedError(
-                f"the model keeps state between runs, which LiteRT does not show; {ADVICE}"
+                f"the model keeps state between runs, and LiteRT does not show this state; {ADVICE}"
             )
         self._observer = Observer(model, selection)
+        # the tensors of the main graph that are observed
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]
         counts = Counter(value.name for value in self._values)
         name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
@@ -80,7 +81,7 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails, UnsupportedError if it does not keep a tensor.
+        Raise ModelError if LiteRT fails, UnsupportedError if LiteRT does not keep a tensor of the model.
         """
         try:
             if self._interpreter is None:
@@ -96,7 +97,10 @@ class LitertEngine:
         return self._observer.take()
 
     def _prepare(self) -> None:
-        """Make LiteRT's interpreter; raise UnsupportedError if it does not keep a tensor."""
+        """Make LiteRT's interpreter, and find its indices of the tensors.
+
+        Raise UnsupportedError if LiteRT does not keep a tensor that has to be observed.
+        """
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
         with warnings.catch_warnings():
@@ -131,8 +135,8 @@ class LitertEngine:
     def _operand(self, value: Value | None) -> Array | None:
         """Return the elements of ``value``, an operand of an operator with inner tensors; None if absent.
 
-        LiteRT does not show inner tensors, such as the sums of an LSTM's gates, so they are computed from the
-        operands.
+        LiteRT does not show inner tensors, such as the sums of an LSTM's gates.  So the observer computes
+        them from the operands.
         """
         if value is None:
             return None
@@ -151,6 +155,6 @@ class LitertEngine:
 
 
 def _remove(folder: str, owner: int) -> None:
-    """Remove ``folder`` in the process ``owner``; do nothing in a process forked from it."""
+    """Remove ``folder`` if this is the process ``owner``; do nothing in a process forked from it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -17,13 +17,13 @@ LAST_AXIS = -1
 """The default axis of channels."""
 
 Channels = bool | Collection[str] | Mapping[str, int]
-"""The tensors that get statistics per channel: True for all, names, or {name: axis of the channels}.
+"""The tensors that get statistics per channel: True (all), False (none), names, or {name: channel axis}.
 
 For True and for names, the axis of the channels is LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]
-"""The tensors that get a histogram: True for all, or names."""
+"""The tensors that get a histogram: True (all), False (none), or names."""
 
 Key = tuple[int, str]
 """A tensor: the index of its graph in the model, and its name."""
@@ -34,7 +34,7 @@ Observations = dict[Key, Observation]
 
 @dataclass(frozen=True)
 class Selection:
-    """The tensors that get more statistics than their range, which takes more time.
+    """The tensors for which more than the range is observed.
 
     ``channels``: {name: axis of the channels} of the tensors with statistics per channel.
     ``histograms``: the names of the tensors with a histogram.
@@ -45,7 +45,7 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Return the tensors of ``model`` that ``channels`` and ``histograms`` select.
+        """Return the selection that ``channels`` and ``histograms`` describe for ``model``.
 
         Raise ModelError for an unknown name, or for an axis that a tensor does not have.
         """
@@ -65,7 +65,10 @@ class Selection:
 
 
 def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collection[str]:
-    """Return those of ``names`` that are chosen; raise ModelError if ``choice`` has another name."""
+    """Return the names that ``choice`` selects: all of ``names``, none, or those in ``choice``.
+
+    Raise ModelError if ``choice`` has a name that is not in ``names``.
+    """
     if isinstance(choice, bool):
         return names if choice else []
     for name in sorted(set(choice) - set(names)):
@@ -78,8 +81,9 @@ class Observer:
 
     Call ``see`` for each input and result, ``see_inside`` for each operator in ``inside``, and ``take`` when
     the run has ended.
-    ``keys``: the keys of the tensors that are observed.  ``inside``: the operators whose states and inner
-    tensors (such as the gate sums of an LSTM) are observed, with the indices of their graphs.
+    ``keys``: for each tensor that is observed, its key in the statistics.
+    ``inside``: the operators whose states and inner tensors (such as the gate sums of an LSTM) are observed,
+    each with the index of its graph.
     """
 
     def __init__(self, model: Model, selection: Selection) -> None:
@@ -89,14 +93,15 @@ class Observer:
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
-        """Add the elements of the tensor ``value``; do nothing if it is not in ``keys``."""
+        """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``."""
         key = self.keys.get(value)
         if key is not None:
             self._add(key, array)
 
     def see_inside(self, op: Op, operands: Sequence[Array | None]) -> None:
-        """Compute the states and inner tensors of ``op`` for ``operands``, and add their elements.
+        """Compute the states and inner tensors of ``op`` from ``operands``, and add their elements.
 
+        ``operands``: one array for each declared operand, None for an absent operand.
         Do nothing if ``op`` is not in ``inside``.
         """
         if op in self.inside:

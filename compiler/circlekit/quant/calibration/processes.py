@@ -24,7 +24,7 @@ class Job(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The result of the job ``number``: the statistics, or the ``error`` with which the job failed."""
+    """The result of the job ``number``: the statistics, or an ``error`` if the job failed."""
 
     number: int
     observations: Observations
@@ -34,22 +34,24 @@ class Answer(NamedTuple):
 def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples; a process holds one sample at a time.
 
+    ``jobs``: in the order of their numbers, without gaps.  The worker processes are forked from this process,
+    so each has a copy of ``engine``.
     Raise the error of the first sample that fails; ModelError if its process was killed.
     """
 
     def work(job: Job, tell: Tell) -> Answer:
-        """Run one sample in a worker process."""
+        """Run one sample in a worker process; ``tell``, for reports of progress, is not used."""
         try:
             return Answer(job.number, engine.observe(job.sample))
         except CirclekitError as error:
             return Answer(job.number, {}, error.note(f"in sample {job.number}"))
 
     def lost(loss: Loss[Job]) -> Answer:
-        """Return the answer for a sample whose process ended before it gave one."""
+        """Return the answer for a sample whose process ended before the sample was finished."""
         what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
         return Answer(loss.job.number, {}, ModelError(what))
 
-    # faulthandler would print a traceback for a crash, which ``lost`` reports
+    # without ``prepare``, faulthandler would print a traceback for a crash; ``lost`` reports the crash
     workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
     early: dict[int, Answer] = {}  # answers that came before the answer of an earlier sample
     numbered = iter(jobs)

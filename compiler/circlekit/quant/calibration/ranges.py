@@ -2,9 +2,10 @@
 """Range estimators: choose the range that a quantized tensor shall cover from the tensor's statistics.
 
 An estimator takes ``TensorStatistics`` and options by name, and returns (min, max), two finite floats.
-``estimate_range`` calls an estimator by its name.  The estimators in FROM_NUMBERS need a histogram
-(``histograms=`` of the calibration).  All raise ModelError if no finite number was observed, and
-UnsupportedError if an option is out of its range.
+``estimate_range`` calls an estimator by its name.  In this file, the *numbers* are the elements that were
+observed in all samples, and the *extremes* are the minima or the maxima of the samples.  The estimators in
+FROM_NUMBERS need a histogram of the numbers (``histograms=`` of the calibration).  All raise ModelError if no
+finite number was observed, and UnsupportedError if an option is out of its range.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def min_max(statistics: TensorStatistics) -> Range:
 def moving_average(statistics: TensorStatistics, batch: int = 16, constant: float = 0.1) -> Range:
     """Return ONE's moving averages of the minima and of the maxima of batches of samples.
 
-    Each batch changes an average a to ``a * (1 - constant) + extreme * constant``, where ``extreme`` is the
-    min or max of the batch.  ``batch``: the number of samples of a batch.
+    ``batch``: the number of samples of a batch.  The average begins with the extreme (min or max) of the
+    first batch.  Each further batch changes it to ``average * (1 - constant) + extreme * constant``.
     Source: record-minmax, ``getMovingAverage``, with its roundings to float32.
     """
     if not 0 <= constant <= 1:
@@ -52,11 +53,11 @@ def moving_average(statistics: TensorStatistics, batch: int = 16, constant: floa
 def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None = None) -> Range:
     """Return the moving averages of TensorFlow's quantization-aware training.
 
-    The range of each sample is first extended to include 0.  An average is
+    The range of each sample is first extended to include 0.  The average is
     ``sum(decay**age * extreme) / sum(decay**age)`` over the samples, where the last sample has the age 0, the
-    one before the age 1, and so on.
-    ``start``: an initial range.  With it, an average a begins with an end of ``start``, and each sample
-    changes it to ``a * decay + extreme * (1 - decay)``.
+    sample before it the age 1, and so on.
+    ``start``: an initial range (min, max).  With it, the average begins with this min or max, and each sample
+    changes it to ``average * decay + extreme * (1 - decay)``.
     Source: ``MovingAvgQuantize`` of contrib.quantize, with ``zero_debias`` of ``assign_moving_average``.
     """
     if not 0 <= decay < 1:
@@ -89,9 +90,9 @@ def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: floa
 
 
 def percentile(numbers: Sequence[float], percent: float) -> float:
-    """Return the percentile ``percent``, 0 to 100, of ``numbers``, interpolated linearly.
+    """Return the percentile ``percent``, 0 to 100, of ``numbers`` (at least one), interpolated linearly.
 
-    ``numbers``: at least one.  Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
+    Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
     """
     ordered, rounded = np.sort(np.array(numbers, np.float32)), np.float32(percent)
     if not 0 <= percent <= 100:
@@ -108,7 +109,7 @@ def percentile(numbers: Sequence[float], percent: float) -> float:
 def _seen(extremes: Sequence[float]) -> list[float]:
     """Return ``extremes`` without NaN, which stands for a sample without numbers.
 
-    Raise ModelError if none is left.
+    Raise ModelError if no number is left.
     """
     seen = [number for number in extremes if not math.isnan(number)]
     if not seen:
@@ -124,7 +125,7 @@ def _batches(numbers: Sequence[float], size: int) -> list[Sequence[float]]:
 
 
 def _averaged(extremes: Sequence[float], constant: float) -> float:
-    """Return the moving average of ``moving_average`` for the ``extremes`` of the batches."""
+    """Return the average that ``moving_average`` describes; ``extremes``: the min or max of each batch."""
     keep = np.float32(1) - np.float32(constant)
     average = np.float32(extremes[0])
     for extreme in extremes[1:]:
@@ -136,7 +137,10 @@ def _averaged(extremes: Sequence[float], constant: float) -> float:
 
 
 def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Range:
-    """Return the range of the middle ``percent`` % of the numbers; equally many are cut off at both ends."""
+    """Return the range of the middle ``percent`` % of the numbers.
+
+    Equally many numbers are below and above the range, up to the width of a bin of the histogram.
+    """
     if not 50 < percent <= 100:
         raise UnsupportedError(f"expected a percentage above 50, up to 100, got {percent}")
     histogram, (low, high) = _histogram(statistics), min_max(statistics)
@@ -151,15 +155,17 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
 def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     """Return the range with the least mean squared error of rounding and clipping.
 
-    The candidates for each end are ``steps`` equally spaced fractions of the observed end; all pairs of
-    candidates are compared.  A number inside of the range has the squared error s*s/12, where s is the scale
-    for integers of ``bits`` bits.  A number outside has its squared distance from the range.
+    The candidates for each end of the range are ``steps`` equally spaced fractions of the observed end; all
+    pairs of candidates are compared.  A number inside a range counts with the squared error s * s / 12, where
+    s is the scale of the range for integers of ``bits`` bits.  A number outside counts with its squared
+    distance from the range.
     """
     _require_positive(bits=bits, steps=steps)
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
     fractions = np.arange(steps, 0, -1) / steps  # falling, so that the widest of equally good ranges is taken
     lows, highs = low * fractions[:, None], high * fractions
+    # _clipping looks at numbers above an end, so the numbers below ``lows`` are negated
     clipped_low, outside_low = _clipping(-centers[::-1], weights[::-1], -lows)
     clipped_high, outside_high = _clipping(centers, weights, highs)
     rounding = np.square((highs - lows) / (2**bits - 1)) / 12
@@ -169,15 +175,15 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
 
 
 def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array]:
-    """Return two sums for each of ``ends``, both over all ``centers`` above the end.
+    """Return two arrays like ``ends``: the squared error by clipping at each end, and the weight above it.
 
-    The first sum adds the squared distances from the end, each times its weight; the second adds the weights.
+    The error is the sum, over the centers above the end, of weight times squared distance from the end.
     ``centers``: ascending.  ``weights``: one for each center.
     """
     first = np.searchsorted(centers, ends, side="right")
 
     def above(numbers: Array) -> Array:
-        """Return for each end the sum of ``numbers``, one for each center, of the centers above it."""
+        """Return, for each end, the sum of ``numbers`` (one per center) over the centers above the end."""
         return np.asarray(np.append(np.cumsum(numbers[::-1])[::-1], 0.0)[first])
 
     weight, sums, squares = above(weights), above(weights * centers), above(weights * centers**2)
@@ -190,7 +196,8 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
     Newton's method finds s.  Each of at most ``steps`` steps sets s to
     ``sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))``, where # counts numbers x.
     Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
-    Training" (2022), which leaves out zeros; here a histogram does not tell them from small numbers.
+    Training" (2022).  The paper leaves out zeros; here they count, because the histogram does not distinguish
+    zeros and small numbers.
     """
     _require_positive(bits=bits, steps=steps)
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
@@ -211,8 +218,8 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
     """Return the range [-s, s] with the least KL divergence, limited to the observed range.
 
     Up to 200 candidates for s are compared: ends of bins of the histogram of magnitudes, from bin ``levels``
-    on.  The divergence is KL(P || Q) of two histograms of the magnitudes up to s: in P, the last bin also
-    counts the numbers beyond s; Q is merged to ``levels`` bins.
+    on.  The divergence is KL(P || Q) of two histograms of the magnitudes up to s.  In P, the last bin also
+    counts the numbers beyond s.  Q does not count these, and is merged to ``levels`` bins.
     Source: Migacz, "8-bit Inference with TensorRT".
     """
     _require_positive(levels=levels)
@@ -226,34 +233,35 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 
 
 def _divergence(counts: Array, end: int, levels: int) -> float:
-    """Return the KL divergence of ``counts[:end]`` from the same numbers in ``levels`` bins.
+    """Return KL(P || Q), as ``entropy`` describes, for magnitudes up to bin ``end``.
 
-    The numbers from bin ``end`` on are added to the last bin of ``counts[:end]``, but not to the merged bins.
+    P is ``counts[:end]``, with all further counts added to its last bin.  Q is ``counts[:end]``, in which the
+    occupied bins of each of ``levels`` groups get the mean of their counts.
     """
-    wanted = counts[:end].copy()
+    exact = counts[:end].copy()  # P
     level = np.arange(end) * levels // max(end, levels)
     occupied = counts[:end] > 0
     sums = np.bincount(level, counts[:end])
     filled = np.bincount(level, occupied)
     merged = np.where(occupied, sums[level] / np.maximum(filled[level], 1), 0.0)
-    wanted[-1] += counts[end:].sum()
+    exact[-1] += counts[end:].sum()
     if not merged.sum():
         return np.inf
-    wanted, merged = wanted / wanted.sum(), merged / merged.sum()
-    both = wanted > 0
+    exact, merged = exact / exact.sum(), merged / merged.sum()
+    used = exact > 0
     smallest = 1e-12  # for the last bin, which may hold only numbers from beyond ``end``
-    return float((wanted[both] * np.log(wanted[both] / np.maximum(merged[both], smallest))).sum())
+    return float((exact[used] * np.log(exact[used] / np.maximum(merged[used], smallest))).sum())
 
 
 def margin(statistics: TensorStatistics) -> Range:
     """Return the observed range, wider by ``(max - min) / (n - 1)`` at each end, for n observed numbers.
 
-    These are the unbiased estimates of the ends of a uniform distribution (Goodman, 1952).  For few numbers
-    the range becomes much wider, for a million it hardly changes.  An end at 0 stays there.
+    For a uniform distribution, these are the unbiased estimates of its ends (Goodman, 1952).  With few
+    numbers the range becomes much wider, with a million it hardly changes.  An end at 0 stays there.
     """
     low, high = min_max(statistics)
-    more = (high - low) / max(statistics.count - 1, 1)
-    return low - more if low else low, high + more if high else high
+    extra = (high - low) / max(statistics.count - 1, 1)
+    return low - extra if low else low, high + extra if high else high
 
 
 def _require_positive(**options: int) -> None:
@@ -292,9 +300,10 @@ FROM_NUMBERS = frozenset({"value_percentile", "mse", "octav", "entropy"})
 def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **options: Any) -> Range:
     """Return (min, max) by the estimator with the name ``estimator``.
 
-    ``options``: the options of that estimator.  A range that a person has edited in a file is returned as it
-    is.  Raise UnsupportedError for an unknown name or an option out of its range; ModelError if the
-    statistics lack what the estimator needs.
+    ``options``: the options of that estimator.  If a person has edited the range in a file
+    (``statistics.is_edited``), that range is returned, whatever the estimator.
+    Raise UnsupportedError for an unknown name or an option out of its range; ModelError if no finite number
+    was observed, or if the estimator needs a histogram and there is none.
     """
     if estimator not in ESTIMATORS:
         raise UnsupportedError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges of tensors into a model, as min and max of their quantization (as in ONE), or read them."""
+"""Write ranges of tensors into a model, or read them; as in ONE, they are min and max of a quantization."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def record_ranges(
 ) -> list[str]:
     """Write the range of every float tensor into ``model``; return the names of the tensors without a range.
 
-    A tensor has no range if no run computed any element of it.  The range replaces the tensor's former
+    A tensor has no range if no run computed any element of it.  A range replaces the tensor's former
     quantization.
-    ``estimator``, ``options``: see ``estimate_range``.  Raise ModelError for a tensor whose numbers are all
-    infinite or NaN, and the errors of ``estimate_range``.
+    ``estimator``, ``options``: see ``estimate_range``.  Raise the errors of ``estimate_range``, for example
+    ModelError for a tensor whose elements are all infinite or NaN.
     """
     missing = []
     for index, _, value in observed_values(model):
@@ -42,8 +42,8 @@ def record_ranges(
 def recorded_ranges(model: Model) -> Calibration:
     """Return a calibration with the ranges that are recorded in ``model``.
 
-    A tensor without a recorded range is missing.  A tensor with ranges per channel gets the smallest min and
-    the largest max.
+    A tensor without a recorded range has no statistics in it.  A tensor with ranges per channel gets the
+    smallest min and the largest max.
     """
     calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")
     for index, _, value in observed_values(model):

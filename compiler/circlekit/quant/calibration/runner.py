@@ -18,9 +18,10 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
-"""If no number of processes is given, this process runs samples alone for this time, then it starts others.
+"""If no number of processes is given, this process runs samples alone for this time.
 
-For less work, starting processes takes more time than it saves.
+If samples are left, other processes are then started.  For less work, starting them takes more time than they
+save.
 """
 
 
@@ -28,7 +29,7 @@ For less work, starting processes takes more time than it saves.
 class Runner:
     """How samples are run.
 
-    ``engine``: ``circlekit`` or ``litert``.
+    ``engine``: the program that runs the model, ``circlekit`` or ``litert``.
     ``processes``: the number of processes; None: as many as there are processors, if the samples take longer
     than SECONDS_ALONE.
     ``client``: a ``distributed.Client``; if not None, its cluster runs the samples.
@@ -42,7 +43,7 @@ class Runner:
     def observe(self, model: Model, selection: Selection, jobs: Iterator[Job]) -> Iterator[Observations]:
         """Yield the statistics of each sample in the order of the samples.
 
-        ``selection``: the tensors that get more statistics than their range.  ``jobs``: the samples.
+        ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; UnsupportedError if the engine cannot run ``model``,
         or if ``processes`` is below 1.
         """
@@ -64,4 +65,5 @@ class Runner:
                     raise error.note(f"in sample {job.number}") from None
                 if processes > 1 and time.monotonic() - start > SECONDS_ALONE:
                     break
+        # the samples that are left in ``jobs``; none if the loop above ended without ``break``
         yield from observe_in_processes(engine, jobs, processes)

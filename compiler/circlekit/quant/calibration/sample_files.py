@@ -27,7 +27,7 @@ LIST_SUFFIXES = (".txt", ".lst", ".list")
 """The extensions of lists: text files with the names of raw files."""
 
 FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
-"""The range of floats and the largest integer in the random data of ONE's record-minmax."""
+"""The range of floats, and the largest integer, in the random data of ONE's command ``record-minmax``."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SampleFile:
     """The samples for ``model`` in the file or folder ``path``.
 
     Only one sample is in memory at a time, unless an npz file is compressed.
-    A folder and an HDF5, npz, npy or raw file are read as by ``circlekit run --inputs``.
+    A folder and an HDF5, npz, npy or raw file are read as the command ``circlekit run --inputs`` reads them.
     ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
     elements of all inputs, or one raw file for each input, with spaces between::
 
@@ -57,7 +57,10 @@ class SampleFile:
         return os.fspath(self.path)
 
     def __length_hint__(self) -> int:
-        """Return the number of files in the folder, or of lines in the list; 1 for any other file."""
+        """Return an estimate of the number of samples, for the display of progress.
+
+        It is the number of files in the folder, or of lines in the list; 1 for any other file.
+        """
         path = Path(self.path)
         if self.is_list:
             return len(_lines(path))
@@ -73,14 +76,17 @@ class SampleFile:
             yield self._sample(f"in line {number} of {os.fspath(self.path)}", line, interface)
 
     def _sample(self, place: str, line: str, interface: GraphInputs) -> list[Array]:
-        """Return the sample in one line of a list; ``place``: what to append to the message of an error."""
+        """Return the sample in ``line`` of a list; ``place``: what to append to the message of an error."""
         try:
             return self._arrays(line, interface)
         except CirclekitError as error:
             raise error.note(place) from None
 
     def _arrays(self, line: str, interface: GraphInputs) -> list[Array]:
-        """Return the sample in one line.  If the line names a single file, the name may contain spaces."""
+        """Return the sample in ``line``, as arrays in the order of the inputs.
+
+        If the whole line is the path of a file, it is one name, which may contain spaces.
+        """
         words = [line] if self._found(line).exists() else line.split()
         inputs = interface.inputs
         if len(words) == 1:
@@ -90,14 +96,14 @@ class SampleFile:
         return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
 
     def _found(self, word: str) -> Path:
-        """Return the path of the file ``word``: in the working directory, or else in the list's folder."""
+        """Return the path ``word``, or ``word`` in the folder of the list if only that file exists."""
         beside = Path(self.path).parent / word
         with translated(word, "read"):
             return beside if not Path(word).exists() and beside.exists() else Path(word)
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return (number from 1, text) of the lines that are not blank; raise FileError if the file is binary."""
+    """Return (number from 1, text) of the lines that are not blank; raise FileError if they are not UTF-8."""
     try:
         text = bytes(map_file(path)).decode()
     except UnicodeDecodeError:
@@ -112,11 +118,13 @@ def open_samples(path: FilePath, model: Model) -> SampleFile:
 
 @dataclass(frozen=True)
 class RandomSamples:
-    """``count`` random samples, fixed by ``count`` and ``seed``.  Their ranges are not those of real data.
+    """``count`` random samples; equal ``count`` and ``seed`` give equal samples.
 
-    ``like_one``: the distributions of ONE's record-minmax: uniform floats from -5 to 5, uniform integers from
-    0 to 100.  If False, the samples are the inputs that ``circlekit run`` makes: normally distributed floats.
-    Integers that index an axis stay below its size.
+    Ranges observed on them are not those of real data.
+    ``like_one``: use the distributions of ONE's ``record-minmax``: uniform floats from -5 to 5, uniform
+    integers from 0 to 100.  If False, the samples are the inputs that the command ``circlekit run`` makes:
+    normally distributed floats.
+    Integers that index an axis stay below the size of the axis.
     """
 
     model: Model
@@ -137,7 +145,7 @@ class RandomSamples:
         return f"{self.count} random samples, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
-        """Return numbers of ONE's distributions with the shapes of ``sample``, whose number is ``number``."""
+        """Return random numbers as in ONE, with the dtypes and shapes of ``sample``, sample ``number``."""
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check samples, which are Python objects or files, and bring them into the order of the graph's inputs."""
+"""Check samples, which are Python objects or files, and bring their arrays into the order of the inputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import open_samples
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
-"""The inputs of one run.
+"""The inputs of one run, in one of three forms.
 
-These are arrays in the order of the graph's inputs; arrays by the names of the inputs, or by the names that a
-signature gives to them; or a single array, for a model with one input.
+- a list or tuple of arrays in the order of the graph's inputs;
+- a dict of arrays by the names of the inputs, or by the names that a signature gives to the inputs;
+- a single array, for a model with one input.
 """
 
 Samples = Iterable[Sample] | str | os.PathLike[str]
@@ -30,8 +31,8 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
     """Yield each sample as a list of arrays in the order of the main graph's inputs.
 
     Raise ModelError for a sample that is no ``Sample`` or has NaN; ShapeError if shapes or dtypes are not
-    those of the inputs; for a path, the errors of reading it.  The message has the number of the sample,
-    from 0.
+    those of the inputs.  These messages have the number of the sample, counted from 0.  If ``samples`` is a
+    path, raise the errors of reading the file.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
@@ -51,7 +52,10 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
 
 
 def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Array]:
-    """Return ``sample`` in the order of the inputs or by their names; raise ModelError if it is no Sample."""
+    """Return ``sample`` as arrays in the order of the inputs, or as a dict by the names of the inputs.
+
+    Raise ModelError if ``sample`` is no Sample.  Names are not checked here.
+    """
     if isinstance(sample, np.ndarray) and len(model.main.inputs) == 1:
         return [sample]
     if not isinstance(sample, list | tuple | Mapping):

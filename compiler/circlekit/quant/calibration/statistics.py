@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of one tensor: its range in each sample; on request, statistics per channel and a histogram.
 
-Elements that are infinite or NaN are ignored: they are counted, but do not belong to the range.  Elements
-with the largest magnitude of float32 are also ignored, because exporters write -3.4e38 for "minus infinity"
-in masks.
+Elements that are infinite or NaN are ignored: ``ignored`` counts them, but they do not belong to the range.
+Elements with the largest magnitude of float32 are also ignored, because exporters write -3.4e38 for "minus
+infinity" in masks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LARGEST = float(np.finfo(np.float32).max)
 class ChannelStatistics:
     """Statistics of each channel of a tensor.  A channel is an index of the axis ``axis``.
 
-    ``count``: how many numbers each channel has.  ``minima``, ``maxima`` (float32), ``sums``, ``square_sums``
-    (float64): vectors with one element for each channel.
+    ``count``: the number of elements of each channel, ignored elements included; these count as 0.
+    ``minima``, ``maxima`` (float32), ``sums``, ``square_sums`` (float64): vectors, one number per channel.
     """
 
     axis: int
@@ -47,7 +47,7 @@ class ChannelStatistics:
         return np.asarray(self.square_sums / max(self.count, 1))
 
     def add(self, other: ChannelStatistics) -> None:
-        """Add the statistics of more numbers; raise ShapeError if ``other`` has more or fewer channels."""
+        """Add ``other``, the statistics of more elements; raise ShapeError for another number of channels."""
         if self.minima.shape != other.minima.shape:
             counts = f"{self.minima.size} and then {other.minima.size}"
             raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
@@ -62,8 +62,8 @@ class ChannelStatistics:
 class Observation:
     """The statistics of a tensor in one sample.
 
-    ``low``, ``high``: the range, NaN if no element belongs to it.  ``count``, ``ignored``: the number of
-    elements that belong to the range, and of those that are ignored.
+    ``low``, ``high``: the range, NaN if no element belongs to it.  ``count``: the number of elements that
+    belong to the range.  ``ignored``: the number of ignored elements.
     """
 
     low: float
@@ -79,9 +79,9 @@ class TensorStatistics:
     """Statistics of one tensor over all samples.
 
     ``min``, ``max``: the range, None if no element belongs to it.
-    ``count``, ``ignored``: the number of elements that belong to the range, and of those that are ignored.
-    ``minima``, ``maxima``: the range of each sample, in the order of the samples; NaN for a sample without a
-    range.
+    ``count``: the number of elements that belong to the range.  ``ignored``: the number of ignored elements.
+    ``minima``, ``maxima``: the ends of the range of each sample, in the order of the samples; NaN for a
+    sample in which no element belongs to the range.
     """
 
     min: float | None = None
@@ -95,9 +95,10 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether ``min`` and ``max`` are not the lowest of ``minima`` and the highest of ``maxima``.
+        """Whether ``min`` is not the lowest of ``minima``, or ``max`` not the highest of ``maxima``.
 
-        Then a person has edited the range in a file, or it was read from a model, which has no ``minima``.
+        Then a person has edited the range in a file, or the range was read from a model, which stores only
+        ``min`` and ``max``.
         """
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
@@ -131,8 +132,8 @@ class TensorStatistics:
 def joined(first: Observation | None, second: Observation) -> Observation:
     """Return the statistics of all computations of a tensor in one sample.
 
-    The body of a loop computes a tensor several times.  ``first``: the statistics of all earlier
-    computations, None if there are none; its statistics per channel are changed in place.  ``second``: the
+    A tensor in the body of a loop is computed several times per sample.  ``first``: the statistics of all
+    earlier computations, None if there are none; its ``channels`` are changed in place.  ``second``: the
     statistics of the latest computation.
     """
     if first is None:
@@ -159,8 +160,8 @@ def joined(first: Observation | None, second: Observation) -> Observation:
 def observed(array: Array, axis: int | None = None, histogram: bool = False) -> Observation:
     """Return the statistics of ``array``, which has a float dtype.
 
-    ``axis``: the axis of the channels; None: make no statistics per channel.  Ignored elements count as 0 in
-    the statistics per channel.  ``histogram``: whether to make a histogram.
+    ``axis``: the axis of the channels; None: make no statistics per channel.  ``histogram``: whether to make
+    a histogram.  If no element belongs to the range, neither is made.
     """
     if not array.size:
         return Observation(np.nan, np.nan, 0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of ONE's quantizer for each operator class.
 
-They do not mention weights and biases: ``Declaration.quantization_rule`` of an operator names those.
+The rules do not mention weights and biases: an operator's own ``quantization_rule`` says which operands are
+weights and biases.
 Source: the behavior of ONE's QuantizeWithMinMax, its propagation passes and ConvertToFakeQuantizedModel.
 """
 
@@ -22,22 +23,23 @@ from circlekit.ops.movement import gather, join, repeat, shape, slice, space
 from circlekit.ops.reduction import normalization, reduce
 
 Fixed = Mapping[DType, tuple[float, int]]
-"""{dtype: (scale, zero point)}."""
+"""By dtype, the only parameters that results of the dtype may have: {dtype: (scale, zero point)}."""
 
 
 @dataclass(frozen=True)
 class OneRule:
     """How ONE quantizes an operator.
 
-    By default, results get parameters that cover their recorded range; constant operands get parameters that
-    cover their elements.
-    ``forward``: the name of the operand whose scale and zero point the results get instead.
-    ``backward``: the names of the operands that get scale, zero point and range of the first result instead.
-    ``fixed``: by dtype, the only scale and zero point of the results.
+    By default, results get parameters (scale and zero point) that cover their recorded range; constant
+    operands get parameters that cover their elements.  The fields are exceptions:
+
+    ``forward``: the name of an operand.  The results get the parameters of this operand.
+    ``backward``: names of operands.  These operands get the parameters and the range of the first result.
+    ``fixed``: by dtype, the only parameters of the results.
     ``integer_scale``: the results are whole numbers, so their scale is rounded to an integer of at least 1.
-    ``per_element``: the names of constants in which the scale of each element is its magnitude, if weights
-    are quantized per channel.
-    ``keeps_values``: ONE's fake quantization inserts no rounding after the operator.
+    ``per_element``: the names of constant operands.  If weights are quantized per channel, each element of
+    these constants gets its own scale: the magnitude of the element.
+    ``keeps_values``: a model for ONE's fake quantization gets no rounding operators after this operator.
     """
 
     forward: str | None = None
@@ -95,7 +97,7 @@ RULES: dict[type[Op], OneRule] = {
 
 
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
-    """Return the rule for ``op``: from RULES, or from its declaration if ONE does not know the operator.
+    """Return the rule for ``op``: from RULES, or from its ``quantization_rule`` if ONE does not know it.
 
     An operator with a fused TANH gets the rule of TANH.
     ``max_pool_keeps_scale``: the option ``--TF-style_maxpool``, by which MAX_POOL_2D keeps its input's scale.
@@ -105,9 +107,9 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
     if max_pool_keeps_scale and isinstance(op, pool.MaxPool2D):
         return OneRule(forward="input")
     known = RULES.get(type(op))
-    if known is not None or op.quantization_rule is None:
-        return known or RECORDED
     declared = op.quantization_rule
+    if known is not None or declared is None:
+        return known or RECORDED
     return OneRule(declared.results_follow, declared.operands_follow, declared.fixed)
 
 
@@ -119,22 +121,23 @@ def stays_float(op: Op) -> bool:
     - CAST, whose integers have no scale
     - opaque operators, operators that call graphs, and operators with variables
     - FULLY_CONNECTED with shuffled weights
-    - operators that ONE does not know, unless LiteRT has an integer kernel that respects zero points
+    - operators that ONE does not know, unless LiteRT has a correct integer kernel that respects zero points
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
         return True
     if isinstance(op, dense.FullyConnected) and op.weights_format is not WeightsFormat.DEFAULT:
         return True
-    has_state = any(v is not None and v.is_variable for v in op.inputs)
-    if has_state or type(op) in RULES:
-        return has_state
+    if any(v is not None and v.is_variable for v in op.inputs):
+        return True
+    if type(op) in RULES:
+        return False
     if op.quantization_rule is None or op.integer_fault() is not None:
         return True
-    return bool(op.quantization_rule.symmetric)
+    return bool(op.quantization_rule.symmetric)  # operands whose zero point the kernel ignores
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:
-    """Return the declared rule of ``op`` if it is a layer (an operator that can have a bias), else None."""
+    """Return the ``quantization_rule`` of ``op`` if it names a bias (then ``op`` is a layer), else None."""
     rule = op.quantization_rule
     return rule if rule is not None and rule.bias is not None else None
 
@@ -142,8 +145,8 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 def origin_rule(value: Value) -> OneRule:
     """Return the rule of the operator that determines the scale of ``value``.
 
-    If the producer of ``value`` is a QUANTIZE or has ``forward`` in its rule, the scale comes from its
-    operand, and so the search goes on with the producer of that operand.
+    A QUANTIZE, and an operator with ``forward`` in its rule, pass on the scale of an operand; so the search
+    goes on with the producer of this operand.  If the search ends at an input or a constant, return RECORDED.
     """
     op = value.producer
     while op is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open samples for ONE's programs, with ONE's names of formats and ONE's words in errors."""
+"""Open samples for commands of ONE such as record-minmax: ONE's names of formats, ONE's error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
 
 @dataclass(frozen=True)
 class OneSamples:
-    """The samples of ``file``; messages begin with ONE's words.  ``form``: ONE's name of the format."""
+    """The samples of ``file``; error messages begin with ONE's words.  ``form``: ONE's name of the format."""
 
     file: SampleFile
     form: str
@@ -45,19 +45,20 @@ class OneSamples:
 
 @contextmanager
 def _in_words_of_one() -> Iterator[None]:
-    """Insert ONE's words before the message of an error that the block raises about samples."""
+    """Return a context in which an error about samples gets ONE's words before its own message."""
     try:
         yield
     except (ShapeError, FileError, FormatError) as error:
         words = "Cannot open file"
         if isinstance(error, ShapeError):
+            # two texts that occur only in messages about the number of inputs
             is_count = any(text in error.message for text in ("one for each of", "arrays for the inputs"))
             words = "Wrong number of inputs" if is_count else "Buffer size does not match"
         raise type(error)(f"{words}: {error.message}", *error.where) from None
 
 
 def check_percentiles(low: float, high: float) -> None:
-    """Raise UnsupportedError if a percentile is not from 0 to 100 (as ONE says it), or ``low`` > ``high``."""
+    """Raise UnsupportedError, in ONE's words, unless both are from 0 to 100; also if ``low`` > ``high``."""
     for end in (low, high):
         if not 0 <= end <= 100:
             raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")
@@ -74,8 +75,9 @@ def recording_lines(count: int) -> list[str]:
 def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
     """Return the samples in the file or folder ``data``; for None, RANDOM_SAMPLES random samples.
 
-    ``form``: ONE's name of the format.  Raise, in ONE's words, UnsupportedError for an unknown format,
-    FileError or FormatError if ``data`` is missing or has another format.
+    ``form``: ONE's name of the format.  The errors are in ONE's words: UnsupportedError for an unknown
+    ``form``, FileError if ``data`` is missing, or is no folder although ``form`` says so; FormatError if a
+    file is not HDF5, npz or npy although ``form`` is h5.
     """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(

@@ -7,9 +7,12 @@ ONE's configuration file is JSON:
                 {"names": ["a", "b"], "dtype": "uint8", "granularity": "layer",
                  "alternate": {"LABEL": ["a2", "b2"]}}]}
 
-A name is that of a result; the setting is for the operator that produces it.  The same layers may have other
-names in the model of another exporter: ``alternate`` lists these by a label that stands for the exporter.
-All names of exactly one label, or all names outside of ``alternate``, must be in the model.
+Each name is the name of a tensor; the setting is for the operator that produces this tensor.  Another
+exporter may give the same layers other names: ``alternate`` lists these by a label that stands for the
+exporter.  So a file has several alternatives, each with names for all layers: the names outside of
+``alternate``, and the names of each label.  (A layer without names for a label keeps the names outside of
+``alternate``.)
+The names of exactly one alternative must all be in the model.
 """
 
 from __future__ import annotations
@@ -60,11 +63,12 @@ class Settings:
     """Settings of a quantization by ONE's rules.
 
     ``default``: the setting of every operator that ``layers`` does not name.
-    ``layers``: alternatives, each {name of a result: setting}; all names of exactly one of them must be in
-    the model.
+    ``layers``: the alternatives (see the module), each {name of a result: setting}.  All names of exactly
+    one of them must be in the model; the default, one alternative without names, fits every model.
     ``input_types``: one dtype for all float inputs, or one for each input; None: the dtype of ``default``.
     ``output_types``: the same for outputs.
-    ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``.  ``keeps_range``: ``--save_min_max``.
+    ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``: the result of MAX_POOL_2D gets the scale
+    of the input.  ``keeps_range``: ONE's option ``--save_min_max``: the file keeps min and max of tensors.
     """
 
     default: LayerSetting
@@ -90,13 +94,18 @@ def layer_setting(dtype: str, granularity: str) -> LayerSetting:
 
 
 def check_source(word: str, expected: str) -> None:
-    """Raise UnsupportedError, worded as in ONE, unless ``word``, the dtype of the model, is ``expected``."""
+    """Raise UnsupportedError, worded as in ONE, unless ``word`` is ``expected``, in upper or lower case.
+
+    ``word``: what the user gives as the dtype of the model to quantize.
+    """
     if word.lower() != expected:
         raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
 
 
 def port_types(text: str, side: str) -> list[DType]:
-    """Return the dtypes in a text such as ``uint8,float32``; raise UnsupportedError for unknown words.
+    """Return the dtypes of inputs or outputs in a text such as ``uint8,float32``.
+
+    Raise UnsupportedError, worded as in ONE, for unknown words.
 
     ``side``: ``input`` or ``output``, for the message.
     """
@@ -113,7 +122,7 @@ def port_types(text: str, side: str) -> list[DType]:
 def read_layers(path: str) -> list[dict[str, LayerSetting]]:
     """Return the alternatives for ``Settings.layers`` in ONE's configuration file.
 
-    The first has the names outside of ``alternate``; then there is one for each label.
+    The first alternative has the names outside of ``alternate``; then follows one for each label.
     Raise FileError if the file cannot be read, ParseError or UnsupportedError if its content is wrong.
     """
     try:
@@ -122,7 +131,7 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
         raise ParseError(f"{path}: Failed to decode the configuration file: expected JSON, {error}") from None
     layers = document.get("layers", []) if isinstance(document, dict) else None
     if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
-        raise ParseError(f"{path}: expected a list of objects at layers")
+        raise ParseError(f"{path}: expected a list of objects under the key 'layers'")
     labels = dict.fromkeys(label for layer in layers for label in _alternates(layer, path))
     return [_alternative(layers, label, path) for label in (None, *labels)]
 
@@ -138,7 +147,7 @@ def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str)
         words = [layer.get(key, "") for key in ("dtype", "granularity")]
         names = _names(layer) if label is None else _alternates(layer, path).get(label, _names(layer))
         if not names or not all(isinstance(word, str) for word in (*names, *words)):
-            raise ParseError(f"{path}: expected name or names, dtype and granularity as text in {layer}")
+            raise ParseError(f"{path}: expected name or names, dtype and granularity as text, got {layer}")
         try:
             setting = layer_setting(*words)
         except UnsupportedError as error:
@@ -151,19 +160,19 @@ def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str)
 
 
 def _names(layer: dict[str, Any]) -> list[Any]:
-    """Return the unchecked names of a layer that stand outside of ``alternate``."""
+    """Return the names of a layer outside of ``alternate``; the caller must check that they are texts."""
     names = layer.get("names", [])
     return [*([layer["name"]] if "name" in layer else []), *(names if isinstance(names, list) else [names])]
 
 
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
-    """Return the unchecked names of a layer by label.
+    """Return the names of a layer by label; the caller must check that they are texts.
 
     Raise ParseError if ``alternate`` is no object.
     """
     alternates = layer.get("alternate", {})
     if not isinstance(alternates, dict):
-        raise ParseError(f"{path}: expected lists of names by label at alternate, got {alternates!r}")
+        raise ParseError(f"{path}: expected {{label: names}} under the key 'alternate', got {alternates!r}")
     return {label: names if isinstance(names, list) else [names] for label, names in alternates.items()}
 
 
@@ -176,9 +185,13 @@ def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSe
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}
     fitting = [names for names in settings.layers if all(name in producers for name in names)]
     if len(fitting) > 1:
-        raise ModelError(f"expected the layer names of exactly one label to fit, got {len(fitting)} that do")
+        raise ModelError(
+            "expected the model to have all layer names of exactly one label of the configuration file, "
+            f"got {len(fitting)} such labels"
+        )
     if not fitting:
-        missing = next(name for name in settings.layers[0] if name not in producers)
+        outside = settings.layers[0]  # the names outside of ``alternate``
+        missing = next(name for name in outside if name not in producers)
         hint = did_you_mean(missing, producers)
         raise ModelError(f"no operator produces the layer {missing!r} of the configuration file{hint}")
     chosen: dict[Op, LayerSetting] = {}

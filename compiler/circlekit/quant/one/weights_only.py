@@ -28,10 +28,11 @@ WEIGHT_DTYPES = {"int4": INT4, "int8": i8, "int16": i16}
 
 
 def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
-    """Round the weights of layers, in place, to the numbers for which their integers will stand.
+    """Replace each weight of a layer, in place, by the real number that its integer will stand for.
 
-    The weights stay float32.  Their scales and ranges are stored with them.  All other float values lose
-    their quantization.  Raise ModelError for weights that are not finite, and the errors of ``settings_of``.
+    The weights stay float32; their scales and ranges are stored with them.  All other float values lose
+    their quantization, such as recorded ranges.
+    Raise ModelError for weights that are not finite, and the errors of ``settings_of``.
     """
     own = settings_of(uncalled_graphs(model), settings)
     for graph in model.graphs:
@@ -47,9 +48,10 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
         def make() -> Made:
             """Return the rounded weights."""
             data, dtype = finite_floats(value), setting.dtype
-            made = weight_parameters(data, axis_of_scales, dtype)
-            rounded = to_floats(weight_integers(data, made, dtype), dtype, made.scale, made.low)
-            return rounded, f32, made.quantization(axis_of_scales or 0, keeps_range=True)
+            parameters = weight_parameters(data, axis_of_scales, dtype)
+            integers = weight_integers(data, parameters, dtype)
+            rounded = to_floats(integers, dtype, parameters.scale, parameters.low)
+            return rounded, f32, parameters.quantization(axis_of_scales or 0, keeps_range=True)
 
         return (setting.dtype, axis_of_scales), make
 
@@ -59,8 +61,8 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
 def quantize_weights(model: Model, dtype: DType) -> None:
     """Make the weights of layers integers in place, with a scale for each channel; all else stays float.
 
-    ``dtype``: one of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV keeps float weights, because it has no kernel
-    for float inputs and integer weights.  Raise ModelError for weights that are not finite.
+    ``dtype``: one of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV keeps float weights, because no kernel takes
+    float inputs with integer weights.  Raise ModelError for weights that are not finite.
     """
 
     def conversion(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
@@ -71,10 +73,10 @@ def quantize_weights(model: Model, dtype: DType) -> None:
         def make() -> Made:
             """Return the integer weights."""
             data = finite_floats(value)
-            made = weight_parameters(data, axis, dtype)
-            integers = weight_integers(data, made, dtype)
-            stored: Array = packed(integers, dtype) if dtype is INT4 else integers
-            return stored, dtype, made.quantization(axis)
+            parameters = weight_parameters(data, axis, dtype)
+            integers = weight_integers(data, parameters, dtype)
+            stored: Array = packed(integers, dtype) if dtype is INT4 else integers  # two int4 in a byte
+            return stored, dtype, parameters.quantization(axis)
 
         return (dtype, axis), make
 
@@ -85,7 +87,8 @@ Replacement = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | Non
 """A function of (operator, weights, axis of the channels) that says what replaces the weights.
 
 It returns None if the weights shall stay as they are.  Otherwise it returns (key, make), the arguments of
-``GraphEditor.replace_constant``: ``make`` makes the new constant; it is called once for each key.
+``GraphEditor.replace_constant``: ``make`` returns (data, dtype, quantization) of the new constant.  Layers
+that share weights and have the same key share the new constant, too; ``make`` is called once for them.
 """
 
 
@@ -111,7 +114,8 @@ def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
     """
     for op in ops:
         rule = None if stays_float(op) else layer_rule(op)
-        for name, axis in ({} if rule is None else rule.weights).items():
+        weights = {} if rule is None else rule.weights
+        for name, axis in weights.items():
             if axis is None:
                 raise UnsupportedError(f"%{op.output.name}: expected weights with channels, got none")
             yield op, name, axis

@@ -40,8 +40,8 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     """Quantize ``model`` in place with the recorded min and max of its activations.
 
     Return a plan that says what was done, with reasons.  Graphs that operators call stay float, and so do
-    operators without a quantized form or with a computed bias.  As in ONE, an output whose dtype is converted
-    gets the name ``NAME_Quantize`` or ``NAME_Dequantize``.
+    operators that have no quantized form or whose bias is computed.  If the dtype of output NAME changes, the
+    output gets the name ``NAME_Quantize`` or ``NAME_Dequantize``, as in ONE.
     Raise ModelError if an activation has no recorded range, or if a layer of ``settings`` is unknown;
     UnsupportedError or ShapeError for parts that cannot be quantized.  After an error, ``model`` is partly
     changed and must not be used.
@@ -56,7 +56,7 @@ def quantize_operators(
     floats: Mapping[Op, str] | None = None,
     scheme: str = "one",
 ) -> Plan:
-    """Do what ``quantize_with_minmax`` does, with settings by operator.
+    """Do what ``quantize_with_minmax`` does; settings of single operators are given by operator, not by name.
 
     ``own``: the settings of single operators, in place of ``settings.layers``.
     ``floats``: additional operators that stay float, with the reasons.
@@ -113,12 +113,15 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
 
 
 def _plan(task: Task, scheme: str) -> GraphPlan:
-    """Return a plan that describes the quantized graph, with reasons."""
+    """Return a plan that describes the quantized graph, with reasons.
+
+    The QUANTIZE and DEQUANTIZE that were inserted are not in the plan.
+    """
     tensors = {}
     for value in task.graph.values():
         parameters = value.quantization
         if parameters is not None and parameters.scale.size and value.dtype.is_integer:
-            scales, zero_points = map(tuple, (parameters.scale.tolist(), parameters.zero_point.tolist()))
+            scales, zero_points = tuple(parameters.scale.tolist()), tuple(parameters.zero_point.tolist())
             axis = parameters.quantized_dimension
             reason = task.reasons.get(value, "its form in the float model")
             tensors[value.name] = TensorForm(value.dtype, scales, zero_points, axis, reason=reason)
@@ -131,7 +134,7 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
 
 
 def remove_ranges(graph: Graph) -> None:
-    """Remove min and max from the quantization of every value; an empty quantization becomes None."""
+    """Remove min and max from the quantization of every value; one that holds nothing else becomes None."""
     for value in graph.values():
         old = value.quantization
         if old is not None and (old.min is not None or old.max is not None):
@@ -139,7 +142,7 @@ def remove_ranges(graph: Graph) -> None:
 
 
 def touch_ops(graph: Graph) -> None:
-    """Update the versions of operators and the dtype attributes of CAST after dtypes have changed."""
+    """Update the versions of operators and the dtype attributes of each CAST after dtypes have changed."""
     for op in graph.ops:
         op.touch()
         if isinstance(op, Cast):

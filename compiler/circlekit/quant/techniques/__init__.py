@@ -4,6 +4,6 @@
 Some change the constants of the float model but not its outputs, so that quantizing it loses less:
 ``equalization``, ``feature_map_equalization``, ``rotation``.  Some choose the ranges of activations:
 ``range_choice``, ``reader_ranges``.  Some choose the integers, the scales and the bias of a layer:
-``layer_rounding``, with ``gptq``; ``layer_sweep`` applies these layer by layer.  ``replay`` records the
-techniques that changed a model, and applies them again.  The other modules are used by these.
+``layer_rounding``, with ``gptq``; ``layer_sweep`` applies these techniques layer by layer.  ``replay``
+records the techniques that changed a float model, and applies them again.  The other modules are helpers.
 """

@@ -7,7 +7,8 @@ Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; AD
 same factors; MUL if one operand gets factors.
 
 No table says which operators do this.  An operator is run twice: on random numbers, and on the same numbers
-with each channel multiplied by a factor of its own.  The factors are then looked for in the results.
+with each channel multiplied by a factor of its own.  If a channel of the result is multiplied by one of these
+factors, the factor tells from which channel of an operand it comes.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ LARGEST_FACTOR = 64.0
 """The largest factor of a channel; the smallest is about 2."""
 
 TOLERANCE = 1e-4
-"""The allowed difference from a scaled result, relative to the largest element of the channel."""
+"""The allowed difference of new and scaled old results, relative to the largest element of the channel."""
 
 MOST_CHANNELS = 8192
 """Operators with more channels are not measured, because their factors would be too close to each other."""
 
 SIGNS = ((1, 1), (-1, -1), (-1, 1))
-"""For each run, (sign of the first operand's numbers, sign of all other operands' numbers).
+"""For each run, (sign of the first operand, sign of all others), by which their numbers are multiplied.
 
 With a single pair of signs, a RELU might make all of a channel 0.  Compared with the first pair, the second
 changes the sign of sums, and the third changes the sign of products.
@@ -46,11 +47,11 @@ changes the sign of sums, and the third changes the sign of products.
 class Flow:
     """Which channels of one operand reach which channels of one result.
 
-    ``operand``, ``result``: their indices.
+    ``operand``, ``result``: the index of the operand, and of the result.
     ``channels``: for each channel of the result, the channel of the operand from which it comes; -1 if it
     comes from none.
-    ``is_alone``: True: scaling this operand alone scales the result.  False: to scale a channel of the
-    result, all operand channels from which it comes must be scaled.
+    ``is_alone``: True, as in MUL: scaling this operand alone scales the result.  False, as in ADD: to scale a
+    channel of the result, all operand channels from which it comes must be scaled.
     """
 
     operand: int
@@ -83,6 +84,7 @@ def channel_flows(op: Op) -> list[Flow] | None:
             return None  # the number of channels is unknown or 0
         if len(moving) == 1:
             return probe.distinct()
+        # three kinds of operators: as CONCATENATION, as ADD, as MUL
         return probe.distinct() or probe.alike() or probe.alone()
     except CirclekitError:
         return None
@@ -92,6 +94,7 @@ class _Probe:
     """Runs ``op`` on random numbers, then again with scaled channels.
 
     ``moving``: the indices of the operands that get random numbers; the other operands are constants, or 0.
+    ``arrays``: the operands.  ``plain``: the results without factors (see ``_results``).
     """
 
     def __init__(self, op: Op, moving: Sequence[int]) -> None:
@@ -136,6 +139,7 @@ class _Probe:
         act = getattr(self.op, "act", None)
         if act is not Activation.RELU6:
             return evaluate(self.op, arrays)
+        # run the operator with a fused RELU instead, see ``channel_flows``
         attributes = self.op.attribute_values
         self.op.attribute_values = attributes | {"act": Activation.RELU}
         try:
@@ -156,6 +160,7 @@ class _Probe:
         found = self._found(channel_factors, factors)
         if found is None:
             return None
+        # ``origin`` counts the channels of all operands in a row; operand i has those from a to b - 1
         return [
             Flow(i, r, np.where((origin >= a) & (origin < b), origin - a, -1))
             for r, origin in enumerate(found)
@@ -172,7 +177,7 @@ class _Probe:
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
-        """Scale one operand in each run; return the flows of all runs, or None if there are none."""
+        """Scale one operand at a time; return the flows of all operands, or None if there are none."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)
@@ -183,7 +188,7 @@ class _Probe:
     def _found(self, channel_factors: Array, factors: dict[int, Array]) -> list[Array] | None:
         """Return for each result the factor of each channel, as an index into ``channel_factors``.
 
-        ``factors``: the factors of this run, see ``_results``.  A channel that is always 0 has the index -1.
+        ``factors``: by index of the operand, see ``_results``.  A channel that is always 0 has the index -1.
         Return None if some channel of a result is not scaled by one of ``channel_factors``, if a result is
         always 0, or if there are more than MOST_CHANNELS factors.
         """
@@ -191,7 +196,7 @@ class _Probe:
             return None
         found = []
         for before, after in zip(self.plain, self._results(factors), strict=True):
-            largest = np.abs(before).argmax(axis=0)[None]
+            largest = np.abs(before).argmax(axis=0)[None]  # the row of the largest element of each channel
             tops, scaled = (np.take_along_axis(rows, largest, 0)[0] for rows in (before, after))
             is_empty = tops == 0  # such as channels that a PAD adds
             if is_empty.all() or not np.isfinite(after).all() or after[:, is_empty].any():

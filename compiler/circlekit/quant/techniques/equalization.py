@@ -34,7 +34,7 @@ SMALLEST_FACTOR = 2.0**-6
 """The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
 
 NO_CLASS = 0
-"""The class (see ``_Classes``) of the channels that are not scaled: their factor is 1."""
+"""The class, and first node (see ``_Classes``), of the channels that are not scaled: their factor is 1."""
 
 
 @dataclass
@@ -52,7 +52,8 @@ class _Product:
 class _Classes:
     """Classes of channels that must have the same factor, as disjoint sets (union-find).
 
-    A node is a channel of a value.  ``parent``: the parent of each node; a root is its own parent.
+    A node is the number of a channel of a value.  ``parent``: the parent of each node; a root is its own
+    parent.
     ``first``: for each value the node of its channel 0.
     """
 
@@ -71,7 +72,7 @@ class _Classes:
     def root(self, node: int) -> int:
         """Return the class of ``node``: the root of its set."""
         while self.parent[node] != node:
-            self.parent[node] = self.parent[self.parent[node]]
+            self.parent[node] = self.parent[self.parent[node]]  # makes later searches shorter
             node = self.parent[node]
         return node
 
@@ -79,7 +80,7 @@ class _Classes:
         """Join the class of ``left[i]`` with the class of ``right[i]``, for each i; both hold nodes."""
         for a, b in zip(left.tolist(), right.tolist(), strict=True):
             low, high = sorted((self.root(a), self.root(b)))
-            self.parent[high] = low
+            self.parent[high] = low  # so NO_CLASS, the lowest, is the root of every class joined with it
 
     def fix(self, value: Value) -> None:
         """Give all channels of ``value`` the factor 1."""
@@ -115,7 +116,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
             changed.append(
                 f"%{layer.op.output.name}: {int(np.sum(after != 1))} of {after.size} channels scaled"
             )
-    for product in products:
+    for product in products:  # the operand is divided already; the result shall be divided by its own factors
         factor = factors_of(product.operand) / factors_of(product.op.output)
         replace_constant(product.op, product.constant, product.constant.array() * factor)
     for op, addend in constants:
@@ -136,7 +137,7 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
         classes.fix(value)
     for op in graph:
         layer = linear_layer(op)
-        if layer is not None and _is_free(layer):
+        if layer is not None and _is_free(layer):  # its input and its result may have different factors
             layers.append(layer)
             if op.attribute_items()["act"] not in (Activation.NONE, Activation.RELU, Activation.RELU6):
                 classes.fix(op.output)
@@ -182,7 +183,7 @@ def _join_channels(op: Op, classes: _Classes, constants: list[tuple[Op, Value]])
             if index != keep and is_computed_float(value):
                 classes.fix(value)
         if op.inputs.count(op.inputs[keep]) > 1:
-            return False
+            return False  # as in x * x, which would be scaled twice
         flows = [f for f in flows if f.operand == keep]
     for flow in flows:
         value = present_operand(op, flow.operand)
@@ -210,13 +211,14 @@ def _product(op: Op) -> _Product | None:
             and data.shape == op.output.shape
         ):
             flows = channel_flows(op) or []
+            # scaling either operand alone scales the result: so ``op`` multiplies
             if {f.operand for f in flows if f.is_alone} == {operand, constant}:
                 return _Product(op, data, other)
     return None
 
 
 def _is_free(layer: LinearLayer) -> bool:
-    """Return whether weights and bias can be scaled by channel, and no other operator reads them."""
+    """Return whether the weights can be scaled by channel, and no other operator reads weights or bias."""
     bias = layer.bias
     return layer.is_scalable and layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)
 
@@ -244,10 +246,11 @@ def _factors(classes: _Classes, magnitudes: Mapping[str, Array], strength: float
 
 
 def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
-    """Change the constants of ``layer`` for scaled inputs and results.
+    """Change the constants of ``layer`` for a scaled input and a scaled result.
 
-    Multiply the weights by ``before``, the factors by which the channels of the input were divided.  Divide
-    weights and bias by ``after``, the factors by which the channels of the result shall be divided.
+    ``before``: for each channel of the input, the factor by which the input was divided; multiply the weights
+    by it.  ``after``: for each channel of the result, the factor by which the result shall be divided; divide
+    weights and bias by it.
     """
     matrices = layer.matrices(layer.weights.array())
     groups, outputs, depth = matrices.shape

@@ -2,9 +2,10 @@
 """Equalize the feature map between two layers, with the patterns of ONE's fm-equalize.
 
 A pattern is a pair of layers: the result of the first (front) reaches the second (back) through operators
-that pass channels on.  The front may also be another operator whose constants scale channels.  The weights of
-the front, or these constants, are divided by one scale for each channel; the weights of the back are
-multiplied by the same scales.  Then the channels of the feature map between them have similar magnitudes.
+that pass channels on: a channel that is scaled in their operand is scaled alike in their result.  The front
+may also be another operator whose constants scale channels.  The weights of the front, or these constants,
+are divided by one scale for each channel; the weights of the back are multiplied by the same scales.  Then
+the channels of the feature map between front and back have similar magnitudes.
 The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back).
 Source: Xiao et al., "SmoothQuant", ICML 2023.
 """
@@ -80,7 +81,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
 
 def _front(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` that scale the channels of its result; None if it cannot be a front."""
-    if not _is_positive(op) or not op.results:
+    if not _commutes_with_factors(op) or not op.results:
         return None
     layer = linear_layer(op)
     if layer is not None:
@@ -88,16 +89,16 @@ def _front(op: Op) -> list[Value] | None:
     return _scaling_constants(op)
 
 
-def _is_positive(op: Op) -> bool:
-    """Return whether the fused activation of ``op`` commutes with positive factors: it is RELU or none."""
+def _commutes_with_factors(op: Op) -> bool:
+    """Return whether ``op`` has a fused RELU or no fused activation; both commute with positive factors."""
     return getattr(op, "act", Activation.NONE) in (Activation.NONE, Activation.RELU)
 
 
 def _scaling_constants(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` if they scale the channels of its result, else None.
 
-    All constants must have one number for each channel.  A run on random operands checks them: if they are
-    multiplied by PROBE_FACTOR, the result must be, too.
+    All constants must have one number for each channel.  ``op`` is run twice on random operands: if the
+    constants are multiplied by PROBE_FACTOR, so must be the result.
     """
     shape = op.output.shape
     constants = list(filter(is_weight, op.inputs))
@@ -131,9 +132,10 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
-    """Return the operators from ``user``, which reads the result of ``front``, to a back.
+    """Return the operators from ``user``, which reads the result of ``front``, to a back, the last of them.
 
-    The back is the last of them.  Return [] if there is none.
+    All operators before the back pass channels on, and the next one is their only user.  Return [] if no back
+    is reached in this way.
     """
     path, value = [user], front.output
     while True:
@@ -153,14 +155,15 @@ def _passes_on(op: Op, value: Value) -> bool:
     ``value`` must be the only operand that is no constant, and scaling it alone must scale the result.
     """
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
-    if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
+    if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _commutes_with_factors(op):
         return False
+    # with the flow of a constant that needs factors, too, as in ADD, there are two: return False
     flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value or not f.is_alone]
     return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(last_dimension(value)))
 
 
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
-    """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern.
+    """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern whose front is found.
 
     ``samples``: arrays in the order of the graph's inputs.  Raise the errors of ``Interpreter.run``.
     """
@@ -224,7 +227,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     if source is not None:
         rescale(source, np.ones(source.channels), scales)
     else:
-        for constant in _front(front) or []:
+        for constant in _front(front) or []:  # ``front`` may be the copy by now
             replace_constant(front, constant, constant.array() / scales)
     rescale(layer, scales, ones)
 
@@ -240,10 +243,10 @@ def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
     The scale of a channel is 1 if all its activations, or all its weights, are 0.
     ``magnitudes``: the largest activation of each channel.
     """
-    matrices = np.abs(layer.matrices(layer.weights.array())).max(axis=1)
-    groups, depth = matrices.shape
-    channels = magnitudes.size // groups
-    weights = matrices.reshape(groups, depth // channels, channels).max(axis=1).reshape(-1)
+    largest = np.abs(layer.matrices(layer.weights.array())).max(axis=1)  # [groups, depth]
+    groups, depth = largest.shape
+    channels = magnitudes.size // groups  # of a group; the depth is the elements of the filter times these
+    weights = largest.reshape(groups, depth // channels, channels).max(axis=1).reshape(-1)
     with np.errstate(all="ignore"):
         scales = np.maximum(magnitudes**ALPHA / weights ** (1 - ALPHA), SMALLEST_SCALE)
     return np.where((magnitudes > 0) & np.isfinite(scales), scales, 1.0)

@@ -4,15 +4,17 @@
 Sources: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
 factor; for ``refine``, coordinate descent on the same error, Behdin et al., "QuantEase", 2023.
 
-The functions have these arguments.  All arrays are float64; g is the number of independent groups, o
-the number of outputs of a group, d the number of weights of an output.
+The functions have these arguments.  All arrays are float64; if ``hessian`` is not finite, ``gptq`` returns
+NaN without an error.  A layer is g independent matrix products (groups), as in a grouped convolution; o is
+the number of outputs of a group, d the number of weights of an output.  An input row is d numbers that are
+multiplied by the weights of an output.
 
 ``target`` [g,o,d]: the weights to approximate.
-``hessian`` [g,d,d]: the sum of the outer products of the rows that are multiplied by the weights.
+``hessian`` [g,d,d]: for each group, the sum, over all input rows, of the outer product of a row with itself.
 ``steps`` [g,o,d]: the scale of each weight.
 ``limits``: the smallest and the largest integer.
 
-The error of the integers q is (target - steps * q) @ hessian @ (target - steps * q)^T.
+The error of one output with the integers q [d] is e @ hessian @ e^T, where the row e is target - steps * q.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ import numpy as np
 from circlekit.ir.value import Array
 
 BLOCK_COLUMNS = 64
-"""The number of columns whose errors are passed on to all later columns by one matrix product."""
+"""The number of columns (weights with the same index in d) in a block.
+
+Within a block, the error of each column is passed on at once; to the columns behind the block, the errors of
+the whole block are passed on by one matrix product.
+"""
 
 
 @dataclass
@@ -42,7 +48,7 @@ class Factored:
 
 
 def factored(hessian: Array, damping: float = 0.01) -> Factored:
-    """Return the factored ``hessian``, damped first: see ``damped``."""
+    """Damp ``hessian`` (see ``damped``), then factor it."""
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
     order = np.argsort(-diagonal, axis=1, kind="stable")
     rows = np.take_along_axis(hessian, order[:, :, None], 1)
@@ -74,7 +80,8 @@ def gptq(target: Array, hessian: Factored, steps: Array, limits: tuple[int, int]
 
 
 def damped(hessian: Array, damping: float) -> Array:
-    """Return ``hessian`` with ``damping`` times the mean of each group's diagonal added to the diagonal."""
+    """Return, for each group, hessian + damping * mean(its diagonal) * identity."""
+    # + 1e-30: the matrix of a group whose rows are all 0 can be inverted, too
     mean = np.diagonal(hessian, axis1=1, axis2=2).mean(axis=1)
     return np.asarray(hessian + (damping * mean + 1e-30)[:, None, None] * np.eye(hessian.shape[-1]))
 
@@ -95,14 +102,15 @@ def inverse_factor(hessian: Array, damping: float) -> Array:
 def refine(
     integers: Array, target: Array, hessian: Array, steps: Array, limits: tuple[int, int], passes: int = 2
 ) -> Array:
-    """Improve ``integers`` [g,o,d] by coordinate descent and return them.
+    """Return better integers than ``integers`` [g,o,d], found by coordinate descent.
 
-    Each pass goes through the columns and sets each to the integers that are best while the other columns
-    stay.  There are at most ``passes`` passes.
+    Each pass goes through the columns and sets each column to the integers that are best while the other
+    columns stay.  There are at most ``passes`` passes.  A column whose diagonal element of ``hessian``
+    is 0 in some group is not changed in any group.
     """
     out = np.array(integers)
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
-    gradient = (target - out * steps) @ hessian  # -1/2 times the gradient of the error
+    gradient = (target - out * steps) @ hessian  # half of the error's gradient, negated
     for _ in range(passes):
         changed = False
         for j in np.flatnonzero((diagonal > 0).all(axis=0)):
@@ -120,7 +128,7 @@ def refine(
 
 
 def squared_errors(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
-    """Return the error [g,o] of each output, as the docstring of the module defines it."""
+    """Return the error [g,o] of each output: e @ hessian @ e^T, see the module."""
     wrong = target - integers * steps
     return np.asarray(((wrong @ hessian) * wrong).sum(axis=2))
 
@@ -128,7 +136,7 @@ def squared_errors(integers: Array, target: Array, hessian: Array, steps: Array)
 def best_scales(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
     """Return the factors [g,o] by which to multiply ``steps``, so that ``integers`` have the least error.
 
-    A factor is 1 where the best one is not positive.
+    The factor of an output whose best factor is not positive is 1.
     """
     weights = integers * steps
     product = weights @ hessian

@@ -64,7 +64,8 @@ class LayerData:
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.
-    ``scale`` [g,o,d]: the planned scale of each weight.  ``limits``: the smallest and the largest integer.
+    ``scale`` [g,o,d]: the planned scale of each weight, repeated for weights that share it.  ``limits``: the
+    smallest and the largest integer.
     ``block``: the number of neighboring weights of an output that share a scale; 0: all of them.
     ``is_per_channel``: whether each output has its own scales.
     ``has_bias``: whether the layer has a bias.  If not, ``bias`` is 0 and is not corrected.
@@ -121,12 +122,12 @@ class LayerData:
     def clipped_scale(self) -> Array:
         """The scales [g,o,d], among ``scale * SHRINKAGES``, with the least squared error of the weights.
 
-        Errors are weighted by the variances of the inputs.  If the layer has a single scale, it is returned
-        unchanged.
+        Errors are weighted by the variances of the inputs.  If the layer has a single scale, it stays.
         """
         if not self.is_per_channel:
             return self.scale
         importance = self.joined(np.diagonal(self.hessian, axis1=1, axis2=2)[:, None])
+        # inputs that hardly vary in the samples count a little, too
         importance = importance + 1e-3 * importance.mean(axis=2, keepdims=True) + 1e-30
         best = np.full(self.scale.shape, np.inf)
         scale = np.array(self.scale)
@@ -221,7 +222,7 @@ class LayerFit:
 
 
 LayerTechnique = Callable[[LayerData], LayerFit]
-"""A function that quantizes a layer."""
+"""A function that chooses the integers, the scales and the bias of a layer."""
 
 
 def _fit(layer: LayerData, integers: Array, scale: Array) -> LayerFit:
@@ -255,8 +256,9 @@ def compensate(layer: LayerData) -> LayerFit:
 
     With the inputs of the quantized model, the changed weights give outputs near those of the float model.
     Least squares, with a penalty r for the distance from the weights W, finds them:
-    W (C + r I) (H + r I)^-1, where H is ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient
-    Finetuning-Free Quantization for Asymmetric Calibration", 2025.
+    W (C + r I) (H + r I)^-1, where H is ``hessian``, C is ``cross``, and r is a small part (``penalty``) of
+    the mean of H's diagonal.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for
+    Asymmetric Calibration", 2025.
 
     Least squares on noisy inputs makes weights smaller (regression dilution), and the effect adds up over the
     layers.  So with more noise than MOST_NOISE the weights are not changed before rounding.
@@ -264,7 +266,7 @@ def compensate(layer: LayerData) -> LayerFit:
     if layer.input_noise > MOST_NOISE:
         return round_by_gptq(layer)
     penalty = 0.05
-    left = damped(layer.hessian, penalty)
+    left = damped(layer.hessian, penalty)  # H + r I
     change = np.linalg.solve(left, (layer.cross + (left - layer.hessian)).swapaxes(1, 2))
     target = layer.joined(layer.split(layer.weights) @ change.swapaxes(1, 2))
     return _gptq_fit(layer, target, layer.clipped_scale)
@@ -295,17 +297,17 @@ def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     ``target``: the weights of ``layer``, or changed weights.
     """
     wanted, hessian = layer.split(target), layer.hessian
-    fine = damped(hessian, 0.001)
+    fine = damped(hessian, 0.001)  # less damping than for GPTQ: here the error itself counts
     if not layer.is_per_channel or layer.block or layer.parts > 1:
         integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
         integers = refine(integers, wanted, fine, layer.split(scale), layer.limits)
         return _fit(layer, layer.joined(integers), scale)
     factors = ENLARGEMENTS if target.shape[2] <= MOST_ENLARGED_DEPTH else ENLARGEMENTS[:1]
-    wanted = np.tile(target, (1, factors.size, 1))  # the outputs once for each factor
+    wanted = np.tile(target, (1, factors.size, 1))  # all outputs once for each factor: [g, factors * o, d]
     scales = np.concatenate([scale * factor for factor in factors], axis=1)
     integers = gptq(wanted, layer.factored, scales, layer.limits)
     scales = scales * best_scales(integers, wanted, damped(hessian, 0.01), scales)[..., None]
-    scales = scales.astype(np.float32).astype(np.float64)
+    scales = scales.astype(np.float32).astype(np.float64)  # as a file stores them
     integers = refine(integers, wanted, fine, scales, layer.limits)
     by_factor = (target.shape[0], factors.size, *target.shape[1:])
     errors = squared_errors(integers, wanted, fine, scales).reshape(by_factor[:3])

@@ -30,7 +30,7 @@ from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
-"""A layer of depth d is fitted to about ROWS_PER_DEPTH * d rows, and to at least about LEAST_ROWS rows."""
+"""A layer with d weights per output is fitted to about this many times d rows (input vectors), or more."""
 
 LEAST_ROWS = 8192
 """A layer is fitted to at least about this many rows, or to all rows if there are fewer."""
@@ -57,8 +57,8 @@ class Sweep:
     """One sweep over the main graph of the float ``model``; it changes weights and biases in ``plan``.
 
     ``samples``: arrays in the order of the graph's inputs.
-    ``held``: the number of samples at the end that are held back; 0: techniques are fitted to all samples and
-    compared on all.
+    ``held``: the number of samples at the end that are held back from fitting and used for comparing.  0: all
+    samples are used for both.
     ``techniques``: the techniques to try for each layer, by name.  A single technique is used without a
     comparison; its LayerData has means but no rows.  Without techniques, the plan does not change.
     ``reference``: the outputs of the float model for ``samples``, or empty if they are not known.  With them,
@@ -118,7 +118,7 @@ class Sweep:
         return [outputs[index] for outputs in self.reference[: len(self.samples)]]
 
     def _run(self, op: Op) -> None:
-        """Run ``op`` as in the float model; fit it if it is a layer; run it as planned."""
+        """Run ``op`` as in the float model; if it is a layer, choose its constants; run it as planned."""
         plan = self.plan.main.operators.get(key_of(op))
         if plan is not None and plan.is_float:
             plan = None
@@ -238,7 +238,7 @@ class Sweep:
         return fits, errors
 
     def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
-        """Return two mean rows [2,g,d], of the float and of the quantized model.
+        """Return two mean rows [2,g,d], of the float and of the quantized model; see LayerData for g and d.
 
         The means are over the samples that are not held back.  Both are 0 if the layer has no bias.
         ``shapes``: the shape of the result for each sample.
@@ -265,16 +265,16 @@ class Sweep:
         parts: list[Array] = []
         for sample, shape in enumerate(shapes):
             both = [layer.rows(a[sample], shape) for a in (self._float[layer.input], rounded)]
-            step = -(-both[0].shape[1] // limit)
+            step = -(-both[0].shape[1] // limit)  # take every step-th row: at most ``limit`` of a sample
             start = int(self._random.integers(step))
             parts.append(np.stack([rows[:, start::step] for rows in both]))
         first = len(parts) - self.held
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
-        """Return whether the bias of ``fit`` fits its planned form: int32 magnitudes below LARGEST_BIAS.
+        """Return whether the bias of ``fit`` fits its planned form.
 
-        A bias that is int64 or float always fits.
+        The magnitudes of an int32 bias must be below LARGEST_BIAS.  An int64 or float bias always fits.
         """
         form = plan.operands.get(layer.bias_index)
         if form is None:
@@ -298,7 +298,7 @@ class Sweep:
         constants = self.plan.main.constants
         constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
         scales = fit.scale.reshape(-1, fit.scale.shape[2])
-        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]
+        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]  # each scale once
         if len(form.scale) == 1:
             scales = scales[:1]
         steps = np.asarray(scales, np.float32)
@@ -331,14 +331,13 @@ def fake_quantized(array: Array, form: TensorForm) -> Array:
 
 
 def stream_bytes(model: Model) -> int:
-    """Return an estimate of how many bytes a sweep holds in memory for each sample.
+    """Return an estimate of how many bytes a sweep holds in memory for each sample; it is never 0.
 
-    The operator with the largest operands and results counts: the estimate is twice the bytes of its operands
-    and results in both models.
+    It is twice the bytes of the largest operands and results of one operator, in both models.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [sum(element_count(v.shape) for v in vs if v and not v.is_const) for vs in touched]
-    return 2 * STREAMS * 4 * max(elements, default=1) + 1
+    return 2 * STREAMS * 4 * max(elements, default=1) + 1  # 4 bytes: float32
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:

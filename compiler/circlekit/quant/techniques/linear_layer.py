@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions and fully connected layers as matrix products.
 
-A layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``.  The rows of CONV_2D
-are those of im2col.  TRANSPOSE_CONV has a row for each position of its result: for each tap, the input pixel
-that the tap adds to this position, or 0.  DEPTHWISE_CONV_2D has one group for each input channel.
+A layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``: n positions of the
+result, o outputs of a group, and the depth d, the number of weights of an output.  A tap is one position of
+the filter, a pixel all channels at one position of the data.  The rows of CONV_2D are those of im2col.
+TRANSPOSE_CONV has a row for each position of its result: for each tap, the input pixel that the tap adds to
+this position, or 0.  DEPTHWISE_CONV_2D has one group for each input channel.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class LinearLayer:
     def matrices(self, weights: Array) -> Array:
         """Return ``weights``, in the operator's layout, as matrices [groups, outputs, depth]."""
         groups = self.groups
-        if self.is_depthwise:
+        if self.is_depthwise:  # the layout is [1, height, width, groups * outputs]
             taps = weights.shape[1] * weights.shape[2]
             return np.asarray(weights.reshape(taps, groups, -1).transpose(1, 2, 0))
         return np.asarray(weights.reshape(groups, weights.shape[0] // groups, -1))
@@ -99,6 +101,7 @@ class LinearLayer:
         geometry = op.geometry(data.shape, weights, output)
         places = geometry.size if op.is_transposed else geometry.windows
         windows = np.zeros((len(data), *places, *geometry.taps, data.shape[-1]), data.dtype)
+        # a tap pairs windows with elements; a transposed convolution reads windows and writes elements
         for tap, window, element in geometry.overlaps():
             target, source = (element, window) if op.is_transposed else (window, element)
             windows[target + tap[1:]] = data[source]
@@ -109,7 +112,7 @@ class LinearLayer:
         return np.ascontiguousarray(rows).reshape(self.groups, rows.shape[1], -1)
 
     def mean_row(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return the mean of ``rows(data, output)`` as float64[groups, depth], without making the rows."""
+        """Return the mean row of ``rows(data, output)``, float64[groups, depth], without making the rows."""
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):
             return np.asarray(data.reshape(1, -1, weights[1]).mean(axis=1, dtype=np.float64))
@@ -135,15 +138,15 @@ def separate_biases(graph: Graph) -> None:
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a layer; None if it is no layer, or if its weights or its bias are no plain constants.
+    """Return ``op`` as a layer; None if it is no layer, or if one of these conditions does not hold.
 
-    Weights and input must be float, the weights must have elements, and the number of input channels must be
-    known.
+    Weights and bias must be constants, neither sparse nor compressed.  Weights and input must be float, the
+    weights must have elements, and the number of input channels must be known.
     """
     if isinstance(op, TransposeConv):
-        layer = LinearLayer(op, 2, 1, 3)
+        layer = LinearLayer(op, input_index=2, weights_index=1, bias_index=3)
     elif isinstance(op, Conv2D | DepthwiseConv2D | FullyConnected):
-        layer = LinearLayer(op, 0, 1, 2)
+        layer = LinearLayer(op, input_index=0, weights_index=1, bias_index=2)
     else:
         return None
     is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float

@@ -14,7 +14,8 @@ Outcome = list[list[Powers]]
 """For each sample, the powers of signal and noise of each output."""
 
 FLOOR = 1e-12
-"""``paired_gain`` adds this fraction of the signal's power to the noise, so float32 errors hardly count."""
+"""``paired_gain`` adds this fraction of the signal's power to the noise, so that rounding errors of float32
+hardly count."""
 
 STANDARD_ERRORS = 1.5
 """How many standard errors ``paired_gain`` subtracts from the gain, unless told otherwise."""
@@ -33,7 +34,8 @@ def powers(reference: Array, actual: Array) -> Powers:
 def decibels(outcome: Outcome) -> float:
     """Return the signal-to-noise ratio in dB: the mean over all outputs of 10 log10(signal / noise).
 
-    The powers of an output are first summed over the samples.  A ratio is limited to -200 to 200 dB.
+    The powers of an output are first summed over the samples.  A ratio is limited to -200 to 200 dB; without
+    outputs, the result is 0.
     """
     ratios = []
     for output in zip(*outcome, strict=True):
@@ -46,9 +48,9 @@ def decibels(outcome: Outcome) -> float:
 def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS) -> float:
     """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
 
-    ``before``, ``after``: outcomes on the same samples.  For each output, the amplitudes of the noise, not
-    its powers, are summed over the samples, because a few samples would dominate the powers; the gain is the
-    ratio of these sums in dB, averaged over the outputs.  The standard error is estimated by the jackknife
+    ``before``, ``after``: outcomes on the same samples.  For each output, the amplitudes of the noise are
+    summed over the samples.  (A few samples would dominate a sum of powers.)  The gain is the ratio of these
+    sums in dB, averaged over the outputs.  The standard error is estimated by the jackknife
     (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3); for a single sample,
     nothing is subtracted.
     """

@@ -17,14 +17,17 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.program.state import State
 
 Column = Array | Sequence[Array] | None
-"""An operand: one array for a constant or variable, None if absent, otherwise an array for each sample."""
+"""One operand in all samples: a list with an array for each sample.
+
+A fixed operand (a constant or a variable) is a single array, an absent operand None.
+"""
 
 
 class OperatorRuns:
     """Runs the main graph of a float model operator by operator.
 
-    ``samples``: arrays in the order of the graph's inputs.  Iterating yields, in the order of execution,
-    (operator, its operands, for each sample the list of the operator's results).  The arrays of a value are
+    ``samples``: arrays in the order of the graph's inputs.  Iterating runs the operators in order and yields
+    for each (operator, its operands, for each sample the list of its results).  The arrays of a value are
     released after the last operator that reads the value has run.
     """
 
@@ -51,7 +54,8 @@ class OperatorRuns:
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
         """Return for each sample the list of the results of ``op`` for the operands ``columns``.
 
-        There are as many samples as in ``columns``; if all operands are fixed, as many as in ``samples``.
+        The number of samples is that of the lists in ``columns``; if all operands are fixed, that of
+        ``samples``.
         """
         # a copy whose fixed operands are constants, because fast kernels need constant weights
         copies = [
@@ -62,7 +66,7 @@ class OperatorRuns:
         copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
         kernel = prepare(copy)
         run = GraphRunner(State(), self.model)
-        missing = [None] * absent_operands(op)
+        missing = [None] * absent_operands(op)  # optional operands at the end that ``op.inputs`` leaves out
         counts = [len(c) for c in columns if c is not None and not isinstance(c, np.ndarray)]
         out = []
         for sample in range(min(counts, default=len(self.samples))):

@@ -30,10 +30,10 @@ LARGEST_NOISE_SHARE = 0.97
 """A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""The most elements of a result that are compared, in all samples; LEAST_SAMPLES may have more."""
+"""Results are compared on so many samples that these have at most this many elements; see LEAST_SAMPLES."""
 
 LEAST_SAMPLES = 4
-"""A result is compared on at least this many samples, or on all samples if there are fewer."""
+"""Results are compared on at least this many samples, whatever their size; on all if there are fewer."""
 
 
 def reader_ranges(
@@ -41,7 +41,7 @@ def reader_ranges(
 ) -> dict[str, Range]:
     """Return {name: range} for the tensors of the main graph whose range in ``ranges`` can be improved.
 
-    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.
+    ``plan``: a plan of the float ``model``, made from ``ranges`` without techniques.
     ``samples``: arrays in the order of the graph's inputs.
     """
     found: dict[str, Range] = {}
@@ -72,6 +72,7 @@ class _Reader:
 
     ``operator``: the plan of ``op`` in ``plan``.  ``operands``, ``results``: the operands and the result of
     ``op`` in the float model, for each sample.
+    ``forms``: the forms of the operands that ``op`` reads in their stored form.  ``wanted``: ``results``.
     """
 
     def __init__(
@@ -97,7 +98,8 @@ class _Reader:
     def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
         """Return the operands whose range may be changed, with their range in ``ranges``.
 
-        Only this operator reads such an operand, and the operand's form in the plan covers just that range.
+        Only this operator reads such an operand, and the operand's form is the one that covers this range: no
+        rule demanded another form.
         """
         found = {}
         for value, form in self.forms.items():
@@ -119,6 +121,7 @@ class _Reader:
             start = best
             for fraction in FRACTIONS:
                 tried = (start[0] * fraction, start[1]) if end == 0 else (start[0], start[1] * fraction)
+                # an end of 0 cannot change; an empty range has no scale
                 noise = self._noise(value, tried) if start[end] and tried[0] != tried[1] else np.inf
                 if noise < least:
                     least, best = noise, tried

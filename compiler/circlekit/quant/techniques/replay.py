@@ -23,28 +23,28 @@ Record = dict[str, Any]
 
 
 def own_biases() -> Record:
-    """Return a record of ``separate_biases``."""
+    """Return a record of ``separate_biases``, which gives layers that share a bias a copy each."""
     return {"technique": "own biases"}
 
 
 def equalized(magnitudes: Mapping[str, Array], strength: float) -> Record:
-    """Return a record of ``equalize`` with these arguments."""
+    """Return a record of ``equalize``, called with these arguments."""
     channels = {name: numbers.tolist() for name, numbers in magnitudes.items()}
     return {"technique": "equalization", "strength": strength, "magnitudes": channels}
 
 
 def rotated(rotations: Iterable[Rotation]) -> Record:
-    """Return a record of ``rotate`` with these arguments."""
+    """Return a record of ``rotate``, called with these arguments."""
     return {"technique": "rotation", "rotations": [rotation._asdict() for rotation in rotations]}
 
 
 def _rotate(model: Model, rotations: Iterable[Mapping[str, Any]]) -> None:
-    """Rotate ``model`` by the arguments of a record."""
+    """Rotate ``model``; ``rotations``: the fields of each ``Rotation``, from a record."""
     rotate(model, [Rotation(**fields) for fields in rotations])
 
 
 def _equalize(model: Model, magnitudes: Mapping[str, list[float]], strength: float) -> None:
-    """Equalize ``model`` by the arguments of a record."""
+    """Equalize ``model`` with the arguments in a record, where arrays are lists."""
     arrays = {name: np.array(numbers, np.float64) for name, numbers in magnitudes.items()}
     equalize(model, arrays, float(strength))
 

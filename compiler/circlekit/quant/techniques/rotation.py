@@ -4,8 +4,8 @@
 If all operators between two layers are linear and do not mix a block of channels with other channels, the
 first layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose:
 the outputs of the model stay the same.  Examples are the value projection and the output projection of
-attention, where a block is a head.  Such pairs are found by trial: both layers are rotated, and the outputs
-of the model are compared.
+attention, where a block is the channels of a head.  Such pairs are found by trial: both layers are rotated,
+and the outputs of the model are compared.
 
 Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
 """
@@ -72,7 +72,7 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
         rotation = Rotation(key_of(first.op), key_of(second.op), start, block)
         tries += 1
         if _change(model, rotation, sample, expected, only_first=True) < LEAST_EFFECT:
-            continue
+            continue  # the outputs hardly depend on these channels, so a trial proves nothing
         while block >= LEAST_BLOCK:
             tries += 1
             rotation = rotation._replace(block=block)
@@ -96,7 +96,7 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
         matrix = hadamard(rotation.block)
         part = slice(rotation.start, rotation.start + _matrix(second).shape[1])
         weights = _matrix(first)
-        weights[part] = _in_blocks(weights[part].T, matrix).T
+        weights[part] = _in_blocks(weights[part].T, matrix).T  # a row of weights makes an output channel
         replace_constant(first.op, first.weights, weights)
         if first.bias is not None:
             bias = first.bias.array().astype(np.float64).reshape(1, -1)
@@ -118,7 +118,11 @@ def hadamard(size: int) -> Array:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
-    """Yield (first layer, second layer, start) for each rotation that may be possible; see ``Rotation``."""
+    """Yield (first layer, second layer, start) for each rotation that may be possible; see ``Rotation``.
+
+    The first layer may have a multiple of the second layer's channels, such as query, key and value in a row;
+    then each ``start`` is tried.  A power of 2 from LEAST_BLOCK on must divide the channels.
+    """
     layers = [layer for op in graph if (layer := linear_layer(op)) is not None and _is_rotatable(layer)]
     by_op = {layer.op: layer for layer in layers}
     for first in layers:
@@ -150,7 +154,10 @@ def _reached(first: Op) -> list[Op]:
 
 
 def _is_rotatable(layer: LinearLayer) -> bool:
-    """Return whether ``layer`` has one group, mixes no positions, and is the only user of its constants."""
+    """Return whether ``layer`` has one group, mixes no positions, and is the only user of its constants.
+
+    It mixes no positions if an output has one weight for each input channel, as in a 1x1 convolution.
+    """
     constants = [value for value in (layer.weights, layer.bias) if value is not None]
     is_plain = layer.groups == 1 and not layer.is_depthwise
     return is_plain and layer.channels == _matrix(layer).shape[1] and all(v.use_count == 1 for v in constants)
