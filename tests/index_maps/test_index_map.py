@@ -155,6 +155,19 @@ def test_blocks_of_pixels(kind: type[Op], block: int) -> None:
     assert np.array_equal(step.apply(array), results_of(op, array)[0].reshape(-1))
 
 
+@pytest.mark.parametrize("perm", list(permutations(range(4))))
+def test_every_plan_of_a_transpose_computes_it(perm: tuple[int, ...]) -> None:
+    """All dimensions could be divided into blocks, but a transpose of single axes moves no blocks."""
+    array = positions((2, 4, 6, 8))
+    movement = movement_of(Transpose(Value("x", i32, array.shape), vector("", perm)))
+    assert movement is not None
+    (index_map,) = movement.maps
+    assert index_map is not None
+    moved = array.transpose(perm)
+    for plan in plans_for(index_map, array.shape, moved.shape, 32):
+        assert np.array_equal(result_of(plan, array), moved)
+
+
 def result_of(plan: Plan, array: Array) -> Array:
     """Return what all forms of the operators of ``plan`` make of ``array``."""
     for made in plan:
