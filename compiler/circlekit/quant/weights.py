@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose forms for constant weights and for biases, and find these among the operands of an operator."""
+"""Find the weights and biases among the operands of an operator, and choose their forms.
+
+The rule in an operator's declaration (``QuantizationRule``) says which operands these are.  A scheme is a way
+to quantize an operator: the dtypes of weights, activations and biases.  The form of a tensor is its dtype,
+scales and zero points.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +27,14 @@ from circlekit.quant.scheme import Arithmetic, Scheme
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
 """By dtype of a bias, the limit below which the magnitudes of its integers must stay.
 
-LiteRT adds biases and products in 32 or 48 bits; this limit leaves room for the products.
+LiteRT adds the bias to the sum of the products, in 32 bits for int32 and in 48 bits for int64.  The limit
+leaves room for the products.
 """
 
 ZERO_WEIGHT_BIAS = 2**20
-"""The integer of the bias of a channel whose weights are all 0.
+"""The integer that stores the bias of a channel whose weights are all 0.
 
-Every scale is right for such weights.  So their scale is chosen to give the bias this integer.
+Such weights are stored as 0 with every scale.  So the scale is chosen for the bias, to give it this integer.
 """
 
 BYTES_OF_SCALE = 12
@@ -59,9 +65,10 @@ def wide_scheme(scheme: Scheme) -> Scheme:
 
 
 def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
-    """Return the scheme for operand ``index`` of ``op``, where ``scheme`` is that of ``op``.
+    """Return the scheme for operand ``index`` of ``op``; ``scheme``: the scheme of ``op``.
 
-    The rule of ``op`` may demand int16 for the operand (``wide``), or one scale for weights (``one_scale``).
+    It is ``scheme``, except for two demands of the operator's rule.  ``wide``: if activations are quantized,
+    the operand is int16.  ``one_scale``: weights have one scale, unless a DEQUANTIZE converts them to float.
     """
     rule = op.quantization_rule or OWN_RANGES
     if scheme.activations is not None and index in set(indices_of(op, rule.wide)):
@@ -71,15 +78,16 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the present biases of ``op``."""
+    """Return the indices of the biases that ``op`` has; its rule names them: ``bias``, ``biases``."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 
 
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
-    """Return the first of ``products`` whose factors ``op`` has, as operands or inner tensors; else None.
+    """Return the first of ``products`` all of whose factors ``op`` has; None if there is none.
 
-    ``products``: products of scales, of which one gives the scale of a bias (``QuantizationRule.biases``).
+    ``products``: the possible scales of a bias, each a product of scales (``QuantizationRule.biases``).  A
+    factor is the name of an operand or of an inner tensor, such as the sums of a gate of an LSTM.
     """
     present = {inner.name for inner in op.inner_tensors()}
     present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}
@@ -120,11 +128,11 @@ def finite_numbers(value: Value) -> Array:
 
 
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
-    """Return {index: channel axis} of the constants of ``op`` that ``scheme`` stores in another dtype.
+    """Return {index of an operand: channel axis} for the constants that ``scheme`` stores in another dtype.
 
-    ``scheme``: a scheme with float activations.  Every such scheme converts weights and tables that are
-    float32; a float16 scheme also converts every other float32 constant that is large enough to save bytes.
-    The axis None means one scale for the tensor.
+    ``scheme``: a scheme with float activations.  Every such scheme converts the float32 weights of ``op`` and
+    the table in which it looks up rows.  A float16 scheme also converts other float32 constants, if they are
+    large enough to save bytes.  The axis None means one scale for the tensor.
     Operators that call graphs, and opaque operators, have no such constants.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():
@@ -136,14 +144,14 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
     found = {i: axes[op.operands[i].name] for i in indices_of(op, axes) if is_weight(op.inputs[i])}
     if scheme.weights.is_float:
         for index, value in enumerate(op.inputs):
-            if is_weight(value) and value.numel > BYTES_OF_DEQUANTIZE // 2:
+            if is_weight(value) and value.numel > BYTES_OF_DEQUANTIZE // 2:  # float16 saves 2 bytes each
                 found.setdefault(index, None)
     return found
 
 
 def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
     """Return by how many bytes a file shrinks if the float32 constant ``value`` is stored in ``form``."""
-    scale_bytes = 2 if form.block else BYTES_OF_SCALE
+    scale_bytes = 2 if form.block else BYTES_OF_SCALE  # the scale of a block is float16, without zero point
     overhead = scale_bytes * len(form.scale)
     overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0
     return value.numel * (32 - form.dtype.bits) // 8 - overhead
@@ -152,13 +160,14 @@ def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
 def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
     """Return the form of the constant ``weights`` in ``scheme``, which has no blocks.
 
-    ``axis``: the axis of the channels; None: the weights get one scale.
-    Raise ModelError for NaN and infinite numbers, and for the reasons of ``scales_for``.
+    ``axis``: the axis of the channels; None: the weights get one scale.  In a form that is ``narrow``, the
+    lowest integer of the dtype is not used.
+    Raise ModelError for NaN and infinite numbers, and if a scale would be too small or too large.
     """
     numbers = finite_numbers(weights)
     if scheme.weights.is_float:
         return TensorForm(scheme.weights, reason="half the bytes of float32")
-    if scheme.weights is DType.UINT8:
+    if scheme.weights is DType.UINT8:  # the only dtype of weights with a zero point other than 0
         low, high = (float(f(numbers, initial=0)) for f in (np.min, np.max))
         scale, zero_point = asymmetric(low, high, scheme.weights)
         reason = f"covers all weights, {low:.4g} to {high:.4g}"
@@ -182,8 +191,8 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
 
     A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, and LiteRT's
     delegate converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
-    Raise UnsupportedError if rows are not whole blocks; ModelError for NaN and infinite numbers, and for the
-    reasons of ``scales_for``.
+    Raise UnsupportedError if ``weights`` do not have rank 2 with rows of whole blocks; ModelError for NaN and
+    infinite numbers, and if a scale would be too small or too large.
     """
     numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
@@ -202,19 +211,21 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
 def bfloat16_at_least(scales: Array) -> Array:
     """Round ``scales`` up to numbers that bfloat16 and float16 hold exactly; return them as float32.
 
-    Scales above the largest such number, 65280, are rounded down to it.
+    A scale is at least the smallest normal float16, 2^-14.  Scales above the largest number that both dtypes
+    hold, 65280, are rounded down to it.
     """
-    smallest, largest = np.float32(2.0**-14), np.float32(65280)  # the smallest is the least normal float16
+    smallest, largest = np.float32(2.0**-14), np.float32(65280)
+    # a bfloat16 is the upper half of a float32: clear the lower half, after adding to it what rounds up
     bits = np.clip(scales.astype(np.float32), smallest, largest).view(np.uint32)
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
 def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) -> TensorForm:
-    """Return the form of ``bias``, whose scales are the scale of the data times the scales of the weights.
+    """Return the form of ``bias``: its scales are the scale of the data times the scales of the weights.
 
     ``data``: the form of the operand that is multiplied with the weights; it has one scale.  ``weights``:
-    the form of the weights.  ``dtype``: the dtype of the quantized bias.  The last axis of ``bias`` has
-    the channels.
+    the form of the weights.  ``dtype``: the dtype of the quantized bias.  The channels are the last axis of
+    ``bias``.
     """
     scales = data.scales[0] * weights.scales  # in float32, as in LiteRT
     reason = "the scale of the data times that of the weights"
@@ -227,8 +238,11 @@ def fit_bias(
 ) -> TensorForm:
     """Return the form ``weights`` with larger scales for the channels whose bias does not fit into ``dtype``.
 
-    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights; a
-    channel of zeros gets the scale that suits its bias best (ZERO_WEIGHT_BIAS), even if it is smaller.
+    The scale of a bias is the scale of the data times that of the weights, so larger scales of weights make
+    the integers of the bias smaller.
+    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights.  A
+    channel of zeros with a bias other than 0 gets the scale for which the bias is ZERO_WEIGHT_BIAS, even if
+    that scale is smaller than before.
     ``smallest``: the smallest allowed scale of a channel whose bias is not 0.
     Raise ModelError if a bias is NaN or infinite, or if there are several biases and several scales, but not
     equally many.
@@ -236,7 +250,7 @@ def fit_bias(
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
         raise ModelError(f"%{bias.name} has {values.size} elements for {len(weights.scale)} channels")
-    if len(weights.scale) == 1:
+    if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)
     step = float(data.scale[0])
     scales = weights.scales.astype(np.float64)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one dredd test: a recipe, passes, rules, and a comparison of the values before and after the passes.
+"""Run one dredd test: run passes on the model of a recipe, check rules, and compare values before and after.
 
-With a folder, ``run_case`` leaves these files in it:
+A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files in it:
 
     NAME.circle or .tflite        the model of the recipe
     NAME.opt.circle or .tflite    the model after the passes
     input.h5, expected.h5         seeded inputs, and the outputs before the passes
     opt.expected.h5               the outputs of NAME.opt, after it was read back
-    boundary/, zero/, ...         the same three .h5 files for other kinds of inputs
+    boundary/, zero/, ...         the same three .h5 files for other kinds of inputs than normal ones
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from circlekit.targets.target import find_target
 PASSED, FAILED = "passed", "failed"
 
 _PLACE = re.compile(r"^(?:.*?:\d+:\d+|\S+\.(?:ck|recipe|rule|lst|tsv)): ")
-"""The place that begins the message of an error: a file, mostly with line and column."""
+"""Matches the place at the beginning of an error message: a file, in most cases with line and column."""
 
 
 @dataclass
@@ -119,7 +119,8 @@ class _Test:
     """Runs one test step by step and fills ``result``.
 
     ``folder``: where files are written.  ``keeps_values``: whether inputs and outputs are written, too.
-    ``base``: the model before the passes, read back from its file.  ``runs``: its runs.
+    ``base``: the model before the passes, read back from its file.
+    ``runs``: its runs, one for each set of inputs, the normal inputs first; empty if it does not run.
     """
 
     def __init__(
@@ -136,10 +137,10 @@ class _Test:
         """Run the test.  A CirclekitError that it raises is a failure of the test, too."""
         rules = self.case.rules()
         self.result.passes = rules.passes
-        names = [name.replace("-", "_") for name in rules.passes]
+        names = [name.replace("-", "_") for name in rules.passes]  # a flag has - in place of _
         assert self.case.recipe is not None  # rules() raises otherwise
         model = load_recipe(self.case.recipe)
-        with_tables = all(graph.table for graph in model.graphs)
+        with_tables = all(graph.table for graph in model.graphs)  # the recipe states the order of values
         base = self.write(model, f"{self.case.name}.{model.format}", with_tables)
         self.base = base
         self.result.before = sum(1 for _ in base.ops())
@@ -159,8 +160,8 @@ class _Test:
     def write(self, model: Model, name: str, with_tables: bool) -> Model:
         """Write ``model`` to the file ``name``; return the model that is read back from it.
 
-        ``with_tables``: whether unused values, and the file's order of values, must be the same, too.
-        Raise ModelError if the models differ, or if the model read back would be written as other bytes.
+        Raise ModelError if the two models differ, or if the model read back would be written as other bytes.
+        ``with_tables``: whether the order of values and the unused values are compared, too.
         """
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,8 +179,9 @@ class _Test:
     def run_reference(self, base: Model) -> None:
         """Run the recipe's model on all sets of seeded inputs, and keep the runs in ``runs``.
 
-        An UnsupportedError only becomes a note.  Any other error, such as an axis out of range, becomes a
-        note, too, if LiteRT is not used or refuses the model (``_litert_refuses``); otherwise it is raised.
+        An UnsupportedError only becomes a note.  Any other error, such as an axis out of range, is a fault of
+        the model or of our kernels.  It becomes a note if LiteRT refuses the model, too
+        (``_litert_refuses``), or is not used; otherwise it is raised.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -204,7 +206,7 @@ class _Test:
         """
         if not self.keeps_values:
             return
-        folder = self.folder if run is self.runs[0] else self.folder / run.kind
+        folder = self.folder if run is self.runs[0] else self.folder / run.kind  # the first: normal inputs
         folder.mkdir(exist_ok=True)
         numbers = [(n, a) for n, a in zip(names, arrays, strict=True) if not litert.is_text(a)]
         write_file(folder / name, [hdf5.encode(numbers)], durable=False)
@@ -216,7 +218,8 @@ class _Test:
         fmt = rules.format or base.format
         model = clone(base)
         passes = pass_names(names, format=fmt)
-        context = Context(fmt, exact=only_pipelines(names), settings=rules.settings)
+        exact = only_pipelines(names)  # pipelines omit approximate rewrites
+        context = Context(fmt, exact=exact, settings=rules.settings)
         records = run_passes(model, select_passes(names, format=fmt), context)
         check(model)
         name = f"{self.case.name}.opt.{fmt}"
@@ -259,7 +262,7 @@ class _Test:
             after = dict(zip(names, outputs, strict=True))
             before = dict(zip(expected, run.outputs, strict=True))
             wrong = _differences(before, after, {}, tolerance, run.kind)
-            if wrong:
+            if wrong:  # measuring the rounding runs the model again, so it is not done before
                 wrong = _differences(before, after, self.rounding(base, run), tolerance, run.kind)
             if wrong:
                 return sorted(wrong)
@@ -267,7 +270,7 @@ class _Test:
 
     @staticmethod
     def rounding(base: Model, run: Run) -> dict[str, float]:
-        """Return {output: largest change by rounding}, which is 0 for outputs whose terms do not cancel."""
+        """Return {output: the change that rounding may make}; 0 for an output whose terms do not cancel."""
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))
 
@@ -275,9 +278,9 @@ class _Test:
         """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
-        If LiteRT fails, the error is raised in two cases: ONE's interpreter lacks an operator, or ``model``
-        is a TFLite model and LiteRT ran it before the passes.  In other cases, and if LiteRT lacks an
-        operator or leaves results undefined, there is only a note.
+        There is only a note if LiteRT lacks an operator or leaves results undefined.  If it fails otherwise,
+        the error is raised in two cases: ONE's interpreter cannot run ``model`` either, or ``model`` is a
+        TFLite model that LiteRT ran before the passes.  Else there is only a note.
         """
         if not self.runs:
             return
@@ -288,7 +291,7 @@ class _Test:
             self.result.notes.append(f"not run by LiteRT {when}: {error.message}")
             return
         except EquivalenceError as error:
-            ran_before = self.result.litert > 0
+            ran_before = self.result.litert > 0  # outputs were compared
             if (ran_before and model.format == "tflite") or not _runs_in_one(model):
                 raise
             self.result.notes.append(f"not run by LiteRT {when}, but by ONE's interpreter: {error.message}")
@@ -325,8 +328,9 @@ def _differences(
 ) -> list[str]:
     """Return a sentence for each output in both mappings that differs by more than allowed.
 
-    ``tolerance``: relative to the largest magnitude of the output; None: the default.  ``noise``: by output,
-    an absolute difference that is allowed in any case.  ``kind``: the kind of inputs, for messages.
+    ``tolerance``: the allowed difference, divided by the largest magnitude of the output; None: the default.
+    ``noise``: {output: absolute difference that is allowed in any case}.
+    ``kind``: the kind of inputs, for messages.
     """
     wrong = []
     for name in (name for name in before if name in after):
@@ -338,7 +342,7 @@ def _differences(
 
 
 def _runs_in_one(model: Model) -> bool:
-    """Return whether ONE's interpreter has all operators of ``model``, by its table in ``targets``."""
+    """Return whether ONE's interpreter has all operators of ``model``, according to its target table."""
     interpreter = find_target("luci")
     return all(interpreter.refusal(op) is None for op in model.ops())
 
@@ -353,13 +357,16 @@ def _without_tables(model: Model) -> Model:
 
 
 def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """Return the sentences with which the passes refuse their near misses in ``model``."""
+    """Return the sentences with which the passes refuse operators of ``model``, the optimized model."""
     explanations = [explain_pass(model, name, context.format, context.settings) for name in passes]
     return [refusal.sentence for refusals in explanations for refusal in refusals]
 
 
 def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """Return [a sentence that names the first pass after which a value differs]; [] if there is none."""
+    """Run the passes again, and compare values after each pass.
+
+    Return [a sentence that names the first pass after which a value differs]; [] if there is none.
+    """
     verifier, model = Verifier(base), clone(base)
     try:
         run_passes(model, passes, context, lambda name, _: verifier.check(model, name))
@@ -369,7 +376,7 @@ def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[s
 
 
 def _lines(model: Model) -> list[str]:
-    """Return the lines of ``model`` in the text form, with names of constants in place of numbers."""
+    """Return the lines of ``model`` in the text form; large constants appear as names, without numbers."""
     lines = []
     for graph in model.graphs:
         inputs, outputs = (", ".join(f"%{v.name}" for v in side) for side in (graph.inputs, graph.outputs))

@@ -3,14 +3,14 @@
 
 Cases come from one of these:
 
-- ``test.lst``: ONE's list, with lines such as ``Add(RECIPE PASS pass1 pass2)``, ``eval(RECIPE pass1 pass2)``
-  and ``#`` comments;
+- ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
+  ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores ``test.rule``;
 - ``*.tsv``: the first line is ``recipe<tab>passes``, each other line is a case, such as
-  ``NAME<tab>pass1,pass2``;
+  ``RECIPE<tab>pass1,pass2``;
 - a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
 - a recipe: one case, or one case for each block of rules in it.
 
-The NAME of a recipe in a list is that of its folder (``NAME/test.recipe``) or its file (``NAME.ck``).
+In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Case:
     ``name``: the name of the test in reports.
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
     ``passes``: the names of the passes; if the block of rules names passes, those run instead.
-    ``format``: the format of the result; None: that of the recipe.
+    ``format``: the format of the model after the passes; None: that of the recipe.
     ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
-    ``place``: FILE:LINE:1 of the case in its list, followed by an error if ``recipe`` is None; "" without a
-    list.
+    ``place``: where a list has the case, as FILE:LINE:1; "" without a list.  If ``recipe`` is None, the
+    reason follows: the whole message of the error.
     """
 
     name: str
@@ -87,7 +87,7 @@ def cases_of(
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;
     ParseError for an invalid list.
     """
-    with translated(path, "read"):
+    with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)
         is_folder = path.is_dir()
     if is_folder:
@@ -124,7 +124,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
         return [Case(name, path, tuple(passes))]
     try:
         blocks = parse_text_rules(read_text(path), str(path))
-    except CirclekitError:  # the case fails when it is run, so that the other cases still run
+    except CirclekitError:  # ``Case.rules`` parses the recipe again, so only this case fails when it is run
         return [Case(name, path, tuple(passes), block=0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
@@ -132,7 +132,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     return [Case(n, path, tuple(passes), block=i) for i, n in enumerate(names)]
 
 
-# -- lists; as in ONE, their cases make circle files, whatever the format of the recipes ----------
+# -- lists; as in ONE, the models after the passes are circle, whatever the format of the recipes -
 
 
 def _tsv(text: str, label: str) -> Iterator[Case]:
@@ -156,11 +156,12 @@ def _tsv(text: str, label: str) -> Iterator[Case]:
 
 
 _COMMAND = re.compile(r"\s*(?:(?P<word>\w+)\s*\((?P<inside>[^()]*)\)|(?P<other>\S))")
+"""A command of a ``.lst`` list, ``word(inside)``, or a character that begins no command (``other``)."""
 
 
 def _lst(text: str, label: str) -> Iterator[Case]:
     """Yield the cases of a list of ONE, named ``label`` in errors; raise ParseError if it is invalid."""
-    plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
+    plain = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)  # same positions as in ``text``
     for match in _COMMAND.finditer(plain):
         if match["other"]:
             expected = "expected Add(RECIPE PASS pass ...) or eval(RECIPE pass ...)"
@@ -182,9 +183,9 @@ def _lst(text: str, label: str) -> Iterator[Case]:
 
 
 def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
-    """Yield the cases of a list with the paths of their recipes, which are somewhere in ``folders``.
+    """Yield the cases of a list with the paths of their recipes, which are found by name in ``folders``.
 
-    A case whose recipe is not found gets an error in ``place``.
+    If there is no such recipe, the path stays None, and an error is appended to ``place``.
     """
     paths: dict[str, Path] = {}
     for folder in folders:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run many dredd tests in forked processes or on a cluster; a crash of a process fails only its test.
 
-Forked processes share what was imported before.  On systems that cannot fork, this process runs the tests.
+A dredd test runs passes on the model of a recipe and checks the result.  On systems that cannot fork, this
+process runs the tests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
 
 MAX_LAZY_IMPORT_TESTS = 8
-"""For more tests than this, passes and LiteRT are imported once, before the processes are forked."""
+"""For more tests than this, passes and LiteRT are imported before the processes are forked.
+
+Then each process has them already.  For few tests it is faster that each imports only what it needs.
+"""
 
 
 def run_cases(
@@ -29,9 +33,9 @@ def run_cases(
     processes: int | None = None,
     client: Any = None,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield (index of the case, its result) in any order.
+    """Run the tests; yield (index of the case, its result), in any order.
 
-    ``keep``: the folder in which each test leaves its files, in a folder of its own; None: none are kept.
+    ``keep``: the folder in which each test gets a folder for its files; None: no files are kept.
     ``with_litert``: compare with LiteRT, if it is installed.
     ``processes``: the number of processes; None: one for each processor that this process may use.
     ``client``: a ``distributed.Client``, to run on its cluster; its workers must see the recipes' files.
@@ -43,7 +47,8 @@ def run_cases(
         tests = [test.with_absolute_paths() for test in tests]
     elif len(cases) > MAX_LAZY_IMPORT_TESTS:
         _import_once(with_litert)
-    retries = 0 if client is None else RETRIES  # a test that crashes a local process would crash it again
+    # a test that crashes a local process would crash it again; a cluster may lose a worker for other reasons
+    retries = 0 if client is None else RETRIES
     yield from run_jobs(run_test, tests, _lost, client=client, processes=processes, retries=retries)
 
 
@@ -83,7 +88,7 @@ def _import_once(with_litert: bool) -> None:
 def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
     """Return a folder inside of ``keep`` for each test, or None for each if ``keep`` is None.
 
-    A repeated name gets a number.
+    A folder has the name of its test; a name that occurs again gets a number: ``Add.2``.
     """
     if keep is None:
         return [None] * len(cases)

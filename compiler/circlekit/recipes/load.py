@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read recipes in either language: the text form, or ONE's ``test.recipe``; the text shows which it is."""
+"""Read recipes (models as texts) in either language: the text form, or ONE's ``test.recipe``.
+
+The text itself, not the name of the file, decides which language it is.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,18 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""The first field of a ``test.recipe``.  In the text form only the statement ``extra`` looks like a field."""
+"""Matches the beginning of a ``test.recipe``: comments, then a field, as ``operand {`` or ``input: "x"``.
+
+The text form begins otherwise.  Only its statement ``extra`` looks like a field, so it is excluded.
+"""
 
 
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     """Return the model in a recipe file of either language.
 
     ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``.  None: circle
-    if the recipe has words that only circle has; otherwise the format that the name of a directory above
-    implies; otherwise tflite.
+    if the recipe has words that only circle has; otherwise the format that the name of one of the three
+    directories above implies (``CircleRecipes``); otherwise tflite.  The text form states its format itself.
 
     Raise FileError if a file cannot be read, FormatError if it is not a text, ParseError with line and column
     if the text is not a valid recipe.
@@ -45,18 +51,21 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
     """
     name = os.fspath(path)
     text = decoded(content, name)
-    model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
+    assumed = fmt or _format_of_folder(Path(path))
+    model = read_recipe(text, name, assumed, Path(path).parent, sure=fmt is not None)
     model.source = name
     return model
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Return the text in ``content``, which should be a recipe; ``name``: its name, for errors.
+    """Return the text in ``content``, the bytes of a file that should be a recipe, a rule file or a list.
 
-    Raise FormatError if it is a model, a file of another program, or not UTF-8.
+    ``name``: the name of the file, for errors.
+    Raise FormatError if the file is a model, a file of another program, or not UTF-8.
     """
     if (fmt := identify(content)) is not None:
-        raise FormatError(f"{name}: expected a recipe, got a {fmt} model; dump --text prints it as a recipe")
+        advice = "`circlekit dump --text` prints it as a recipe"
+        raise FormatError(f"{name}: expected a recipe, got a {fmt} model; {advice}")
     if foreign_file(content) is not None:
         raise FormatError(f"{name}: {unidentified(content)}")
     try:
@@ -80,8 +89,7 @@ def read_recipe(
     ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
     has, otherwise tflite.
     ``folder``: the folder of the files that the text names; None: it must not name any.
-    ``sure``: True: ``fmt`` decides, unless it is None.  False: the words of the text decide, and ``fmt`` is
-    used only if the text has no such words.
+    ``sure``: False: ``fmt`` is only a guess, and words that only circle has decide against it.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
@@ -93,8 +101,9 @@ def read_recipe(
     if fmt is None or not sure:
         fmt = recipe_reader.recipe_format(text) or fmt or "tflite"
     tree, has_external_data = recipe_reader.read_tree(text, label, fmt, files)
-    try:
-        pieces = encode(tree, fmt, 0 if has_external_data else MAX_INLINE_BYTES).pieces()
+    try:  # the tree becomes a file in memory, which is read like any other file, with the same checks
+        inline_limit = 0 if has_external_data else MAX_INLINE_BYTES  # 0: all constants are external data
+        pieces = encode(tree, fmt, inline_limit).pieces()
         return load_bytes(b"".join(pieces), label)
     except CirclekitError as error:
         raise error_at(label, text, 0, error.message.removeprefix(f"{label}: ")) from error

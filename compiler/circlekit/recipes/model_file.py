@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of a model file, for circle-inspect, circle-tensordump and rules.
+"""Properties of a model file, for ``circle-inspect``, ``circle-tensordump`` and the rules of recipes.
 
 They are read from the decoded tables of the file, not from the IR, so that they are what other programs see.
+A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
+the fields that the file has, so ``get`` states the defaults of the schema.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 class ModelFile:
-    """A model file.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
+    """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
     Raise FileError if the file cannot be read, FormatError if it does not begin like a model.  Properties and
     methods raise FormatError if the rest of the file is damaged.
@@ -65,7 +67,7 @@ class ModelFile:
 
     @cached_property
     def codes(self) -> list[str]:
-        """The name of each operator code in the file; ``CUSTOM(name)`` for a custom operator."""
+        """The name of each operator code in the file, as ADD; ``CUSTOM(name)`` for a custom operator."""
         names = []
         for tree in self.tree.get("operator_codes", ()):
             name, custom_code, _ = code_key(tree, self.format)
@@ -111,7 +113,7 @@ class ModelFile:
             inputs = op.get("inputs", ())
             if kind not in CONVOLUTIONS:
                 continue
-            weight = int(inputs[1]) if len(inputs) > 1 else -1
+            weight = int(inputs[1]) if len(inputs) > 1 else -1  # index of the tensor; -1: there is none
             constant = weight in range(len(tensors)) and self.buffer_size(tensors[weight])
             yield kind, producers.get(weight) or ("CONST" if constant else "?")
 
@@ -122,7 +124,10 @@ class ModelFile:
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
     def buffer(self, index: int) -> memoryview:
-        """Return the bytes of the buffer ``index``, which may be external data; b"" for a wrong index."""
+        """Return the bytes of the buffer ``index``; b"" for a wrong index.
+
+        The bytes are in the table Buffer, or behind the flatbuffer if the table has an ``offset`` above 1.
+        """
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}
         data, offset = tree.get("data"), tree.get("offset", 0)
@@ -145,7 +150,7 @@ class ModelFile:
         return [(name_of(tensor), str(tensor.get("type", "FLOAT32"))) for tensor in self.tensors()]
 
     def tensor_shapes(self) -> list[tuple[str, str]]:
-        """Return (name, shape as text) of each tensor, such as ``[1,-1,3]``; -1 is an unknown dimension."""
+        """Return (name, shape as text) of each tensor; in ``[1,-1,3]`` the second dimension is unknown."""
         return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
 
     # -- validity ------------------------------------------------------------------------------
@@ -181,7 +186,8 @@ PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
 def data_of(file: ModelFile, tensor: Tree) -> Array | None:
     """Return the data of ``tensor`` with the tensor's dtype and shape; None if there is no data.
 
-    If the data does not fit the dtype and the shape, return its bytes as uint8[n].
+    If numpy lacks the dtype (int4, strings), or the data does not fit dtype and shape, return the bytes as
+    uint8[n].
     """
     if not file.buffer_size(tensor):
         return None

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that runs recipes as tests: ``pytest -p circlekit.recipes.plugin FOLDER``.
 
-There is a test for each ``test.recipe``, for each block of rules in a ``*.ck`` file (or one for a file
-without blocks), and for each line of a list (``test.lst``, or a ``.tsv`` file whose first line is
-``recipe<tab>passes``).  Options:
+A recipe is a model as text.  These are the tests:
+
+- each ``test.recipe``;
+- each block of rules in a ``*.ck`` recipe; a recipe without blocks is one test;
+- each case of a list (a ``*.lst`` file, or a ``.tsv`` file whose first line is ``recipe<tab>passes``).
+
+Options:
 
     --dredd-recipes DIR    folder with the recipes of lists, by default the list's folder; may be repeated
-    --dredd-passes P,P     passes for recipes that name none
+    --dredd-passes P,P     names of passes, to run on recipes that name none
     --dredd-keep DIR       keep the files of each test in DIR/NAME
     --dredd-no-litert      do not compare with LiteRT, even if it is installed
 
-No test is skipped.  pytest's option ``-rP`` shows notes on what was not compared.
+No test is skipped.  A test whose values cannot be compared has a note with the reason.  pytest's option
+``-rP`` shows the notes of tests that passed.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ def _passes_for_all(config: pytest.Config) -> list[str]:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return [a line that says why there is no comparison with LiteRT], or []."""
+    """Return [a line that says why LiteRT is not used]; [] if values are compared with LiteRT."""
     reason = litert.why_not_compared(not config.getoption("--dredd-no-litert"))
     return [f"dredd: values are not compared with LiteRT: {reason}"] if reason else []
 
@@ -65,7 +70,7 @@ class RecipeFile(pytest.File):
     """A recipe or a list of recipes."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield the tests of the file; repeated names get a number."""
+        """Yield the tests of the file; a name that occurs again gets a number: ``Add.2``."""
         seen: dict[str, int] = {}
         passes = _passes_for_all(self.config)
         for case in cases_of(self.path, self.config.getoption("--dredd-recipes"), passes):
@@ -96,14 +101,14 @@ class RecipeItem(pytest.Item):
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return (path, None, the name of the test with its passes)."""
+        """Return (path, no line number, the name of the test with its passes)."""
         return self.path, None, f"{self.name}: {' '.join(self.case.passes)}".rstrip(": ")
 
 
 class DreddFailure(Exception):
-    """A test has failed.  The text has the reason in its first line, then the failures with their places."""
+    """A test has failed.  The first line of the text is the reason; the failures with their places follow."""
 
     def __init__(self, result: Result) -> None:
         lines = "\n".join(result.failures).splitlines()
-        rest = lines[1:] if lines[0] == result.reason else lines  # the reason appears once
+        rest = lines[1:] if lines[0] == result.reason else lines  # not the reason twice
         super().__init__("\n".join([result.reason, *rest]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write models as recipes, in the text form (``.ck``) or in ONE's language (``test.recipe``)."""
+"""Write models as recipes (texts), in the text form (``.ck``) or in ONE's language (``test.recipe``)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ TEXT_FORM = ".ck"
 
 
 def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample: bool = False) -> None:
-    """Write a recipe from which an equal model of the format ``fmt`` can be made.
+    """Write a recipe of ``model`` in the format ``fmt``; operators that the format lacks are replaced.
 
     ``path``: with the extension ``.ck`` for the text form, any other for the language of ``test.recipe``.
-    ``resample``: write large constants as random numbers with the same mean and standard deviation, which
-    only ONE's language can express.  Otherwise they become ``.npy`` files beside the recipe.
-    Operators that the format lacks are replaced.  Raise UnsupportedError for a model that the format or the
-    language cannot express, FileError if a file cannot be written.
+    ``resample``: True: the recipe replaces large constants by random numbers with the same mean and standard
+    deviation; only ONE's language has that.  False: large constants become ``.npy`` files beside the recipe,
+    and reading the recipe gives an equal model.
+    Raise UnsupportedError for a model that the format or the language cannot express, FileError if a file
+    cannot be written.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
@@ -52,7 +53,10 @@ def _text_form(model: Model, folder: Folder) -> str:
     added: dict[int, tuple[str, int]] = {}  # by id of the value: name of its file, offset of its data
 
     def locate(value: Value) -> tuple[str, int] | None:
-        """Add the constant ``value`` to ``folder``; return (name of its file, offset of its data)."""
+        """Add the constant ``value`` to ``folder``, once; return (name of its file, offset of its data).
+
+        Return None if ``value`` has no data.  ``print_model`` calls this for constants that it does not list.
+        """
         if value.data is None:
             return None
         if id(value) not in added:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTML page about one model, or a model before and after a change: figures, drawings, differences."""
+"""An HTML page about one model, or about two, before and after a change: figures, drawings, differences."""

@@ -40,8 +40,9 @@ class Source:
 class Side:
     """One model with its figures.
 
-    ``title``: ``before`` or ``after``; empty if there is only one model.  ``arena``: the memory plan of the
-    main graph.  ``costs``: the cost of each operator.
+    ``title``: ``before`` or ``after``; empty if there is only one model.  ``summary``: its size and its
+    interface.  ``arena``: the memory plan of the main graph, for activations and scratch buffers.
+    ``costs``: the cost of each operator of all graphs.
     """
 
     title: str
@@ -63,11 +64,12 @@ class Side:
 class Content:
     """The content of the page.
 
-    ``sides``: one or two models.
-    ``trace``: what each pass changed; None if no passes were run.
+    ``sides``: the only model, or the first and the second model.
+    ``trace``: what each pass changed; None if the report ran no passes.
     ``structure``: which operators changed; None for one model.
-    ``values``: differences of values; None if the models were not run.
-    ``findings``: sentences about operators that a target cannot run, and about what its delegate runs.
+    ``values``: the differences between the values of the two models; None if they were not compared.
+    ``findings``: sentences about the last model: operators that a target cannot run, and what its delegate
+    runs.
     """
 
     sides: list[Side]
@@ -88,9 +90,10 @@ def collect(
     """Compute the content of a report.
 
     ``before``: the first or only model, which is not changed.  ``after``: the second model.
-    ``passes``: names of passes and pipelines that make the second model; ignored if ``after`` is given.
+    ``passes``: names of passes and pipelines that make the second model of a copy of the first; ignored if
+    ``after`` is given.
     ``records``: the inputs on which values are compared; None: seeded inputs.
-    ``with_values``: whether to run the models and compare values.
+    ``with_values``: whether to run two models and compare their values.
     ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.
     None: the default target of the model's format.
 
@@ -116,7 +119,7 @@ def collect(
 
 
 def _findings(model: Model, target: TargetChoice) -> list[str]:
-    """Return a sentence for each operator that a target cannot run, and one about what its delegate runs."""
+    """Return sentences for each target: which operators it cannot run, and what its delegate runs."""
     sentences: list[str] = []
     for runtime in choose_targets(target, model.format):
         sentences += map(str, find_unsupported(model, runtime))

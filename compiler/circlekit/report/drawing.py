@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the drawing of a folded graph as plain data, for the script of the page."""
+"""Make the drawing of a graph as plain data, for the script of the page.
+
+The operators of a large graph are in nested groups, see ``folding``.  The page opens and closes groups.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from circlekit.report.folding import Group, fold
 from circlekit.report.layered_layout import Box, Drawing, draw
 
 _NAMES = Names()
-"""Every value has its own name in the texts."""
+"""Makes the texts of values; each value appears under the name that it has in the model."""
 
 MAX_LABEL_CHARACTERS = 120
 """Longer labels are cut to this length."""
@@ -22,11 +25,17 @@ MAX_LABEL_CHARACTERS = 120
 def graph_drawing(graph: Graph) -> dict[str, Any]:
     """Return {"groups": list}; the first group is the whole graph.
 
-    A group is a dict with its ``label``, the ``range`` of its operators, the number of operators of each
-    kind as a text (``kinds``), its ``boxes`` and its ``edges``.
-    A box is a list [kind, content, layer, center in pixels].  Kind and content are: ``op`` and the index of
-    an operator, ``group`` and the index of a group, ``in`` or ``out`` and the text of a value, or, for a bend
-    of an edge, ``bend`` and 0.  An edge is a list [indices of its boxes in order, text of its values].
+    A group is a dict with its ``label``, the ``range`` of its operators [first, last + 1], the number of
+    operators of each kind as a text (``kinds``), its ``boxes`` and its ``edges``.
+
+    A box is a list [kind, content, layer, horizontal center in pixels].  The kinds and their contents:
+
+    - ``op``: the index of an operator in the graph;
+    - ``group``: the index of a group in the list;
+    - ``in``, ``out``: the text of a value that enters or leaves the group;
+    - ``bend``: 0; the box is a point of an edge in a layer that the edge crosses.
+
+    An edge is a list [indices of its boxes from start to end, text of its values].
     """
     groups: list[dict[str, Any]] = []
     _add(graph, fold(graph), groups)
@@ -36,7 +45,7 @@ def graph_drawing(graph: Graph) -> dict[str, Any]:
 def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
     """Append ``group`` and all groups in it to ``groups``; return the index of ``group``."""
     number = len(groups)
-    groups.append({})
+    groups.append({})  # its place in the list; the groups in it come behind it
     drawing = draw(graph, group)
     members = [box.child for box in drawing.boxes if isinstance(box.child, Group)]
     numbers = {id(child): _add(graph, child, groups) for child in members}
@@ -52,7 +61,7 @@ def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
 
 
 def _box(box: Box, numbers: dict[int, int]) -> list[Any]:
-    """Return the list for a box; ``numbers``: the index of each group by its id."""
+    """Return the list for a box; ``numbers``: {id of a group: its index in the list of groups}."""
     place = [box.layer, round(box.x)]
     if isinstance(box.child, Group):
         return ["group", numbers[id(box.child)], *place]
@@ -69,5 +78,5 @@ def _edges(drawing: Drawing) -> list[list[Any]]:
 
 
 def _text(value: Value) -> str:
-    """Return name and type of ``value``."""
+    """Return name and type of ``value``: ``%x: f32[1,2]``."""
     return f"{_NAMES.refer(value)[:MAX_LABEL_CHARACTERS]}: {value.type!r}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a large graph into groups for its drawing: named scopes, repeated blocks, or stretches of operators.
 
-A scope is a part of names: ``layer_1`` in ``model/layer_1/Relu``.  Every group is a range in the order of the
-operators, so groups never depend on each other in a circle.
+A scope is a part of a value's name: ``layer_1`` in ``model/layer_1/Relu``.  Every group is a range in the
+execution order of the operators.  So two groups never depend on each other in a circle.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 
 MAX_CHILDREN = 32
-"""A graph or group with more operators is folded into groups."""
+"""A graph or group with more operators than this is divided into groups."""
 
 MAX_SCOPES = 40
-"""Scopes become groups if there are at most this many; a group has at most this many children."""
+"""Scopes become groups if there are at most this many; if a group has more children, neighbors are joined."""
 
 USUAL_GROUPS = 10
-"""About this many groups are made if there are neither scopes nor repeated blocks."""
+"""A group without useful scopes and repeated blocks is cut into about this many groups."""
 
 MAX_CHILD_SHARE = 0.8
-"""A child with more than this part of the operators of its group is replaced by the child's own children."""
+"""A child with more than this share of the operators of its group is replaced by its own children."""
 
 MIN_REPEATS = 3
 """A sequence of operators is a repeated block if it occurs at least this many times in a row."""
@@ -42,7 +42,7 @@ MIN_BLOCK_OPERATORS, MAX_BLOCK_OPERATORS = 3, 256
 class Group:
     """The operators of a graph with the indices from ``first`` to ``stop`` - 1.
 
-    ``children``: the groups into which this group is divided, and the indices of single operators.
+    ``children``: the parts of this group in order: groups, and the indices of single operators.
     """
 
     label: str
@@ -59,8 +59,8 @@ def fold(graph: Graph) -> Group:
 class _Folder:
     """Folds one graph.
 
-    ``scopes``: the scopes of each operator.  ``kinds``: a number for the kind of each operator.
-    ``crossing``: see ``crossing_values``.
+    ``scopes``: for each operator, its scopes, the outermost first.  ``kinds``: a number for the kind of each
+    operator.  ``crossing``: for each place between operators, how many values cross it.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -74,6 +74,7 @@ class _Folder:
         """Return a group of these operators, divided into groups again if it is large."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
+        # a part is (label, first, stop); a way to divide that does not suit returns none
         parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
         children: list[Group | int] = []
         for name, start, end in parts:
@@ -85,7 +86,7 @@ class _Folder:
         return Group(label, first, stop, self._packed(children))
 
     def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
-        """Return ``children``; if there are too many for one drawing, join neighbors to groups."""
+        """Return ``children``; if they are more than MAX_SCOPES, join neighbors to groups of similar size."""
         if len(children) <= MAX_SCOPES:
             return tuple(children)
         size = math.ceil(math.sqrt(len(children)))
@@ -104,11 +105,11 @@ class _Folder:
         """Return (label, first, stop) of each scope directly below the scopes that all operators share.
 
         An operator in none of these scopes is returned alone, with the label "".
-        Return [] if there are too many scopes or only one, or if a scope occurs in several places, for
-        example because it is named after a class.
+        Return [] if there is only one part, or too many, or if a scope occurs in several places, for example
+        because it is named after a class.
         """
         scopes = self.scopes[first:stop]
-        depth = 0
+        depth = 0  # number of scopes that all operators share
         while all(len(scope) > depth and scope[depth] == scopes[0][depth] for scope in scopes):
             depth += 1
         names = [scope[depth] if len(scope) > depth else "" for scope in scopes]
@@ -121,11 +122,13 @@ class _Folder:
     def _by_repetition(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of each repeat of a block, and of the operators around the repeats.
 
-        Return [] if the repeats cover less than half of the operators.
+        A block is a sequence of kinds of operators that repeats without a gap.  Of all blocks, take the one
+        whose repeats cover the most operators; return [] if they cover less than half.
         """
         kinds, size = self.kinds[first:stop], stop - first
         best = (0, 0, 0)  # operators covered, start, operators of the block
         for period in range(MIN_BLOCK_OPERATORS, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
+            # in a run of this length, each kind equals the kind ``period`` operators later
             start, length = _longest_run(kinds[period:] == kinds[:-period])
             covered = (length + period) // period * period
             if covered >= MIN_REPEATS * period and covered > best[0]:
@@ -133,13 +136,17 @@ class _Folder:
         covered, start, period = best
         if 2 * covered < size:
             return []
-        a, count = first + start, covered // period
-        blocks = [(f"block {i + 1}", a + i * period, a + (i + 1) * period) for i in range(count)]
-        around = [("before the blocks", first, a), ("after the blocks", a + covered, stop)]
-        return [item for item in (around[0], *blocks, around[1]) if item[1] < item[2]]
+        begin, count = first + start, covered // period
+        blocks = [(f"block {i + 1}", begin + i * period, begin + (i + 1) * period) for i in range(count)]
+        before = ("before the blocks", first, begin)
+        after = ("after the blocks", begin + covered, stop)
+        return [(label, a, b) for label, a, b in (before, *blocks, after) if a < b]
 
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return (label, first, stop) of stretches of similar length, cut where the fewest values cross."""
+        """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
+
+        A stretch has at most 2 * ``size`` operators.
+        """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]
         while stop - cuts[-1] > 2 * size:
@@ -148,7 +155,7 @@ class _Folder:
         return [(self._summary(a, b), a, b) for a, b in pairwise([*cuts, stop])]
 
     def _summary(self, first: int, stop: int) -> str:
-        """Return the two most frequent kinds of operators as text; data movement comes last."""
+        """Return the two most frequent kinds of operators as text; kinds that only move data come last."""
         ops = self.ops[first:stop]
         counts = Counter(op.code for op in ops)
         moves = {op.code for op in ops if op.data_movement}
@@ -157,7 +164,7 @@ class _Folder:
 
 
 def scope_of(op: Op) -> list[str]:
-    """Return the scopes in the name of the first result: [model, layer_1] for ``model/layer_1/Relu``."""
+    """Return the scopes in the name of the first result: [model, layer_1] for ``model/layer_1/Relu;Add``."""
     name = op.results[0].name.partition(";")[0] if op.results else ""
     return [part for part in re.split(r"/|::|\.", name) if part][:-1]
 
@@ -165,15 +172,15 @@ def scope_of(op: Op) -> list[str]:
 def crossing_values(ops: Sequence[Op]) -> list[int]:
     """Return for each place between operators how many results from before it are read after it.
 
-    The first place is before the first operator, the last one after the last operator.
+    The first place is before the first operator, the last place is after the last operator: both have 0.
     """
     position = {op: index for index, op in enumerate(ops)}
     changes = [0] * (len(ops) + 1)
     for index, op in enumerate(ops):
         for value in op.results:
             last = max((position[user] for user in value.users if user in position), default=index)
-            changes[index + 1] += 1
-            changes[last + 1] -= 1
+            changes[index + 1] += 1  # the value crosses the places from here
+            changes[last + 1] -= 1  # to the place before its last user
     return [int(count) for count in np.cumsum(changes)]
 
 

@@ -2,9 +2,9 @@
 """Compute a layered layout of one group of a folded graph.
 
 A folded graph has its operators in nested groups, so that a drawing shows few boxes at a time.
-Operators and groups are boxes in layers.  An edge goes from a layer to a later layer; in each layer between
-them it has a bend.  The boxes of a layer are ordered so that few edges cross (barycenter method); then every
-box moves towards the boxes to which it is connected.
+Operators and groups are boxes in layers, which lie one below the other.  An edge goes from a layer to a later
+layer; in each layer between them it has a bend, a small box.  The boxes of a layer are ordered so that few
+edges cross (barycenter method).  Then every box moves sideways, towards the boxes to which it is connected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GAP = 22
 """The distance between the boxes of a layer, in pixels."""
 
 SWEEPS = 6
-"""How often all layers are visited, down and up, to improve the order of their boxes.
+"""How often all layers are visited, from the first to the last and back, to improve the order of their boxes.
 
 After that, the layers are visited the same number of times to improve the places of the boxes.
 """
@@ -37,7 +37,7 @@ class Box:
 
     The box stands for a ``child`` of the group (a group or the index of an operator), or for a ``value`` that
     enters the group or leaves it (``is_output``).  If ``child`` and ``value`` are None, it is a bend.
-    ``x``: the center, in pixels.
+    ``layer``: the index of its layer, 0 at the top.  ``x``: the horizontal center, in pixels.
     """
 
     child: Group | int | None = None
@@ -77,18 +77,19 @@ def draw(graph: Graph, group: Group) -> Drawing:
 
 
 def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int], list[Value]]:
-    """Return {(index of a box, index of a box that reads it): the values between them}.
+    """Return {(index of a box, index of a box that reads from it): the values that it reads}.
 
-    Add to ``boxes`` a box for each value that enters or leaves the group.
+    ``boxes``: those of the children of ``group``, in order.  Add a box for each value that enters or leaves
+    the group.  Constants, and values that are neither computed nor inputs of the graph, are not drawn.
     """
     ops = graph.ops
-    owner: dict[int, int] = {}  # the box of each operator of the group
+    owner: dict[int, int] = {}  # index of an operator of the group: its box
     for number, child in enumerate(group.children):
         members = [child] if isinstance(child, int) else range(child.first, child.stop)
         owner.update(dict.fromkeys(members, number))
-    source: dict[Value, int] = {v: owner[i] for i in owner for v in ops[i].results}
+    source: dict[Value, int] = {v: owner[i] for i in owner for v in ops[i].results}  # box that gives a value
     inside = {ops[index] for index in owner}
-    links: dict[tuple[int, int], dict[Value, None]] = defaultdict(dict)
+    links: dict[tuple[int, int], dict[Value, None]] = defaultdict(dict)  # the inner dict: an ordered set
     for index, number in owner.items():
         for value in ops[index].inputs:
             if value is None or value.is_const or (value.producer is None and not graph.is_input(value)):
@@ -141,13 +142,13 @@ def _place(drawing: Drawing) -> None:
             above[end].append(start)
     for layer in layers:
         _pack(boxes, layer)
-    for _ in range(SWEEPS):
+    for _ in range(SWEEPS):  # order: by the mean place of the neighbors in the layer visited before
         for neighbors, sequence in ((above, layers), (below, layers[::-1])):
             for layer in sequence:
                 wanted = {n: _mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer}
                 layer.sort(key=wanted.__getitem__)  # stable: boxes that want the same place keep their order
                 _pack(boxes, layer)
-    for _ in range(SWEEPS):
+    for _ in range(SWEEPS):  # places: towards this mean, in the order found
         for neighbors, sequence in ((above, layers), (below, layers[::-1])):
             for layer in sequence:
                 _settle(boxes, layer, [_mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer])
@@ -159,7 +160,7 @@ def _mean(numbers: Sequence[float], default: float) -> float:
 
 
 def _pack(boxes: Sequence[Box], layer: Sequence[int]) -> None:
-    """Put the boxes of a layer side by side, with their middle at 0."""
+    """Put the boxes of a layer side by side, so that the middle of the row is at 0."""
     total = sum(boxes[n].width for n in layer) + GAP * (len(layer) - 1)
     x = -total / 2
     for number in layer:
@@ -172,10 +173,10 @@ def _settle(boxes: Sequence[Box], layer: Sequence[int], wanted: Sequence[float])
 
     Boxes that would overlap form a block around the mean of their wanted places (pool adjacent violators).
     """
-    offsets = [0.0]
+    offsets = [0.0]  # the center of each box if all stood side by side
     for left, right in pairwise(layer):
         offsets.append(offsets[-1] + (boxes[left].width + boxes[right].width) / 2 + GAP)
-    blocks: list[tuple[float, int]] = []  # (mean wanted place, without offsets; number of boxes)
+    blocks: list[tuple[float, int]] = []  # (mean of wanted place - offset, number of boxes)
     for place, offset in zip(wanted, offsets, strict=True):
         mean, count = place - offset, 1
         while blocks and blocks[-1][0] > mean:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the changes between two models: what each pass rewrote, and which operators are in both models."""
+"""Find the changes between two models: what each pass rewrote, and which operators are kept or changed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from circlekit.targets.findings import choose_targets
 class PassChanges:
     """The changes that one pass made.
 
-    ``rewrites``: the number of changes.  ``removed``, ``added``: the operators that are gone and those that
-    are new, as text.  An operator whose text changed, for example because it reads another value, is in both
-    lists.
+    ``rewrites``: the number of changes that the pass counted.  ``removed``, ``added``: the operators that are
+    gone and those that are new, as text.  If the text of an operator changed, for example because it reads
+    another value, the old text is in ``removed`` and the new text in ``added``.
     """
 
     name: str
@@ -33,7 +33,7 @@ class PassChanges:
 
 
 OpName = tuple[str, str]
-"""An operator: (name of its graph, name of its first result)."""
+"""Identifies an operator: (name of its graph, name of its first result)."""
 
 
 @dataclass
@@ -41,8 +41,8 @@ class PassTrace:
     """The changes that passes made.
 
     ``passes``: the passes that changed something, in the order of their first change.
-    ``makers``: for operators of the result, the pass that made or last changed them.
-    ``removers``: for operators of the original, the pass that first removed or changed them.
+    ``makers``: {operator that a pass made or changed: the last such pass}.
+    ``removers``: {operator of the original model that a pass removed or changed: the first such pass}.
     """
 
     passes: list[PassChanges]
@@ -62,22 +62,22 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
     texts = _texts(model)
 
     def record(name: str, changes: int) -> None:
-        """Compare the model with that before the pass ``name``; the driver calls this after each pass."""
+        """Compare the model with the texts from before the pass; the driver calls this after each pass."""
         nonlocal texts
         if not changes:
             return
         latest = _texts(model)
         entry = changed.setdefault(name, PassChanges(name))
         entry.rewrites += changes
-        old = {name: text for name, text in texts.items() if latest.get(name) != text}
-        new = {name: text for name, text in latest.items() if texts.get(name) != text}
+        old = {op: text for op, text in texts.items() if latest.get(op) != text}
+        new = {op: text for op, text in latest.items() if texts.get(op) != text}
         entry.removed += old.values()
         entry.added += new.values()
         makers.update(dict.fromkeys(new, name))
         removers.update({op: name for op in old if op in original and op not in removers})
         texts = latest
 
-    selected = select_passes(passes, (), model.format)
+    selected = select_passes(passes, format=model.format)
     targets = rules_of_targets(choose_targets(None, model.format), model.format)
     context = Context(model.format, exact=only_pipelines(passes), target=targets)
     run_passes(model, selected, context, record, lambda name: progress().begin(f"running {name}"))
@@ -85,7 +85,7 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
 
 
 def op_name(op: Op) -> OpName:
-    """Return the names by which ``op`` is identified."""
+    """Return the names by which ``op`` is identified; without results, the second one is its code."""
     return op.graph.name if op.graph is not None else "", op.results[0].name if op.results else op.code
 
 
@@ -134,7 +134,10 @@ def compare_structure(before: Model, after: Model) -> Structure:
 
 
 def _by_name(model: Model) -> dict[tuple[int, str], Op]:
-    """Return operators by (index of their graph, name of their first result); repeated names get a "'"."""
+    """Return operators by (index of their graph, name of their first result); a repeated name gets a "'".
+
+    Indices of graphs, because their names may differ in the two models.
+    """
     ops: dict[tuple[int, str], Op] = {}
     for number, graph in enumerate(model.graphs):
         for op in graph:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make node data for Model Explorer: a number for each operator, its cost or the error of its result.
 
-The format (https://github.com/google-ai-edge/model-explorer) is a JSON object with a key for each graph::
+Model Explorer, a viewer of models, colors operators by these numbers.  The format
+(https://github.com/google-ai-edge/model-explorer) is a JSON object with a key for each graph::
 
     {"main": {"name": "MACs", "results": {"0": {"value": 1024}}, "gradient": [...]}}
 
@@ -25,6 +26,7 @@ MEASURES: dict[str, tuple[str, Callable[[Op], float]]] = {
 """{name: (title, function of an operator)} for measures that need no run of the model."""
 
 GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff8a3d"}]
+"""The colors of the smallest and of the largest number."""
 
 
 def cost_data(model: Model, measure: str) -> dict[str, Any]:
@@ -36,14 +38,14 @@ def cost_data(model: Model, measure: str) -> dict[str, Any]:
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
     """Return the node data of ``errors``: {name of an operator's first result: relative difference}.
 
-    Infinite differences are left out.
+    Operators without an entry and infinite differences are left out.
     """
     title = "relative difference"
     return _node_data(model, title, lambda op: errors.get(op.results[0].name if op.results else ""))
 
 
 def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:
-    """Return the node data of a function of operators, without numbers that are None or not finite."""
+    """Return the node data: the numbers that ``measure`` returns, without None, NaN and infinite ones."""
     data = {}
     for graph in model.graphs:
         values = {str(index): measure(op) for index, op in enumerate(graph)}

@@ -11,7 +11,7 @@ MAX_TEXT_CHARACTERS = 400
 
 
 def shortened(text: str) -> str:
-    """Return ``text``, cut and with "..." at its end if it is too long."""
+    """Return ``text``; if it is longer than MAX_TEXT_CHARACTERS, cut it and append "..."."""
     return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}..."
 
 
@@ -21,7 +21,7 @@ def result_name(op: Op) -> str:
 
 
 def value_name(name: str) -> str:
-    """Return ``%name``, in quotes if the text form needs them, and shortened."""
+    """Return ``%name``, shortened; a name with special characters is in quotes: ``%"a b"``."""
     return shortened(quoted("%", name))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Render the report as one HTML page that needs no network.
 
-Names in a model may contain anything.  So the template escapes every text, the script's data contains nothing
-that could end its HTML element, and a content security policy allows only the page's own script.
+Names in a model may contain anything, even HTML.  So the template escapes every text, the data for the script
+contains no character that could end its HTML element, and a content security policy allows only the page's
+own script.
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ def require_jinja() -> None:
 
 
 def render(content: Content) -> bytes:
-    """Return the page in UTF-8; the same content gives the same bytes.  Errors: see ``require_jinja``."""
+    """Return the page in UTF-8; the same content gives the same bytes.
+
+    Raise UnsupportedError if jinja2 is not installed.
+    """
     require_jinja()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # optional: only reports need it
     from markupsafe import Markup  # comes with jinja2
 
+    # jinja2 calls ``finalize`` on everything that it inserts, and does not escape texts of the class Markup
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, finalize=visible,
         trim_blocks=True, lstrip_blocks=True,
@@ -46,6 +51,7 @@ def render(content: Content) -> bytes:
     filters = (number, percent, difference, value_name)
     environment.filters.update({function.__name__: function for function in filters})
     script = (TEMPLATE / "report.js").read_text(encoding="utf-8")
+    # the policy in the template allows the script with this digest, and no other
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = environment.get_template("report.html").render(
         content=content,
@@ -68,13 +74,16 @@ def render(content: Content) -> bytes:
 
 
 def json_for_script(data: Any) -> str:
-    """Return ``data`` as JSON without the characters <, > and &, which have a meaning in HTML."""
+    """Return ``data`` as JSON in which escapes stand for <, > and &, which have a meaning in HTML."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def visible(item: Any) -> Any:
-    """Return ``item``; in a text, escape unprintable characters (not line breaks), which can hide text."""
+    """Return ``item``; in a text, escape unprintable characters (not line breaks), which can hide text.
+
+    A subclass of ``str`` is Markup, which comes from this package: it stays as it is.
+    """
     if type(item) is not str or item.isprintable():
         return item
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in item)
@@ -86,10 +95,10 @@ def number(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share``, a percentage, with one digit after the decimal point."""
+    """Return ``share``, which is in percent, with one digit after the decimal point and without "%"."""
     return f"{share:.1f}"
 
 
 def difference(amount: float | None) -> str:
-    """Return a difference of values as text with three digits; "-" for None."""
+    """Return a difference of values with three significant digits; "-" for None."""
     return "-" if amount is None else f"{amount:.3g}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the tables of a report's page as plain data: strings, numbers, lists and dicts."""
+"""Make the tables of a report's page as plain data: strings, numbers, lists and dicts.
+
+The template of the page reads them.  The report is about one model, or about two, before and after a change.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ from circlekit.report.content import Content, Side
 from circlekit.report.operator_texts import result_name, result_type, shortened
 
 MAX_LISTED = 200
-"""Longer lists of operators or of live activations are cut to this length."""
+"""Longer lists of operators, or of buffers at the peak, are cut to this length."""
 
 MAX_ROWS = 1000
 """Tables of costs and of errors show at most this many operators: those with the highest cost or error."""
 
 _NAMES = Names()
-"""Every value has its own name in the texts."""
+"""Makes the texts of values; each value appears under the name that it has in the model."""
 
 
 def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
     """Return the rows of the summary: (name, one cell for each model); a cell is a list of lines."""
 
     def row(name: str, cell: Callable[[Side], list[str] | str]) -> tuple[str, list[list[str]]]:
-        """Return one row; ``cell``: returns the lines or the only line for a model."""
+        """Return one row; ``cell``: returns the lines, or the only line, of the cell for a model."""
         cells = [cell(side) for side in content.sides]
         return name, [[text] if isinstance(text, str) else text for text in cells]
 
@@ -46,6 +49,7 @@ def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
         row("graphs", lambda side: count(len(side.source.model.graphs))),
         row("parameters", lambda side: count(side.summary.parameters)),
         row("multiply-accumulates (MACs)", lambda side: count(side.summary.macs)),
+        # the arena holds activations and scratch buffers of the main graph, with gaps
         row("peak arena, bytes", lambda side: f"{side.arena.size:,} ({side.arena.planner.title})"),
         row("peak of live activations, bytes", lambda side: count(side.arena.peak_bytes)),
     ]
@@ -59,7 +63,7 @@ def described(values: Sequence[Value]) -> list[str]:
 def kind_rows(content: Content) -> list[dict[str, Any]]:
     """Return a row for each kind of operator, the most frequent first.
 
-    The keys: ``kind``, ``counts`` (one for each model), ``widths`` (of the bars, in percent).
+    The keys: ``kind``; ``counts``, one for each model; ``widths`` of the bars, in percent of the longest bar.
     """
     counts = [side.summary.ops for side in content.sides]
     largest = max((n for each in counts for n in each.values()), default=1)
@@ -86,7 +90,7 @@ def pass_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def structure_rows(content: Content) -> list[dict[str, Any]]:
-    """Return a row each for removed, added, changed and kept operators; [] if there is only one model."""
+    """Return four rows, for removed, added, changed and kept operators; [] if there is only one model."""
     structure = content.structure
     if structure is None:
         return []
@@ -100,21 +104,25 @@ def structure_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def listed(lines: Sequence[str]) -> list[str]:
-    """Return ``lines``, each shortened; a long list ends with how many more there are."""
+    """Return ``lines``, each shortened; if they are too many, the last line says how many are left out."""
     shown = [shortened(line) for line in lines[:MAX_LISTED]]
     return shown if len(lines) <= MAX_LISTED else [*shown, f"... and {len(lines) - MAX_LISTED} more"]
 
 
 def cost_tables(content: Content) -> list[dict[str, Any]]:
-    """Return for each model the table of its operators, with their costs and shares of the MACs."""
+    """Return for each model the table of its operators, with their costs and shares of the MACs.
+
+    A large table has the MAX_ROWS operators with the most MACs, then with the most bytes moved; ``total`` is
+    the number of all operators.  ``activations``, ``constants``, ``written`` are in bytes.
+    """
     tables = []
     for number, side in enumerate(content.sides):
-        total = side.summary.macs or 1
+        total_macs = side.summary.macs or 1
         rows = [
             {
                 "index": index, "graph": graph_index,
                 "kind": op.code, "name": result_name(op), "shape": result_type(op),
-                "macs": side.costs[op].macs, "share": 100 * side.costs[op].macs / total,
+                "macs": side.costs[op].macs, "share": 100 * side.costs[op].macs / total_macs,
                 "activations": side.costs[op].activation_bytes,
                 "constants": side.costs[op].constant_bytes, "written": side.costs[op].written_bytes,
             }
@@ -129,9 +137,9 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 
 
 def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
-    """Return (title, rows) of the tables of quantization errors; the first row is the header.
+    """Return (title, rows) of each table of quantization errors; the first row is the header.
 
-    Return [] unless the second model is a quantized form of the first.
+    Return [] unless values were compared and the second model is a quantized form of the first.
     """
     judgement = content.values.judgement if content.values is not None else None
     if judgement is None:
@@ -144,7 +152,11 @@ def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
 
 
 def arena_tables(content: Content) -> list[dict[str, Any]]:
-    """Return for each model with operators the size of its arena and its live activations at their peak."""
+    """Return for each model with operators the size of its arena, and the buffers at the peak.
+
+    The peak is the first operator for which the most bytes are needed.  ``held``: the buffers that are needed
+    then (activations, scratch), with the indices of the first and the last operator that need them.
+    """
     tables = []
     for side in content.sides:
         arena, ops = side.arena, side.source.model.main.ops
@@ -154,6 +166,7 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
             {
                 "name": shortened(life.buffer.name),
                 "type": repr(life.buffer.values[0].type) if life.buffer.values else "",
+                # ``life.last`` is the number of operators for a buffer that is kept to the end
                 "size": life.size, "first": life.first, "last": min(life.last, len(ops) - 1),
             }
             for life in arena.live_at_peak[:MAX_LISTED]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect the data for the script of the HTML report: graphs, operators, live bytes."""
+"""Collect the data for the script of the HTML report: graphs, operators, live bytes.
+
+Live bytes of an operator: the size of all activations and scratch buffers that are needed while it runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from circlekit.report.operator_texts import result_name, result_type, shortened
 from circlekit.targets.cost import OperatorCost
 
 LARGEST_ERROR = 1e300
-"""The number that stands for larger and infinite relative differences, because JSON has no infinity."""
+"""Relative differences above this number, also infinite ones, become this number: JSON has no infinity."""
 
 
 def script_data(content: Content) -> dict[str, Any]:
@@ -38,7 +41,9 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
     """Return the name, the operators and the drawing of ``graph``.
 
     ``errors``: {name of a result in the main graph: relative difference}.
-    The ``author`` of an operator is the pass that removed, made or changed it.
+    The ``author`` of an operator is a pass: in the first model the one that first removed or changed the
+    operator, in the second model the one that made or last changed it.
+    ``read``, ``constants``, ``written``: the bytes of the computed operands, constant operands and results.
     """
     is_main = graph is side.source.model.main
     authors: dict[OpName, str] = {}

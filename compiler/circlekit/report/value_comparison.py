@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the values of two models: of each output, and of each result whose name is in both models."""
+"""Compare the values of two models: of each output, and of each layer.
+
+A layer is a result of an operator in the main graph whose name is in both models.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import equal_within
 
 GOOD_SQNR = 20.0
-"""A quantized model is shown as good if its signal-to-quantization-noise ratio is at least this, in dB."""
+"""The lowest SQNR (signal-to-quantization-noise ratio), in dB, of a quantized model that is shown as good."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,9 @@ class Difference:
     """The difference of two arrays with the same name.
 
     ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements.
-    ``relative``: ``absolute`` divided by the largest magnitude of the reference.
-    ``cosine``: the cosine similarity (see Similarity), None if there is none.
-    ``allowed``: the tolerated absolute difference; None for layers (see ValueComparison).
+    ``relative``: ``absolute`` divided by the largest magnitude of the array of the first model.
+    ``cosine``: the cosine similarity; None if it is not defined, for example for zeros.
+    ``allowed``: the tolerated absolute difference of an output; None for a layer, which is only shown.
     """
 
     name: str
@@ -46,15 +49,19 @@ class Difference:
 class ValueComparison:
     """The differences of the values of two models.
 
-    ``outputs``: the differences of outputs.  ``layers``: those of results whose name is in both models, on
-    one set of inputs, in the order of the second model.
-    ``verdict``: a text.  If the outputs are equal within their tolerances, it has the largest difference;
-    else it names the output, or the part of the interface, that differs.  For a quantized form it has the
-    SQNR.  If outputs were not compared, it says why.
-    ``is_equal``: whether the outputs are equal; for a float model and its quantized form, whether the error
-    is small; None if nothing was compared.
+    ``outputs``: the differences of outputs, for each set of inputs.
+    ``layers``: the differences of layers, on one set of inputs, in the order of the second model.
+    ``verdict``: a text.
+
+    - Equal outputs, within their tolerances: the largest difference.
+    - Different outputs: the output that differs most, or a difference of the interface.
+    - The second model is a quantized form of the first: the SQNR.
+    - Nothing was compared: why.
+
+    ``is_equal``: whether the outputs are equal; for a quantized form, whether the SQNR is at least GOOD_SQNR;
+    None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
-    ``judgement``: the errors of a quantized model; None if the models have the same types.
+    ``judgement``: the errors of a quantized form; None if the second model is none.
     """
 
     verdict: str
@@ -71,9 +78,9 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
     Layers are compared on the first record, by default the normal inputs.
     A float model and its quantized form are compared as real numbers; the second model gets the inputs of
     the first, quantized where it takes integers.  If a model cannot be run, no error is raised; the verdict
-    says so.
+    says why.
     """
-    try:
+    try:  # a judge runs the second model after each run of the first, and measures the quantization error
         judge = Judge(before, after, records, with_layers=True) if is_quantized_form(before, after) else None
         progress().begin("running the first model" if judge is None else "running both models")
         verifier = Verifier(before, records, pair=judge)
@@ -101,7 +108,7 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
 
 
 def _verdict(comparison: Comparison) -> str:
-    """Return the verdict for models with the same types."""
+    """Return the verdict on outputs without an SQNR, as for models with the same types."""
     worst = comparison.worst
     if not comparison.equal:
         return f"different: {worst or comparison.interface[0]}"

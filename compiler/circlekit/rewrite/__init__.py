@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewriting: base classes of passes, and pictures (small graphs as text) with the matcher for them.
 
-If a picture does not match, the matcher says why.  A pass in another package needs only the names below: a
-class with a ``name`` is known to ``circlekit.optimize`` as soon as it is defined, in whatever package.
+A pass is a named change of a model.  If a picture does not match, the matcher says why.  A pass in another
+package needs only the names in ``__all__``.  A subclass of Pass with a ``name`` is known to
+``circlekit.optimize`` as soon as it is defined, in whatever package.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base classes of passes, and the context that passes share during one optimization."""
+"""The base classes of passes, and the context that passes share during one optimization.
+
+A pass is a named change of a model.  Many passes are rewrites: they replace operators that match a picture, a
+small graph as text.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,12 @@ class Refusal:
     """Why a pass did not rewrite an operator.
 
     ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
-    ``progress``: how much of the picture matched: 2 for each operator that matched, 1 for each operator with
-    only the right class; 0 if the pass does not say.  ``missing``: the progress that a full match would add.
-    ``is_partial``: whether only a part of the picture is in the graph, so that this is no near miss.
-    ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, as it was when it
-    was refused; "" for a partial match.
+    ``progress``: how much of the picture matched: 2 for each operator that matched, 1 for an operator of
+    which only the class is right; 0 if the pass does not say.
+    ``missing``: the progress that a full match would have in addition.
+    ``is_partial``: whether too little of the picture is in the graph for a near miss.
+    ``ops``: the operators that matched; () if the pass does not say.
+    ``text``: ``op`` as text at the time of the refusal; "" for a partial match.
     """
 
     pass_name: str
@@ -44,10 +49,10 @@ class Refusal:
 
     @property
     def distance(self) -> tuple[bool, int, int]:
-        """A key that sorts refusals of all passes, the nearest first.
+        """A key that sorts the refusals of all passes, so that the nearest to a full match comes first.
 
-        Partial matches come last.  Otherwise a lower ``missing - progress`` comes first, then a higher
-        ``progress``; a progress of 0 counts as DEFAULT_PROGRESS.
+        Partial matches come last.  Of the others, a lower ``missing - progress`` comes first, then a higher
+        ``progress``.  A progress of 0 counts as DEFAULT_PROGRESS.
         """
         progress = self.progress or DEFAULT_PROGRESS
         return self.is_partial, self.missing - progress, -progress
@@ -56,7 +61,7 @@ class Refusal:
 DEFAULT_PROGRESS = 3
 """The progress of a refusal that states none.
 
-A picture of one operator has this progress if the operator matches and only a condition refuses it.
+A picture of one operator has this progress if the operator matches (2) and only a condition refuses it (1).
 """
 
 
@@ -64,8 +69,8 @@ A picture of one operator has this progress if the operator matches and only a c
 class Budget:
     """Counts rewrites and limits them, so that a wrong rewrite can be found by bisection.
 
-    ``left``: how many more are allowed, None for any number.  ``made``: how many were made.  ``last``: the
-    text of the operator at which the latest rewrite started, as it was before the rewrite.
+    ``left``: how many more rewrites are allowed; None: any number.  ``made``: how many were made.  ``last``:
+    the text of the operator at which the latest rewrite started, as it was before the rewrite.
     """
 
     left: int | None = None
@@ -88,27 +93,27 @@ class FoldedWork:
 
 
 def _itself(op: Op) -> Sequence[Op]:
-    """Return ``op`` alone; the default of ``TargetRules.written``: the file has the operator itself."""
+    """Return ``op`` alone: the default of ``TargetRules.written``, where the file has the operator itself."""
     return (op,)
 
 
 @dataclass
 class TargetRules:
-    """What the target of an optimization allows.
+    """What the target of an optimization allows.  A target takes an operator if it can run it.
 
     ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
     The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.
-    ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
-    current run of a pass.
-    ``barred``: why a pass must not rewrite an operator: an earlier run of the pass rewrote it, made an
-    operator that the target does not take, and was undone.  The key is the name of the pass and the name of
-    the operator's first result, or "" for all operators.
-    ``snapshot``: the state of the model to which the current run can be undone.
-    ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a number of bytes that take as
-    long to copy.
     ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
     operators that the target cannot run.
+    ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
+    current run of a pass.
+    ``barred``: {(name of a pass, name of the first result of an operator): why the pass must not rewrite it}.
+    An earlier run of the pass rewrote the operator, made an operator that the target does not take, and was
+    undone.  "" as the second name stands for all operators.
+    ``snapshot``: the state of the model before the current run of a pass, to undo the run.
+    ``run_bytes``: the fixed cost of copying one run of contiguous elements: the number of bytes that could be
+    copied in the same time.
     ``written``: a function from an operator to the operators in the written file.  These are the operator
     itself or, if the runtime lacks it, those by which legalization replaces it.
     """
@@ -141,16 +146,17 @@ class Context:
 
     ``format``: the format in which the model will be written; passes create only operators that it has.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
-    ``refusals``: the list of recorded near misses; None records none.
-    ``partial_matches``: whether operators that match only a part of a picture are recorded too.
+    ``refusals``: the list of recorded near misses; None: none are recorded.
+    ``partial_matches``: whether to record operators that match too little of a picture for a near miss, too.
+    In such a run, all refusals are marked as partial.
     ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
-    ``settings``: values of the passes' options, by name.
+    ``settings``: {name of a pass option: the user's value}.
     ``exact``: whether to omit rewrites that are only approximately right, or cost more than they gain.
     Pipelines omit them; a pass that is run by its own name applies them.
     ``folded``: the work of constant folding in all passes together.
-    ``target``: what the target allows, None for no restriction.
-    ``default_rules``: if ``target`` is None, the rules of the format's default target, for passes that need
-    rules; they are made when the first such pass asks for them.
+    ``target``: what the target allows; None: there is no restriction.
+    ``default_rules``: used if ``target`` is None, by passes that need rules all the same: the rules of the
+    format's default target, made when the first such pass asks for them.
     """
 
     format: str = "circle"
@@ -170,9 +176,9 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text.
+        """Count a rewrite that started at ``op``, an operator or its text; do nothing without a budget.
 
-        ``op`` may be None if there is no budget.
+        ``op`` may be None without a budget: then nobody needs the text.
         """
         if self.budget is not None:
             self.budget.made += 1
@@ -184,8 +190,8 @@ class Context:
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether the pass may rewrite ``op``; if so, count the rewrite.
 
-        ``sentence``: why the pass itself refuses, which is recorded as a near miss; None if it does not
-        refuse.  Then the target and the budget decide.
+        ``sentence``: why the pass itself refuses; None if it does not refuse.  Then ``barred`` and the budget
+        decide.  A refusal by the pass or by ``barred`` is recorded as a near miss, with ``progress``.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:
@@ -208,7 +214,7 @@ class Context:
         missing: int = 0,
         ops: tuple[Op, ...] = (),
     ) -> None:
-        """Record a near miss if ``refusals`` are recorded.
+        """Record a refusal if ``refusals`` are recorded.  Arguments: see Refusal.
 
         If ``sentence`` names no value (``%name``), the name of the result of ``op`` is put before it.
         """
@@ -225,10 +231,10 @@ class Context:
 class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
-    An option with the name of its pass is the flag of the pass itself.  ``parse``: converts the text of the
-    command line, and may raise ValueError, whose message is shown to the user.  ``default``: the value if the
-    user gives none.  ``records``: the user gives the path of an HDF5 file of input records, and the pass gets
-    the records.
+    An option with the name of its pass shares one flag with the pass: the flag sets it and runs the pass.
+    ``parse``: converts the text of the command line; the message of a ValueError is shown to the user.
+    ``default``: the value if the user gives none.
+    ``records``: the user gives the path of an HDF5 file of input records, and the pass gets the records.
     """
 
     name: str
@@ -261,13 +267,12 @@ class Pass(ABC):
     ``undoes``: passes whose result this pass reverts.  A pipeline skips this pass if a user asks for one of
     these passes.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
-    Its docstring says how, and verification starts again after it.
+    Its docstring says how.  Verification then goes on with the changed model as the new reference.
     ``options``: what the user may set.
     ``makes_special_forms``: whether the pass makes, on purpose, operators that only some runtimes or later
     tools take; then only a target that the user names restricts it.
-    ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  The
-    driver examines the runs of other passes, and undoes a run that made an operator that the target does not
-    take.
+    ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  If
+    not, the driver examines each run, and undoes a run that made an operator that the target does not take.
     """
 
     name: ClassVar[str] = ""
@@ -282,7 +287,7 @@ class Pass(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__dict__.get("name"):
-            first = PASSES.setdefault(cls.name, cls)
+            first = PASSES.setdefault(cls.name, cls)  # the class that had the name first
             if first.__qualname__ != cls.__qualname__ or first.__module__ != cls.__module__:
                 raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {first.__module__}")
             PASSES[cls.name] = cls  # a notebook may define a class again

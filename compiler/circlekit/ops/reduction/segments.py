@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over segments: rows with the same id.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions over segments.  Source: TFLite segment_sum, unsorted_segment.
+
+``segment_ids`` gives each row of ``data`` an id.  A segment is all rows with one id i, and becomes row i of
+the result.  If ``segment_ids`` has several axes, a row is ``data[index]`` for an index into ``segment_ids``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,8 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     """The sum of the rows of each segment.
 
-    The ids must start at 0 and grow by 0 or 1 from row to row; otherwise the kernel raises ModelError.
+    The ids must start at 0 and grow by 0 or 1 from row to row, so the last id is the largest and the result
+    has (last id + 1) rows.  For other ids the kernel raises ModelError.
     """
 
     data = operand(*NUMBERS)
@@ -41,7 +46,7 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
     def infer(self) -> TensorType:
         require_prefix(require_rank(self.segment_ids, "segment_ids", 1), self.data.shape)
-        ids = plain_data(self.segment_ids)
+        ids = plain_data(self.segment_ids)  # None if the ids are not constant
         count = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
         shape = self.data.shape
         return TensorType(self.data.dtype, None if shape is None else (count, *shape[1:]))
@@ -59,10 +64,10 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """Base class of reductions to ``num_segments`` rows: all rows with id i are combined to row i.
+    """Base class of reductions to ``num_segments`` rows, for ids in any order.
 
-    ``segment_ids`` has the leading dimensions of ``data``.  Rows with a negative id are ignored.  If an id is
-    too large, the kernel raises ModelError.
+    The shape of ``segment_ids`` is a prefix of the shape of ``data``.  Rows with a negative id are ignored.
+    If an id is not below ``num_segments``, the kernel raises ModelError.
     """
 
     data = operand(*NUMBERS)
@@ -72,7 +77,10 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The result of an empty segment: an index into ``finite_limits``; None: the neutral element."""
+    """The number from which each reduction starts, and so the result of a segment without rows.
+
+    0: the smallest finite number of the dtype; 1: the largest; None: the neutral element of ``combine``.
+    """
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -88,7 +96,7 @@ class UnsortedSegment(Op):
         count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
         if ids.size and ids.max() >= count:
             raise ModelError(f"{self.code}: expected segment_ids below {count}, got {ids.max()}")
-        rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
+        rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])  # the axes of the ids become one
         start = self.combine.identity if self.start is None else finite_limits(data.dtype)[self.start]
         out = np.full((count, *rows.shape[1:]), start, data.dtype)
         is_valid = ids >= 0
@@ -105,8 +113,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment, but at least the lowest finite number; NaN is ignored."""
+    """The largest number of each segment, but at least the smallest finite number; NaN is ignored."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment, but at most the highest finite number; NaN is ignored."""
+    """The smallest number of each segment, but at most the largest finite number; NaN is ignored."""

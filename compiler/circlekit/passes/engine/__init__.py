@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pass manager: finds passes, runs them to a fixed point, explains, describes and reports."""
+"""The pass manager: finds passes, runs them until nothing changes, explains refusals and reports results."""

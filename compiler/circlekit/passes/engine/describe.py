@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe passes as text, made from their classes: a reference page, its sections, and a short table."""
+"""Describe passes as text made from their classes: the reference page in Markdown, and a short table.
+
+A rule is a ``Rewrite``: a picture ``before``, a picture ``after`` and conditions.  A pass is a rule, a list
+of rules (``Rules``), or plain code.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +40,19 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
 
 
 def section(item: type[Pass]) -> Iterator[str]:
-    """Yield the lines of the section about one pass; all lines but pictures fit into PAGE_COLUMNS."""
+    """Yield the lines of the section about one pass; only pictures and lists may exceed PAGE_COLUMNS."""
     yield f"## {item.name}"
     yield ""
     yield from paragraphs(inspect.cleandoc(item.__doc__ or ""), PAGE_COLUMNS)
     yield ""
     for fact in facts(item):
-        first, *others = wrapped(fact, PAGE_COLUMNS - 2)
+        first, *others = wrapped(fact, PAGE_COLUMNS - 2)  # "- " or "  " comes before each line
         yield f"- {first}"
         yield from (f"  {line}" for line in others)
-    # rules that differ only in the picture ``before`` are shown together
+    # rules that differ only in the picture ``before`` are shown together, with one ``after`` for all of them
     forms: dict[tuple[str | None, bool, str, str], list[str]] = {}
     for rule in rules_of(item):
-        title = None if rule is item else rule.__doc__
+        title = None if rule is item else rule.__doc__  # the docstring of the pass itself is shown above
         forms.setdefault((title, rule.approximate, rule.after, _conditions(rule)), []).append(rule.before)
     for (title, is_approximate, after, conditions), pictures in forms.items():
         if title:
@@ -65,15 +69,19 @@ def section(item: type[Pass]) -> Iterator[str]:
 
 
 def _conditions(rule: type[Rewrite]) -> str:
-    """Return the first lines of the docstrings of the conditions of ``rule``, with semicolons between."""
+    """Return the conditions of ``rule``, with semicolons between.
+
+    A condition is shown as the first line of its docstring, or as its name if it has none.
+    """
     names = rule.definition().conditions
     texts = [inspect.getdoc(getattr(rule, name)) or name.replace("_", " ") for name in names]
     return "; ".join(text.partition("\n")[0].rstrip(".") for text in texts)
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
-    """Yield facts about a pass: its pipeline, formats, intended changes and options."""
+    """Yield facts about a pass: its pipeline, format, intended changes, what it undoes, and options."""
     pipeline = pipeline_of(item.name)
+    # ON_REQUEST groups the passes that are in no pipeline, with the reason
     reasons = "".join(f": {group.reason}" for group in ON_REQUEST if item.name in group.passes)
     yield f"in {pipeline}" if pipeline else f"in no pipeline{reasons}"
     if len(item.formats) == 1:
@@ -105,7 +113,7 @@ def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
 
 
 def _picture(head: str, text: str) -> Iterator[str]:
-    """Yield the lines of a picture, indented below ``head``."""
+    """Yield ``head``, such as "before", and below it the lines of the picture ``text``, indented."""
     lines = textwrap.dedent(text).strip("\n").rstrip().splitlines()
     yield head
     yield from (f"    {line.strip() if len(lines) == 1 else line}".rstrip() for line in lines)
@@ -121,7 +129,11 @@ def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
 
 
 def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the heading and the members of each group of ``passes``; every pass is in one group."""
+    """Yield the heading and the members of each group of ``passes``; every pass is in one group.
+
+    First comes each phase of the pipelines (a shared phase once), then what is in no pipeline: the groups of
+    ON_REQUEST, passes of other packages, and last, out of these groups, all passes that change values.
+    """
     listed: set[Phase] = set()
     for pipeline, phases in PIPELINES.items():
         for number, phase in enumerate(phases, 1):
@@ -141,6 +153,6 @@ def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _suffix(item: type[Pass]) -> str:
-    """Return a note if the pass is in a pipeline and also has approximate rules, else ""."""
+    """Return a note if a pipeline runs the pass without its approximate rules, else ""."""
     has_more = pipeline_of(item.name) and any(rule.approximate for rule in rules_of(item))
     return " (Asked for by name: approximate rewrites too.)" if has_more else ""

@@ -26,6 +26,8 @@ changes nothing.
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
+"""A BeforePass is called with the name of a pass, an AfterPass also with the number of its changes."""
+
 Epochs = tuple[int, ...]
 """For each graph of a model, a number that increases with every change of the graph."""
 
@@ -40,12 +42,12 @@ def run_passes(
     """Run ``passes`` in this order, again and again, until none of them changes the model.
 
     The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
-    changes nothing before the next group runs; then all groups run again.  ``before`` is called with the name
-    of a pass before it runs, ``after`` with its name and its number of changes after it has run.
-    Before the first pass, ``settle_ranks`` decides which values with the shape [] are scalars.
+    changes nothing before the next group runs; then all groups run again.  ``before`` and ``after`` are
+    called before and after each run of a pass.  Before the first pass, ``settle_ranks`` decides which values
+    of shape [] are scalars, and which have an unknown rank.
 
-    Return a record for each pass.  Raise RewriteError for an unknown name, or if passes still change the
-    model after the last round that ``_rounds`` allows.
+    Return a record for each pass, in order.  Raise RewriteError for an unknown name, or if passes still
+    change the model after the last round that ``_rounds`` allows.
     """
     groups: list[list[_Step]] = []
     is_open = False
@@ -89,7 +91,7 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
-        # a pass that makes special forms is restricted only by a target that the user named
+        # ``makes_special_forms``: the pass makes, on purpose, operators that the default target may lack
         if context.target is not None and context.target.is_default and self.item.makes_special_forms:
             context = replace(context, target=None)
         changes = run_for_target(self.item, model, context)
@@ -115,9 +117,9 @@ def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list
 def _rounds(model: Model) -> Iterator[None]:
     """Yield once for each round that passes may take until none of them changes ``model``.
 
-    There are at most MAX_ROUNDS rounds and one more for each operator, because in a deep model a rewrite may
-    move an operator by one place in each round.  After MAX_ROUNDS, the rounds end as soon as the model is
-    again in an earlier state.
+    If the rounds end, the passes do not terminate: the caller raises an error.  There are at most MAX_ROUNDS
+    rounds and one more for each operator, because in a deep model a rewrite may move an operator by one place
+    in each round.  After MAX_ROUNDS, the rounds end as soon as the model is again in an earlier state.
     """
     states = set[int]()
     for number in range(MAX_ROUNDS + sum(map(len, model.graphs))):
@@ -130,7 +132,10 @@ def _rounds(model: Model) -> Iterator[None]:
 
 
 def _state(graph: Graph) -> tuple[object, ...]:
-    """Return the operators of ``graph``: codes, attributes, shapes of results, and connections; no names."""
+    """Return the operators of ``graph`` without names: codes, attributes, shapes of results, and connections.
+
+    An operand is given by a number; all constants have the number None.
+    """
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):
         numbers[value] = len(numbers)
@@ -146,6 +151,7 @@ def _state(graph: Graph) -> tuple[object, ...]:
 
 
 def _no_fixed_point(names: Sequence[str]) -> RewriteError:
+    """Return the error for passes that do not terminate: ``names`` changed the model in the last round."""
     return RewriteError(
         f"after {MAX_ROUNDS} rounds or more, these passes still change the model: {', '.join(names)}"
     )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain why passes did not rewrite a model, or an operator of it."""
+"""Explain why passes did not rewrite a model, or an operator of it.
+
+A near miss is a refusal after two or more operators of the picture matched, or the kind of its only operator.
+A partial match is less; passes record partial matches only if ``Context.partial_matches`` asks for them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from circlekit.rewrite.base import Context, Pass, Refusal
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 MAX_PARTIAL_MATCHES = 8
-"""The most partial matches that are returned for a pass; a model may have one for each operator."""
+"""The largest number of partial matches that are returned for a pass; each operator may be one."""
 
 ALL_PASSES = "all"
 """The name with which a user asks for the explanations of all passes."""
@@ -41,9 +45,10 @@ def explain_passes(
 ) -> list[Explanation]:
     """Return the explanation of the pass ``passes``, or of every pass if ``passes`` is ALL_PASSES.
 
-    The explanation with the nearest miss comes first.  ``model``: the optimized model, which stays as it is.
-    ``changes``: by name of a pass, the number of its rewrites when the model was optimized.  ``targets``:
-    what the model has to run on.  Raise RewriteError for an unknown pass.
+    The explanation with the nearest miss comes first; partial matches are looked for only if one pass is
+    explained.  ``model``: the optimized model, which stays as it is.  ``changes``: by name of a pass, the
+    number of its rewrites when the model was optimized.  ``targets``: what the model has to run on.  Raise
+    RewriteError for an unknown pass.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -55,7 +60,7 @@ def explain_passes(
         context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
         explanation = _explain(copy, name, context, rewrote, len(names) == 1)
         if explanation.would_rewrite:
-            copy = None  # it was rewritten
+            copy = None  # the pass has rewritten it; the next pass gets a new copy of ``model``
         found.append(explanation)
         progress().advance(1, name)
     return sorted(found, key=lambda explanation: explanation.distance)
@@ -83,7 +88,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
     changes = sum(record.changes for record in run_passes(copy, [name], context))
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
-    run_for_target(explained(), copy, context)
+    run_for_target(explained(), copy, context)  # changes nothing more, but fills ``refusals``
     if partial and not refusals and not changes and not rewrote:
         run_for_target(explained(), copy, replace(context, partial_matches=True))
         best = max((refusal.progress for refusal in refusals), default=0)
@@ -102,6 +107,7 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
         yield obstacle
     if context.format not in item.formats:
         yield f"it is for {' and '.join(sorted(item.formats))} only: pipelines omit it for {context.format}"
+    # a pass with an option of its own name does nothing without this option
     needed = next((option for option in item.options if option.name == item.name), None)
     if needed is not None and needed.name not in context.settings:
         yield f"it does nothing without --{needed.name} {needed.metavar}".rstrip()
@@ -112,8 +118,8 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
     """Return a refusal if no operator of the model can be the root of a picture of the pass; else [].
 
-    A refusal must name an operator, although none is of the right kind: it names the producer of the first
-    output that an operator computes.
+    The root of a picture is the operator that computes its result.  A refusal must name an operator, although
+    none is of the right kind; so it names the producer of the first output that an operator computes.
     """
     roots = [rule.definition().before.root for rule in rules_of(item)]
     outputs = [value for value in model.main.outputs if value.producer is not None]
@@ -126,7 +132,7 @@ def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
 
 
 def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """Return, for each operator, the refusal with the highest progress; of equal ones, the first."""
+    """Return, for each operator, the refusal whose match got furthest; if several did, the first of them."""
     best: dict[Op, Refusal] = {}
     for refusal in refusals:
         known = best.setdefault(refusal.op, refusal)
@@ -149,9 +155,9 @@ def explain_op(
     """Return, for each operator that ``which`` names, the passes that would rewrite it, and the refusals.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
-    the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
-    If ``which`` names no operator of the model, but a removed operator or a declared class, return []; if it
-    names neither, raise ModelError.
+    the name of an operator's class.  ``removed``: names of results, and kinds, of operators that passes may
+    have removed.  If the model has no such operator, return [] if ``which`` is in ``removed`` or names a
+    declared operator class, else raise ModelError.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:
@@ -197,7 +203,7 @@ def names_of_op(op: Op) -> set[str]:
 
 
 def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int, list[Refusal]]:
-    """Run a pass; return the number of its changes, and its near misses and partial matches."""
+    """Run a pass, then again for partial matches; return the number of its changes, and all refusals."""
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
     changes = run_for_target(item(), model, context)
@@ -208,8 +214,8 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
 def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refusal]:
     """Return, for each of ``ops``, the nearest refusal that is about this operator, if there is any.
 
-    A refusal is about the operator at which it starts, about the other operators that matched, and about the
-    operator whose result begins its sentence.
+    A refusal is about the operator at which the match starts (``refusal.op``), about the other operators that
+    matched, and about the operator of whose result the sentence speaks, as in "%y: act is RELU, ...".
     """
     by_name = {f"%{value.name}": op for op in ops for value in op.results}
     nearest: dict[Op, Refusal] = {}

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of a pass or an operator: rewrites, near misses, and what is not known."""
+"""Explanations of a pass or an operator: rewrites, near misses, and what is not known.
+
+A near miss is a refusal after two or more operators of the picture matched, or the kind of its only operator.
+A partial match is less.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from typing import Any
 from circlekit.rewrite.base import Refusal
 
 MAX_MISSES = 3
-"""The most refusals that the text about a pass shows."""
+"""The largest number of refusals in the text about a pass."""
 
 MAX_SENTENCES = 5
-"""The most sentences of refusals that the text about an operator shows; each is shown only once."""
+"""The largest number of different sentences of refusals in the text about an operator."""
 
 
 @dataclass
@@ -39,7 +43,8 @@ class Explanation:
 
     @property
     def distance(self) -> tuple[bool, float, int]:
-        """A key that orders explanations: the nearest miss first, explanations without refusals last."""
+        """A key that orders explanations by their nearest refusal; those without refusals come last."""
+        # ``Refusal.distance`` begins with ``is_partial``, so (True, infinity) comes after all refusals
         return min((refusal.distance for refusal in self.refusals), default=(True, math.inf, 0))
 
     def __str__(self) -> str:
@@ -50,7 +55,7 @@ class Explanation:
         head = f"{self.pass_name} rewrote {places(self.rewrote)}"
         if self.would_rewrite:
             more = " more" if self.rewrote else ""
-            would = f"would rewrite {places(self.would_rewrite)}{more}, asked for by name"
+            would = f"would rewrite {places(self.would_rewrite)}{more} if asked for by name"
             head = f"{head}; it {would}" if self.rewrote else f"{self.pass_name} {would}"
         if self.has_near_miss:
             head += "; the nearest misses:" if len(self.refusals) > 1 else "; the nearest miss:"
@@ -96,8 +101,8 @@ class OpExplanation:
         """Yield the lines of the text."""
         yield self.op
         if self.passes:
-            yield f"  would be rewritten, asked for by name, by {', '.join(self.passes)}"
-        by_sentence: dict[tuple[str, bool], list[str]] = {}  # several passes may have the same picture
+            yield f"  would be rewritten by {', '.join(self.passes)} if asked for by name"
+        by_sentence: dict[tuple[str, bool], list[str]] = {}  # several passes may give one sentence
         for refusal in self.refusals:
             by_sentence.setdefault((refusal.sentence, refusal.is_partial), []).append(refusal.pass_name)
         for (sentence, is_partial), names in [*by_sentence.items()][:MAX_SENTENCES]:
@@ -105,7 +110,7 @@ class OpExplanation:
             yield f"    {sentence}"
         yield from _more(len(by_sentence) - MAX_SENTENCES, "sentence")
         if not self.refusals:
-            yield "  no pass recorded a refusal of it; passes written as code do not record every one"
+            yield "  no pass recorded a refusal of this operator; passes without pictures may record none"
 
     def document(self) -> dict[str, Any]:
         """Return the explanation as JSON types, with all refusals."""
@@ -134,7 +139,7 @@ def places(count: int) -> str:
 
 
 def _more(rest: int, what: str) -> Iterator[str]:
-    """Yield a line that says how many things named ``what`` are not shown, if ``rest`` is above 0."""
+    """Yield the line "and ``rest`` more ``what``", with ``what`` in the plural; nothing if ``rest`` <= 0."""
     if rest > 0:
         plural = "" if rest == 1 else "es" if what.endswith(("s", "ch")) else "s"
         yield f"  and {rest} more {what}{plural}"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalize a model: replace operators and forms that its format or its runtimes lack."""
+"""Legalize a model: replace operators and forms that its format or its runtimes lack.
+
+A delegate is a part of a runtime that takes over some operators of a graph, such as XNNPACK in LiteRT.  The
+operators that it takes form partitions: parts of the graph that it runs at once.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +49,12 @@ class Legalization(GraphPass):
 
     The format and all runtimes accept the new operators, or those that replace them in turn (see ``depth``).
     The pass also replaces operators that only the delegate of a runtime refuses, by operators that the
-    delegate accepts.  The pass has no ``name``, so users and pipelines cannot run it: it would remove
-    operators that later passes look for.
+    delegate accepts (see ``is_cut``).  The pass has no ``name``, so users and pipelines cannot run it: it
+    would remove operators that later passes look for.
 
     ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
     cannot express what is wrong with them.  The new operators are then not examined.
-    ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves this pass out; "" for none.
+    ``lowers``: if the argument ``keep`` of ``legalize`` has this word, the pass does not run; "" for no word.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether the pass changes more of the model than other legalizations, and so runs after
     those for which ``changes_more`` is False.
@@ -102,8 +106,8 @@ class Legalization(GraphPass):
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether a delegate refuses some of ``ops``, and taking all of them would add no partition.
 
-        A partition is a part of the graph that the delegate runs.  In an excerpt, whose partitions are
-        unknown, a refusal is enough.
+        Between partitions the runtime calls its own kernels, so a legalization must not add partitions.  In
+        an excerpt, whose partitions are unknown, a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
@@ -112,8 +116,8 @@ class Legalization(GraphPass):
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return why the operators ``new`` must not replace ``old``; None if there is no obstacle.
 
-        If the operators ``old`` run, they are replaced for a delegate, which then has to take the new ones.
-        If ``targets`` forces the replacement, the operators are not examined.
+        If the runtimes take all of ``old``, they are replaced for a delegate, so the delegate has to take
+        ``new``.  If ``targets`` forces the replacement, ``new`` is not examined.
         """
         if self.is_forced:
             return None
@@ -122,7 +126,7 @@ class Legalization(GraphPass):
         return next((sentence for check in checks for sentence in map(check, new) if sentence), None)
 
     def lasting_obstacle(self, op: Op) -> str | None:
-        """Return why ``op`` does not run, even if it is itself legalized again; None if it runs."""
+        """Return why ``op`` runs neither as it is nor after it is legalized again; None if it runs."""
         sentence = self.obstacle(op)
         if sentence is None or not self.depth or not can_stand_alone(op):
             return sentence
@@ -134,8 +138,9 @@ class Legalization(GraphPass):
 class Lowering(Legalization, Rewrite):
     """A legalization that is declared by a picture.
 
-    It applies if the format or a runtime refuses the root of the picture.  It also applies if the delegate of
-    a runtime refuses the root, and ``is_cut`` holds for the operators of the picture.
+    The root of a picture is the operator that computes its result.  The legalization applies if the format or
+    a runtime refuses one of the matched operators, the root or another.  It also applies if the delegate of a
+    runtime refuses the root, and ``is_cut`` holds for the matched operators.
     """
 
     def wants(self, op: Op) -> bool:
@@ -150,7 +155,7 @@ class Lowering(Legalization, Rewrite):
 
 
 class Replacement(Legalization):
-    """A legalization of single operators, of the classes ``kinds``; ``results`` makes the new operators."""
+    """A legalization of single operators of the classes ``kinds``; ``results`` inserts the new operators."""
 
     kinds: ClassVar[tuple[type[Op], ...]] = ()
 
@@ -171,9 +176,9 @@ class Replacement(Legalization):
 
     @abstractmethod
     def results(self, op: Op, insert: Inserter) -> Sequence[Value] | None:
-        """Insert the operators that replace ``op`` and return the values that replace its results.
+        """Insert the operators that replace ``op``, and return the values that replace its results, in order.
 
-        Return None if ``op`` cannot be replaced.
+        ``insert`` puts new operators before ``op``.  Return None if ``op`` cannot be replaced.
         """
 
 
@@ -201,13 +206,13 @@ def legalize_in_place(
     """Replace operators that ``format`` or one of the runtimes ``targets`` lacks.
 
     Return how often each legalization was applied, by its ``title``.  An operator stays if no legalization
-    gives a result that the format and all runtimes have.
+    replaces it by operators that the format and all runtimes have.
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
     ``targets``: the runtimes; None if the user named none.  Then a legalization replaces operators that
     the format lacks; if the default runtime is among the ``targets`` of its class, it replaces every operator
-    that it can replace.  The table of the default runtime is not consulted, because ONE's compiler may take
-    more than ONE's interpreter.
+    that it can replace.  The table of the default runtime is not consulted: in ONE, the compiler may take
+    operators that the interpreter lacks.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """
@@ -217,7 +222,8 @@ def legalize_in_place(
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
     members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
     made: Counter[str] = Counter()
-    level = 0  # at level 0 new operators must run as they are, at higher levels they may be replaced again
+    # the depth in this round; at 0 new operators must run as they are, above 0 they may be replaced again
+    level = 0
     for _ in range(MAX_ROUNDS):
         for member in members:
             member.depth = level
@@ -229,7 +235,7 @@ def legalize_in_place(
             level += 1
         else:
             break
-    return dict(+made)
+    return dict(+made)  # without the legalizations that were applied 0 times
 
 
 @cache

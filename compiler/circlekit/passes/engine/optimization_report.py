@@ -22,7 +22,7 @@ DOCUMENT_SCHEMA = 1
 """The version of ``Report.document`` (docs/guide/results.md); a change that breaks readers increases it."""
 
 MAX_VERDICTS = 12
-"""With more outputs than this, ``verdicts`` names only the one with the largest difference / tolerance."""
+"""With more outputs than this, ``verdicts`` names only the output with the largest difference / tolerance."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
@@ -57,6 +57,7 @@ class Port(NamedTuple):
 class Summary:
     """The size and the interface of a model.
 
+    The arena is the memory that a runtime plans for all tensors of a graph that are not constant.
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
     ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
@@ -95,7 +96,7 @@ class Summary:
 
 
 def equal_within(difference: float, tolerance: float) -> str:
-    """Return words for arrays whose largest absolute ``difference`` is at most ``tolerance``."""
+    """Say how equal two arrays are whose largest absolute ``difference`` is at most ``tolerance``."""
     if difference == 0:
         return "exactly equal"
     return f"equal within {difference:.2g}, allowed {tolerance:.2g}"
@@ -103,9 +104,10 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """The difference of an output from the original model, in the check where it is nearest to ``tolerance``.
+    """How much an output differs from that of the original model.
 
-    ``inputs``: the name of the set of inputs in this check.  ``difference`` and ``tolerance`` are absolute.
+    Outputs are compared on several sets of inputs; this is the set on which ``difference`` is nearest to
+    ``tolerance``.  ``inputs``: its name.  ``difference`` and ``tolerance`` are absolute.
     """
 
     output: str
@@ -119,10 +121,11 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """The operators of a model that a target cannot run, ``before`` and ``after`` it was optimized.
+    """The operators of a model that a target cannot run, ``before`` and ``after`` the optimization.
 
-    ``name`` and ``title`` identify the target.  ``delegations``: what its delegate runs before and after,
-    None if the target has no delegate.
+    A Finding is such an operator: ``place`` (names of its graph and first result), ``reason``.  ``name`` and
+    ``title``: those of the target.  ``delegations``: what its delegate (such as XNNPACK) runs before and
+    after; None if the target has no delegate.
     """
 
     name: str
@@ -147,11 +150,11 @@ class TargetCheck:
 
     @property
     def regressions(self) -> list[Finding]:
-        """The operators that do not run, but were made from operators that ran.
+        """The findings about operators that were made from operators that ran.
 
-        If an operator that did not run is gone, any operator at a new place may have been made from it; then
-        the list is empty.  An operator does not count if the same reason already kept an operator of the
-        original model from running.
+        If a finding about the original model is gone, any new finding may be about an operator that was made
+        from that operator; then the list is empty.  A finding with the reason of a finding about the original
+        model does not count.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}
@@ -245,7 +248,7 @@ class Report:
     def verdicts(self) -> list[str]:
         """Return a sentence for each compared output; [] if outputs were not compared.
 
-        Return only one if all sentences say the same, or if there are more than MAX_VERDICTS.
+        Return only one sentence if all say the same, or if there are more than MAX_VERDICTS outputs.
         """
         if not self.verified:
             return []
@@ -255,8 +258,9 @@ class Report:
         if len(set(texts)) == 1:
             return [f"verified: {texts[0]}"]
         if len(texts) > MAX_VERDICTS:
+            # ``and``: if the difference is 0, the tolerance may be 0, too
             worst = max(self.differences, key=lambda d: d.difference and d.difference / d.tolerance)
-            return [f"verified: {len(texts)} outputs; the least equal, %{worst.output}: {worst}"]
+            return [f"verified: {len(texts)} outputs; nearest to its tolerance is %{worst.output}: {worst}"]
         return [f"verified: %{d.output} {text}" for d, text in zip(self.differences, texts, strict=True)]
 
     def document(self) -> dict[str, Any]:
@@ -317,6 +321,7 @@ def summarize(model: Model, file_size: int | None = None, planner: Planner | Non
     """
     planner = planner or default_planner(model.format)
     ops = Counter(op.code for op in model.ops())
+    # by ``id``, so that a constant with several uses counts once
     constants: dict[int, Value] = {
         id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const
     }

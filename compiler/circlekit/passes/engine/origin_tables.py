@@ -21,6 +21,7 @@ MAX_ORIGINS = 32
 """The search for the original operators of one operator ends when this many are found."""
 
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
+"""The names of the two tables in the metadata."""
 
 
 def add_profile(original: Model, model: Model) -> None:
@@ -28,7 +29,7 @@ def add_profile(original: Model, model: Model) -> None:
 
     An operator is attributed to the operators of ``original`` that lie between its operands and its results;
     values of the two models correspond if they have the same name.  If ``original`` has such tables itself,
-    the new tables refer, as in ONE, to the model from which ``original`` was made.
+    the new tables refer, as in ONE, to the operators of the model from which ``original`` was made.
     """
     earlier = _earlier_tables(original)
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
@@ -40,7 +41,7 @@ def add_profile(original: Model, model: Model) -> None:
         source = graphs.get(graph.name)
         origins += _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
     if earlier is not None:
-        texts, rows = earlier
+        texts, rows = earlier  # rows[n]: the origins of operator n of ``original``
         origins = [sorted({first for number in row for first in rows[number]}) for row in origins]
     other_metadata = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
     source_table = _table({number: (len(text), text) for number, text in texts.items()})
@@ -52,13 +53,13 @@ def add_profile(original: Model, model: Model) -> None:
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
-    ``numbers``: the number of each operator of ``original``, by ``id``.  An operator that has no result with
-    a name of ``original`` inherits the numbers of the operators that read its results.
+    ``numbers``: the number of each operator of ``original``, by ``id``.  An operator without a result that
+    ``original`` computes under the same name gets the numbers of the operators that read its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
     found: dict[int, list[int]] = {}
-    for op in reversed(graph.ops):
+    for op in reversed(graph.ops):  # users before producers, because producers may inherit from them
         starts = [producers[v.name] for v in op.results if v.name in producers]
         operands = {v.name for v in op.inputs if v is not None and v.name in known}
         inherited = [n for v in op.results for user in v.users for n in found.get(id(user), [])]
@@ -70,7 +71,7 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
     """Return the numbers of ``starts`` and of the operators before them, back to the values named ``ends``.
 
-    The search stops at MAX_ORIGINS operators, because a value that was renamed would not end it.
+    If passes have renamed an operand, the search does not stop at this operand, but at MAX_ORIGINS operators.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)
@@ -84,13 +85,16 @@ def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> l
 
 
 def _table(entries: Mapping[int, tuple[int, bytes]]) -> bytes:
-    """Return a table as bytes.  ``entries``: by number, the length that the table states, and the content."""
+    """Return a table as bytes.
+
+    ``entries``: for each number, the length that the table states (in bytes or words), and the content.
+    """
     packed = [struct.pack("<II", n, length) + content for n, (length, content) in entries.items()]
     return struct.pack("<I", len(entries)) + b"".join(packed)
 
 
 def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | None:
-    """Return the texts of the source table of ``model`` by number, and for each operator its origins.
+    """Return the texts of the source table of ``model`` by number, and the origins of each operator.
 
     Return None if ``model`` has no such tables, or if they do not fit its operators.
     """
@@ -108,7 +112,7 @@ def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | 
 def _entries(table: bytes, unit_bytes: int) -> dict[int, bytes]:
     """Return the content of each entry of ``table`` by number; raise struct.error if it is damaged.
 
-    ``unit_bytes``: the lengths in the table count units of this size.
+    ``unit_bytes``: the unit of the lengths in the table: 1 in the source table, 4 in the op table.
     """
     data, at, found = bytes(table), 4, {}
     (count,) = struct.unpack_from("<I", data)

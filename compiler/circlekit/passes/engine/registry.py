@@ -32,7 +32,7 @@ ENTRY_POINTS = "circlekit.passes"
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Return every pass that is registered so far, by name, in alphabetical order; see ``every_pass``."""
+    """Return every pass of circlekit and of packages loaded so far, by name, in alphabetical order."""
     _import_own()
     return dict(sorted(PASSES.items()))
 
@@ -92,14 +92,14 @@ def select_passes(
     """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
     A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
-    requested by name.  A pass that is requested by name stays: operators that ``format`` lacks are legalized
-    when the model is written.  A pass that is named twice runs at its first place.
-    Raise RewriteError for a name that is neither a pass nor a pipeline, and for a name in ``disable`` that is
-    no pass.
+    requested by name.  A pass that is requested by name itself is not left out for these reasons: operators
+    that ``format`` lacks are legalized when the model is written.  A pass that is named twice, itself or by
+    pipelines, runs at its first place.  Raise RewriteError for a name that is neither a pass nor a pipeline,
+    and for a name in ``disable`` that is no pass.
     """
     requested = [passes] if isinstance(passes, str) else list(passes)
     known = passes_with([*requested, *disable])
-    handled = {find_pass(name).name for name in disable}
+    handled = {find_pass(name).name for name in disable}  # the passes not to select, or not once more
 
     def is_wanted(member: str) -> bool:
         kind = known[member]
@@ -146,7 +146,7 @@ def only_pipelines(passes: str | Iterable[str]) -> bool:
 
 
 def all_options() -> dict[str, Option]:
-    """Return the settings of all passes, by name."""
+    """Return the settings (options) of all passes registered so far, by name."""
     return {option.name: option for item in all_passes().values() for option in item.options}
 
 
@@ -221,7 +221,7 @@ def _settings(tree: Any, label: str) -> dict[str, Any]:
 
 def _parsed(option: Option, value: Any, label: str) -> Any:
     """Return a TOML value parsed like a command-line argument; a list is joined with commas first."""
-    if not option.metavar:
+    if not option.metavar:  # a switch
         if not isinstance(value, bool):
             raise ParseError(f"{label}: {option.name}: expected true or false, got {value!r}")
         return value

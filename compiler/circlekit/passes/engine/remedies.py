@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what helps against operators that a target cannot run, by trying it on copies of the model."""
+"""Find what helps against operators that a target cannot run, by trying it on copies of the model.
+
+A Finding is such an operator.  Its ``place`` has the names of the graph and of the operator's first result.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ from circlekit.targets.target import Target
 def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings`` about ``target``, each with the first remedy after which the finding is gone.
 
-    If there is none, the finding stays as it is.
-    Remedies are tried in this order: writing the model as a format that the target reads, a pipeline, a
-    single pass that keeps values and interface.  A remedy must not add unsupported operators of any kind.
+    A finding without such a remedy stays as it is.
+    Remedies are tried in this order: writing the model in each format that the target reads, each pipeline,
+    each other pass that keeps values and interface.  A remedy must not add unsupported operators of any kind.
     ``model`` stays as it is.
     """
     remedies: dict[tuple[str, str], str] = {}
     for text, changed in _candidates(model, target) if findings else ():
         gone = resolved_places(findings, find_unsupported(changed, target))
-        remedies = {**dict.fromkeys(gone, text), **remedies}
+        remedies = {**dict.fromkeys(gone, text), **remedies}  # a remedy that was found earlier stays
         if len(remedies) == len(findings):
             break
     return [replace(f, remedy=remedies.get(f.place, f.remedy)) for f in findings]
@@ -42,9 +45,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    A place is named after the result of its operator, and a pass may have renamed that result.  So for each
-    kind of operator, the places that ``after`` lacks are gone only if the number of findings of this kind
-    fell by exactly their number.  If there are more findings of any kind, no place is gone.
+    If a pass has renamed a result, its place is missing in ``after``, although the finding is still there.
+    So the missing places of one kind of operator are gone only if the number of findings of this kind fell
+    by exactly their number.  If there are more findings of any kind, no place is gone.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):
@@ -56,9 +59,9 @@ def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list
 
 
 def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:
-    """Return the part of ``model`` that the delegate of ``target`` runs after ``passes``.
+    """Return what the delegate of ``target`` (XNNPACK, for example) runs of ``model`` after ``passes``.
 
-    Return None if there is no delegate.  ``model`` stays as it is.
+    ``passes``: a pipeline or a pass.  Return None if there is no delegate.  ``model`` stays as it is.
     """
     if not target.delegated:
         return None
@@ -71,7 +74,10 @@ def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> De
 
 
 def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
-    """Yield (remedy, changed model): the remedy is a sentence that says what a user can do."""
+    """Yield (remedy, changed model): the remedy is a sentence that says what a user can do.
+
+    A pipeline or pass that changes nothing is left out.
+    """
     for format in sorted(target.formats, key=lambda format: format != model.format):
         legal = legalize(model, format, targets=[target])
         yield f"circlekit convert --target {target.name} to .{format} replaces it", legal
@@ -90,7 +96,7 @@ def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
         if copy is None:
             copy = clone(model)
             settle_ranks(copy, strict=False)
-        exact = name in PIPELINES
+        exact = name in PIPELINES  # a pipeline omits approximate rewrites, and passes for other formats
         context = Context(format, exact=exact, target=rules_of_targets(only, format))
         records = run_passes(copy, select_passes(name, format=format if exact else None), context)
         if any(record.changes for record in records):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a pass; undo the run if the target took the old operators, but does not take all of the new ones.
 
-A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
-written as code may make operators anywhere, so its result is examined.
+A pass that is declared by pictures refuses such a rewrite before it changes the graph (``obeys_target``).  A
+pass that is written as code may make operators anywhere, so its result is examined.
+
+``TargetRules.checks`` are functions that return why the runtime, or its delegate, does not take an operator;
+None if it does.  ``TargetRules.barred`` gives the reason why a pass must not rewrite an operator.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
 
 WHOLE_PASS = ""
-"""In a key of ``TargetRules.barred``, this stands for all operators: the pass does not run at all."""
+"""In a key (pass, operator) of ``TargetRules.barred``: the pass does not run, whatever the operator."""
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
@@ -24,8 +27,9 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
 
     If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
     run, ``Context.accepts`` forbids the rewrite that made this operator.  If that rewrite is not known, the
-    pass does not run any more.  Rewrites stay if the target did not take a replaced operator either, or does
-    not take another operator of the original model for the same reason.  Return the number of changes.
+    pass does not run any more.  But rewrites stay in two cases: the target did not take a replaced operator
+    either, or it does not take another operator of the original model for the same reason.  Return the number
+    of changes.
     """
     rules = context.target
     if rules is None or item.obeys_target:
@@ -34,12 +38,13 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         start = _Start(model, context, rules)
         trial = _trial(item)
         changes = trial.run(model, context)
+        # operators that are new or changed, and operators that are gone or changed
         new, old = start.snapshot.changed() if changes else ([], [])
         # for each check, the new operators that it refuses, with the reason
         wrong = [
             {op: sentence for op in new if (sentence := check(op)) is not None} for check in rules.checks
         ]
-        if not any(wrong):
+        if not any(wrong):  # ``item`` gets what ``trial`` remembers about its run
             vars(item).update(vars(trial))
             return changes
         places = {op: op.results[0].name if op.results else "" for op in new}
@@ -48,20 +53,20 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         for check, sentences in zip(rules.checks, wrong, strict=True):
             wrong_before = {op for op in old if check(op) is not None}
             # if an old operator that the check refuses is gone, the new refused ones may have been made from
-            # it; then nothing is lost
+            # it; then the target has lost nothing
             if wrong_before <= sentences.keys():
                 made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
-        if made:  # nothing is lost either if another operator of the model has the same obstacle
+        if made:  # nor has it if another operator of the original model is refused for the same reason
             known = {check(op) for op in model.ops() for check in rules.checks}
             made = {place: text for place, text in made.items() if text not in known}
-        if not made:
+        if not made:  # ``restore`` has undone the run, so do it again
             return item.run(model, context)
         _bar(item.name, made, rules)
     return 0
 
 
 def _trial(item: Pass) -> Pass:
-    """Return a copy of ``item`` with its own containers, because a pass may remember where it has run."""
+    """Return a copy of ``item`` for a run that may be undone: what the copy remembers, ``item`` does not."""
     trial = copy(item)
     for name, content in vars(item).items():
         if isinstance(content, set | dict | list):
@@ -92,9 +97,9 @@ class _Start:
 def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
     """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
-    A new operator is named after the operator from which it was made, perhaps with "/" and more text.  If no
-    accepted operator has such a name, bar the pass from running at all.  ``made``: why the unsupported
-    operators do not run, by the names of their first results.
+    A new operator is named after the operator from which it was made, perhaps with "/" and more text.  If the
+    pass asked for no rewrite of an operator of such a name, bar the pass from running at all.
+    ``made``: why the unsupported operators do not run, by the names of their first results.
     """
     found = {
         (name, result): sentence

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find out whether targets run what legalization writes for an operator."""
+"""Find out whether targets run what legalization writes for an operator.
+
+Legalization replaces operators that the format or a target lacks by others when a model is written.  So an
+operator that a target lacks is no obstacle if the target runs what is written instead.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from circlekit.targets.target import Target
 
 
 class _WrittenForms:
-    """For single operators, the operators that are written instead, after legalization for ``targets``.
+    """Tells for a single operator which operators are written instead, after legalization for ``targets``.
 
-    Operators that are alike are legalized only once, because legalization is slow.
+    Legalization is slow, so of operators that are alike only the first is legalized.
     """
 
     def __init__(self, targets: TargetSet, format: str) -> None:
@@ -30,8 +34,8 @@ class _WrittenForms:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
         Return None if ``check`` refuses one of the written operators, too, or if ``op`` cannot be legalized
-        on its own (see ``can_stand_alone``).  ``sentence``: why ``check`` refuses ``op``.  An operand that
-        constant folding will compute counts as constant.
+        on its own, because it calls a graph or has no declaration.  ``sentence``: why ``check`` refuses
+        ``op``.  An operand that constant folding will compute counts as constant.
         """
         if not can_stand_alone(op):
             return None
@@ -78,8 +82,8 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
     """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    The model is legalized first, for ``format``; if the target does not read ``format``, for one that it
-    reads.  No other pass runs.  Return None if the target has no delegate.
+    First the model is legalized for ``format`` or, if the target does not read ``format``, for a format that
+    it reads.  No other pass runs.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None
@@ -90,7 +94,7 @@ def written_delegation(model: Model, format: str, target: Target) -> Delegation 
 def rules_for(context: Context) -> TargetRules:
     """Return the target rules in ``context``; if it has none, the rules of its format's default target.
 
-    The default rules are made once for ``context``, because they remember how operators are written.
+    The default rules are made once for each ``context``: they remember the legalized operators.
     """
     if context.target is None and context.default_rules is None:
         found = rules_of_targets(choose_targets(None, context.format), context.format)

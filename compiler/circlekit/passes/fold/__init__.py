@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that compute constants, and remove dead code and duplicates."""
+"""Passes that compute constants, remove dead code, and merge duplicates."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding: one pass for all operators, and passes for single operators, which ONE has too."""
+"""Constant folding: one pass for all operators, and a pass for each operator for which ONE has one."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 MAX_GROWTH = 4
-"""Largest ratio of result bytes to operand bytes, so that the file stays small; see SMALL_BYTES."""
+"""Largest ratio of the bytes of the results to those of the operands, so that the file stays small.
+
+It does not limit results of at most SMALL_BYTES.
+"""
 
 SMALL_BYTES = 64 << 10
 """Results of at most this size are computed whatever the size of the operands."""
 
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
-"""Limits for the bytes of all results of one optimization.
+"""Limits for the bytes of all results that constant folding computes in one optimization.
 
 The limit is MAX_TOTAL_GROWTH times the bytes of the model's constants, but never below MIN_TOTAL_BYTES nor
 above MAX_TOTAL_BYTES.
 """
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""Limits for all multiply-accumulates of one optimization.
+"""Limits for all multiply-accumulates that constant folding computes in one optimization.
 
 The limit is MIN_TOTAL_MACS, and MACS_PER_BYTE more for each byte of the model's constants, but never above
 MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below the limit.
@@ -68,7 +71,7 @@ class FoldConstants(Pass):
     max_growth: ClassVar[int] = MAX_GROWTH
 
     def run(self, model: Model, context: Context) -> int:
-        if not context.folded.max_bytes:
+        if not context.folded.max_bytes:  # the first folding pass of the optimization sets the limits
             data = [v.data for graph in model.graphs for v in graph.values() if v.data is not None]
             # constants that share data count once
             size = sum({array.__array_interface__["data"][0]: array.nbytes for array in data}.values())
@@ -96,7 +99,10 @@ class FoldConstants(Pass):
         return count
 
     def _refuse_partial(self, op: Op, context: Context) -> None:
-        """Record why ``op``, which is not in ``codes`` or not foldable, is not folded."""
+        """Record why ``op``, which is not in ``codes`` or not foldable, is not folded.
+
+        The number in ``refuse`` is the progress: 1 if only the operands fit, 2 if only the operator does.
+        """
         if not context.partial_matches or not op.results:
             return
         if _is_foldable(op):
@@ -113,7 +119,7 @@ class FoldConstants(Pass):
         macs = work.macs + op.macs()
         if macs > work.max_macs:
             return f"folding would take {macs} multiplications in total, the limit is {work.max_macs}"
-        if all(v.is_static for v in op.results):
+        if all(v.is_static for v in op.results):  # the size is known before the results are computed
             why = self._size_refusal(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
             if why is not None:
                 return why
@@ -149,14 +155,14 @@ def code_of(op: Op) -> str:
 
 
 def _is_foldable(op: Op) -> bool:
-    """Return whether ``op`` is pure and reads only known elements and shapes."""
+    """Return whether ``op`` is pure, has operands, and needs only their known elements or shapes."""
     if not op.inputs or not is_pure(op):
         return False
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
 
 
 def _is_shape_enough(op: Op, value: Value) -> bool:
-    """Return whether ``op`` needs only the shape of ``value``, or ``value`` has no elements."""
+    """Return whether ``op`` needs only the known shape of ``value``, or ``value`` has no elements."""
     if not value.is_static or value.dtype.numpy is None or value.is_variable:
         return False
     if prod(d for d in value.static_shape if d) >= MAX_VIRTUAL_ELEMENTS:
@@ -165,7 +171,10 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
 
 
 def _elements(value: Value) -> Array:
-    """Return the elements of a constant; zeros for another value, because only its shape is used."""
+    """Return the elements of a constant.
+
+    For another value, of which only the shape is used, return zeros that take no memory.
+    """
     if value.data is not None:
         return constant_elements(value)
     return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)
@@ -186,12 +195,12 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
 def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
     """Replace ``op`` by constants with the data ``arrays``; return the constant for each replaced result.
 
-    A result that is an output of the graph is not replaced: it becomes constant itself.
+    A result that is an output of the graph becomes constant itself, so that the output stays the same value.
     """
     constants = {}
     for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
         if graph.is_output(value):
-            op.take_result(index, Value("", value.dtype, value.shape))
+            op.take_result(index, Value("", value.dtype, value.shape))  # ``op`` no longer produces ``value``
             value.data = _owned(array)
             for name in ("sparsity", "compression_type"):  # they describe the old data
                 value.extra.pop(name, None)
@@ -204,7 +213,10 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
 
 
 def _owned(array: Array) -> Array:
-    """Return ``array``, in a file if it is large; copy a view, because it keeps its base in memory."""
+    """Return the elements of ``array`` in an array of their own, kept in a file if it is large.
+
+    A view is copied, because it would keep its whole base in memory.
+    """
     return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)
 
 
@@ -213,7 +225,7 @@ class FoldDensify(FoldConstants):
 
     name = "fold_densify"
     codes = frozenset({"DENSIFY"})
-    max_growth = MAX_FOLDED_BYTES
+    max_growth = MAX_FOLDED_BYTES  # no limit in effect: ``max_folded_bytes`` of the context is reached first
 
 
 OPERATORS = {
@@ -237,7 +249,10 @@ for _name, _code in OPERATORS.items():
 
 
 class DequantizeRows(Rewrite):
-    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices) for a constant table."""
+    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices) for a constant table.
+
+    The table is f16, or has integers with one scale.
+    """
 
     quantized = True
 
@@ -268,7 +283,7 @@ class DequantizeRows(Rewrite):
     def constants(self, match: Match) -> dict[str, Array]:
         op = Dequantize(match.value("table"))
         dequantized = evaluate(op, [match.array("table")])[0]
-        op.drop_inputs()
+        op.drop_inputs()  # else ``op``, which is in no graph, would stay a user of the table
         return {"table2": dequantized}
 
 

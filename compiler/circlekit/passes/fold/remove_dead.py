@@ -15,7 +15,7 @@ from circlekit.rewrite.base import Context, Pass
 class RemoveDead(Pass):
     """Remove operators that have no side effect and no used result, and values that nothing uses.
 
-    All graphs stay, even uncalled ones, with all their inputs and outputs.
+    All graphs stay, even those that no operator calls, with all their inputs and outputs.
     """
 
     name = "remove_dead"
@@ -27,7 +27,10 @@ class RemoveDead(Pass):
 
 
 def _remove_ops(graph: Graph, context: Context) -> int:
-    """Remove unused operators, users before producers; return how many."""
+    """Remove operators without a used result, users before producers; return how many.
+
+    An operator that reads a variable, such as a recurrent layer, may also change it, and stays.
+    """
     count = 0
     for op in reversed(graph.ops):
         if any(v.use_count or graph.is_output(v) for v in op.results):
@@ -42,7 +45,10 @@ def _remove_ops(graph: Graph, context: Context) -> int:
 
 
 def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
-    """Remove values that nothing uses; return how many.  ``in_signatures``: ids of values that stay."""
+    """Remove values that nothing uses from ``graph.table``, the list of the file; return how many.
+
+    ``in_signatures``: the ids of the values in signatures, which stay.
+    """
     needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))
@@ -52,7 +58,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
             return True
         return value.producer is not None and value.producer.graph is graph
 
-    # blockwise scales are values, too
+    # the scales of a blockwise quantization are values, too: they stay if the value that they scale does
     needed.update([id(scale) for v in graph.table if is_used(v) for scale in v.scale_values])
     table = [v for v in graph.table if is_used(v)]
     removed = len(graph.table) - len(table)

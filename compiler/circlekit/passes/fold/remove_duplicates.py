@@ -30,7 +30,8 @@ class CommonSubexpressionElimination(GraphPass):
     equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.
 
     Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
-    shape.  If that is not possible, for example because the shape is unknown, both operators stay.
+    shape.  Both operators stay if the shape is unknown, if they have several results, or if the second is a
+    Reshape already, so that a copy would not be cheaper.
     """
 
     name = "common_subexpression_elimination"
@@ -49,6 +50,7 @@ class CommonSubexpressionElimination(GraphPass):
             first = firsts.setdefault(key, op)
             if first is op:
                 continue
+            # equal results get equal numbers, so that operators that read them may be equal, too
             for value, same in zip(op.results, first.results, strict=True):
                 numbers.known[value] = numbers.of(same)
             if not context.may_rewrite:
@@ -66,7 +68,8 @@ class CommonSubexpressionElimination(GraphPass):
                 merged += 1
             else:
                 names = f"%{op.output.name} and %{first.output.name}"
-                context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
+                reason = "both are outputs of the graph, and a copy is not possible or not cheaper"
+                context.refuse(self.name, op, f"{names} are equal, but {reason}")
         return merged
 
 
@@ -75,7 +78,7 @@ class ValueNumbers:
 
     def __init__(self, graph: Graph) -> None:
         self.known: dict[Value, int] = {}
-        groups = equal_constants(graph_constants(graph))
+        groups = equal_constants(graph_constants(graph))  # lists of equal constants
         for number, group in enumerate(groups):
             self.known.update(dict.fromkeys(group, number))
         self._numbers = count(len(groups))
@@ -97,6 +100,7 @@ class ValueNumbers:
             return None
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
         extra = frozen(op.extra) if op.extra else None
+        # which element of ``sources`` each element of a result copies; None if that is not known of a result
         movement = movement_of(op)
         if movement is not None and None not in movement.maps:
             return "moved", tuple(map(self.of, movement.sources)), movement.maps, types, extra
@@ -109,7 +113,11 @@ class ValueNumbers:
 
 
 class RemoveDuplicateConst(GraphPass):
-    """Merge constants of equal dtype, shape, quantization and bit pattern; outputs of the graph stay."""
+    """Merge constants of equal dtype, shape, quantization and bit pattern; outputs of the graph stay.
+
+    The users of such an output read the first of the equal constants.  The pass does not ask ``may_rewrite``:
+    a merge changes no number, so a bisection need not find it.
+    """
 
     name = "remove_duplicate_const"
 
@@ -123,6 +131,6 @@ class RemoveDuplicateConst(GraphPass):
                 graph.replace_uses(other, first)
                 if not graph.is_output(other):
                     removed.add(id(other))
-        if removed:
+        if removed:  # the file no longer lists these constants
             graph.table = [value for value in graph.table if id(value) not in removed]
         return len(removed)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that merge operators, or move constants so that operators can be merged."""
+"""Passes that merge several operators into one, or fold factors and offsets into the weights of layers."""

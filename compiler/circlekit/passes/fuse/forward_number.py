@@ -29,22 +29,22 @@ from circlekit.passes.support.axis_indices import moved_operand
 from circlekit.rewrite.base import Context, GraphPass
 
 Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
-"""The layers whose weights can be multiplied."""
+"""The layers whose weights, and bias, can be multiplied."""
 
 MAX_DEPTH = 24
 """The search for a layer goes back over at most this many operators, to limit the time."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
-"""If the result of a layer has more elements, its channels are not followed through data movement."""
+"""If the result of a layer has more elements, ``_moved_values`` does not follow its channels."""
 
 
 class ForwardNumber(GraphPass):
     """f(layer(x)) * c  ==  f(c * layer(x)) for linear operators f between the layer and the factor.
 
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
-    bias of the layer are multiplied by c, and the product disappears.  If only some channels of the layer
-    reach the product, only the rows of these channels are multiplied.  f may have other operands, for example
-    keys or tables of sines.  The pass refuses if another operator reads one of the changed values.
+    bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
+    layer reach the product, only their weights and biases are multiplied.  f may have other operands, for
+    example keys or tables of sines.  The pass refuses if another operator reads one of the changed values.
     """
 
     name = "forward_number"
@@ -53,7 +53,7 @@ class ForwardNumber(GraphPass):
         return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul | Div))
 
     def _fold(self, graph: Graph, op: Mul | Div, context: Context) -> bool:
-        """Fold ``op`` into the layers before it if nothing refuses; return whether it did."""
+        """Fold ``op`` into the layers before it if there is no obstacle; return whether it did."""
         number, data = op.rhs, op.lhs
         if isinstance(op, Mul) and data.is_const:
             number, data = data, number
@@ -62,7 +62,7 @@ class ForwardNumber(GraphPass):
         region = _Region(graph, op, data)
         sentence = _factor_refusal(graph, op, data, number)
         if sentence is None and region.add(data) is not None:
-            sentence = region.deepest[1]
+            sentence = region.deepest[1]  # of several refusals, the one nearest to the layers
         sentence = sentence or region.outside_user()
         constants = [] if sentence else region.constants(_factor(op, number))
         if constants is None:
@@ -102,9 +102,9 @@ def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> 
 class _Region:
     """The linear operators between some layers and ``root``, the product or quotient with the number.
 
-    ``data``: the other operand of ``root``.  ``ops``: for each operator, the operands that must be
-    multiplied.  ``layers``: the layers whose results reach ``root``.  ``deepest``: depth and sentence of the
-    refusal that is farthest from ``root``.
+    ``data``: the other operand of ``root``.  ``ops``: the operators, each with the operands that must be
+    multiplied so that its result is.  ``layers``: the layers (an ordered set) at which the search ended.
+    ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
     """
 
     def __init__(self, graph: Graph, root: Op, data: Value) -> None:
@@ -137,7 +137,7 @@ class _Region:
         choices = list(_operands_to_multiply(op))
         if not choices:
             return self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
-        for operands in choices:
+        for operands in choices:  # a product needs only one of its factors multiplied
             saved = self.ops.copy(), self.layers.copy()
             self.ops[op] = operands
             if not any(self.add(operand, depth + 1) for operand in operands):
@@ -146,16 +146,16 @@ class _Region:
         return self.deepest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
-        """Return ``sentence``, about ``value``; remember the sentence with the largest ``depth``."""
+        """Return ``sentence``, which is about ``value``; keep it in ``deepest`` if ``depth`` is larger."""
         if sentence is not None and depth > self.deepest[0]:
             self.deepest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
         return sentence
 
     def outside_user(self) -> str | None:
-        """Return a sentence on an operator that needs the old elements of a multiplied value, or None.
+        """Return a sentence on a user that needs the old elements of a multiplied value; None without one.
 
-        Results of layers, and values that data movement makes of them, are left to ``channels``, because
-        perhaps only some of their channels are multiplied.
+        Of a layer's result perhaps only some channels are multiplied.  So ``channels`` examines such results,
+        and the values that data movement makes of them.
         """
         moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:
@@ -172,14 +172,15 @@ class _Region:
         return f"%{value.name}: is also read by {type(outside).__name__}" if outside else None
 
     def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
-        """Return (the channels of ``layer`` to multiply, the sentence of a refusal).
+        """Return (the numbers of the channels of ``layer`` to multiply, the sentence of a refusal).
 
-        Channels are None if all are multiplied.  The sentence says that another operator needs their old
-        elements; it is None if there is no such operator.
+        The channels are None if all are multiplied, or if there is a refusal.  The sentence says that another
+        operator needs the old elements of these channels; it is None if no operator does.
         """
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []
         for value, numbers in _moved_values(layer):
+            # ``_moved_values`` also yields what data movement makes of ``value``, so these users do not count
             users = [user for user in value.users if moved_operand(user) is not value]
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
@@ -211,7 +212,10 @@ class _Region:
 
 
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
-    """Yield lists of operands of ``op``: if all operands of one list are multiplied, so is the result."""
+    """Yield lists of operands of ``op``: if all operands of one list are multiplied, so is the result.
+
+    Yield nothing if ``op`` is not linear.
+    """
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values
@@ -220,6 +224,7 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     elif isinstance(op, Mul | BatchMatMul):
         yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
     elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:
+        # ``results_follow``: the name of the operand whose elements ``op`` copies
         yield [getattr(op, op.quantization_rule.results_follow)]
 
 
@@ -244,10 +249,10 @@ def _layer_refusal(layer: Layer) -> str | None:
 
 
 def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
-    """Yield (value, channels) for the result of ``layer``, and for the values that data movement makes of it.
+    """Yield (value, numbers) for the result of ``layer``, and for the values that data movement makes of it.
 
-    ``channels`` has, for each element of the value, the number of its channel in ``layer``; it is None if
-    shapes are unknown or large.
+    ``numbers`` has, for each element of the value, the number of its channel in ``layer``; it is None if the
+    shape of the result is unknown or has more than MAX_CHANNEL_NUMBERS elements.
     """
     result = layer.output
     numbers: Array | None = None
@@ -261,7 +266,7 @@ def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
             if moved_operand(op) is not value:
                 continue
             moved: Any = [None] * len(op.results)
-            if numbers is not None:
+            if numbers is not None:  # let the kernel move the numbers in place of the elements
                 operands = [None if v is None else numbers if v is value else v.array() for v in op.inputs]
                 moved = op.kernel(*operands)
             todo += zip(op.results, moved if isinstance(moved, tuple | list) else (moved,), strict=True)
@@ -279,13 +284,14 @@ def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int
             continue
         array = copied_to_file(value.array())
         is_depthwise = value is weights and isinstance(layer, DepthwiseConv2D)
+        # ``rows`` is a view of ``array`` with the output channels first
         rows = array.reshape(-1, array.shape[-1]).T if is_depthwise else array
         if value is not weights:
             rows = array.reshape(-1)
         with np.errstate(all="ignore"):
             rows[slice(None) if channels is None else channels] *= np.float32(factor)
         largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
-        # every element has become 0 or subnormal
+        # all precision is lost if every element has become 0 or subnormal
         is_lost = factor != 0 and largest < np.finfo(np.float32).tiny and value.array().any()
         if is_lost or not np.isfinite(largest):
             return None

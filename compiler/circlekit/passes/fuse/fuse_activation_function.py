@@ -27,15 +27,15 @@ COMPOSED = {
 LIMITS = (NONE, RELU, RELU6, N1)
 """Activations that a CONCATENATION between the operator and the RELU may have.
 
-All of them limit each element to an interval, so it makes no difference which of two comes first.
+Each of them limits every element to an interval, and so does the RELU.  Their order makes no difference.
 """
 
 
 class FuseActivationFunction(GraphPass):
     """relu(op(x))  ==  op(x) with the activation fused, if ``op`` can fuse one.
 
-    Operators that only move elements may lie in between; all parts of a concatenation must come from
-    operators that can fuse the activation.
+    RELU stands for RELU, RELU6 and RELU_N1_TO_1.  Operators that only move elements may lie between ``op``
+    and the RELU; all operands of a concatenation must come from operators that can fuse the activation.
     """
 
     name = "fuse_activation_function"
@@ -45,7 +45,7 @@ class FuseActivationFunction(GraphPass):
         return sum(1 for op in graph.ops if isinstance(op, kinds) and self._fuse(graph, op, context))
 
     def _fuse(self, graph: Graph, relu: Op, context: Context) -> bool:
-        """Fuse ``relu`` into the operators before it if nothing refuses; return whether it did."""
+        """Fuse ``relu`` into the operators before it if there is no obstacle; return whether it did."""
         value, result = relu.inputs[0], relu.output
         sources = None if value is None else _sources(value)
         if value is None or not sources:
@@ -57,14 +57,14 @@ class FuseActivationFunction(GraphPass):
             return False
         for op in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
             op.act = COMPOSED[relu.code, op.act]  # type: ignore[attr-defined]
-        if value.producer is not None:  # it takes over the result of the activation
+        if value.producer is not None:  # the producer now computes the result of the activation itself
             value.producer.take_result(value.result_index, result)
         graph.remove(relu)
         return True
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return the values to change by RELU: ``value``, and those from which data movement makes it.
+    """Return the values that change if RELU moves up: ``value``, and those from which data movement makes it.
 
     Data movement is followed back to operators that can fuse an activation.  Return [] if any other operator,
     an input or a constant is reached, or if the result of a data movement has several uses.
@@ -78,6 +78,7 @@ def _sources(value: Value) -> list[Value]:
         if producer is None or not (producer.fuses_activation or (movement and value.use_count == 1)):
             return []
         if not producer.fuses_activation:
+            # CONCATENATION and PACK move all operands, the others the first one
             parts = producer.inputs if producer.operands[0].variadic else producer.inputs[:1]
             todo += [part for part in parts if part is not None]
     return found

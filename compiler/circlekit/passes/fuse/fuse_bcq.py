@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace layers by BCQ operators, which read binary-coded quantized weights, if a model has such weights."""
+"""Replace layers by BCQ operators, which read binary-coded quantized weights, if a model has such weights.
+
+A row of BCQ weights is a sum of rows of +1 and -1 (codes), each multiplied by its scale.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, Pass
 
 Operands = tuple[Value, Value, Value]
-"""The constants that a BCQ operator reads: scales, codes and clusters."""
+"""The constants that a BCQ operator reads: scales, codes, and clusters (the numbers of codes of the rows)."""
 
 
 class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER by BCQ operators if the model has binary codes of their weights.
 
-    The codes are extra outputs of the model, behind an output that marks them
-    (``passes/support/binary_codes.py``).  At the end the pass removes these outputs and the marker, unless
+    The codes are extra outputs of the model; the first output is a marker that says so
+    (``passes/support/binary_codes.py``).  At the end the pass removes the marker and these outputs, unless
     obstacles have prevented every replacement.  Values change by the error of the codes; codes with a large
     error belong to other weights and are refused.
     """
@@ -44,7 +47,7 @@ class FuseBcq(Pass):
             sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
             context.refuse(self.name, first_op, sentence)  # every refusal has to name some operator
             return 0
-        for sentence in info.wrong:
+        for sentence in info.wrong:  # one for each set of outputs that is not a valid coded constant
             context.refuse(self.name, first_op, sentence)
         replacers = [_Replacer(graph, info, context) for graph in model.graphs]
         replaced = sum(replacer.run() for replacer in replacers)
@@ -56,7 +59,7 @@ class FuseBcq(Pass):
             if signature.graph is model.main:
                 signature.outputs = {k: v for k, v in signature.outputs.items() if v not in dropped}
         RemoveDead().run(model, Context(context.format))
-        return replaced + 1
+        return replaced + 1  # the removal of the outputs counts as a change
 
 
 class _Replacer:
@@ -80,7 +83,8 @@ class _Replacer:
         error = min(error, error_transposed)
         sentence = obstacle(op, constant, is_transposed)
         if error >= MAX_RELATIVE_ERROR:
-            sentence = f"%{constant.name}: the codes are of other weights, with an error of {error:.0%}"
+            found = f"the codes differ from the weights by {error:.0%}"
+            sentence = f"%{constant.name}: {found}, the limit is {MAX_RELATIVE_ERROR:.0%}"
         self.refused |= sentence is not None
         if not self.context.accepts(FuseBcq.name, op, sentence):
             return False
@@ -92,7 +96,7 @@ class _Replacer:
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """Return the codes of a constant that ``op`` reads, and this constant; None if there are no codes."""
+        """Return (codes, constant) for a constant that ``op`` reads; None if the model codes none of them."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()
@@ -116,12 +120,14 @@ class _Replacer:
         return operands
 
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
-        """Insert coded @ transpose(x) in place of FULLY_CONNECTED; return this product, transposed back.
+        """Insert the product coded @ transpose(x) and return the value that replaces the result of ``op``.
 
         x is the weights or the input of ``op``, whichever is not ``constant``.  If ``constant`` is the input,
-        FULLY_CONNECTED computes this very product, which is then not transposed back.
+        ``op`` computes just this product.  If it is the weights, ``op`` computes the transpose of the
+        product, so a Transpose follows.
         """
         scales, binary, clusters = self.codes(coded)
+        # the columns of the coded weights
         hidden = constant.static_shape[1]
         is_input = constant is op.input
         x = op.weights if is_input else op.input
@@ -155,9 +161,9 @@ class _Replacer:
 
 
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
-    """Return why ``op`` cannot read the codes of ``constant``; None if it can.
+    """Return why a BCQ operator cannot replace ``op``; None if it can.
 
-    ``transposed``: whether the codes are those of the transposed constant.
+    ``constant``: the operand that has codes.  ``transposed``: whether the codes are those of its transpose.
     """
     name = f"%{op.output.name}"
     if isinstance(op, Gather):

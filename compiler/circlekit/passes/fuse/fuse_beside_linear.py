@@ -2,7 +2,7 @@
 """Fold per-channel arithmetic before or after a convolution or fully connected layer into its constants.
 
 Each kind of arithmetic is one template.  A table has one row for each kind of layer, with the values of the
-``$words`` of the template.
+``$words`` of the template.  I is the number of input channels, O that of output channels.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 # -- before the layer --------------------------------------------------------------------------
 
 IMAGE = {"data": "[_, _, _, I]", "numbers": "[*, I|1]"}
-"""The shapes of NHWC data and of the constant."""
+"""The shapes of NHWC data, and of a constant with I elements or one on the last axis (``*``: only ones)."""
 
 DIRECT = {"move": "", "moved": "a", "again": "", "new": "x"}
-"""The words for a layer that reads the result ``a`` of the arithmetic."""
+"""The words for a layer that reads the result ``a`` of the arithmetic; the new layer reads ``x``."""
 
 AFTER_TRANSPOSE = {
     "move": "t = Transpose(a, perm: const)",
@@ -45,12 +45,13 @@ CONVOLUTIONS: tuple[dict[str, Any], ...] = (
 )
 """Layers that follow arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC.
 
-The dimension I excludes convolutions with groups, whose filter has fewer channels than the data.
+The dimension I excludes convolutions with groups, whose filter has fewer channels than the data.  ``spread``:
+``a`` may have other users if the same rewrite applies to each of them.
 """
 
 
 class BeforeLinear(Rewrite):
-    """Arithmetic before a layer: of ``x`` and a constant ``c``, with a result in the shape of ``x``."""
+    """Base class for arithmetic on ``x`` and a constant ``c`` before a layer; it keeps the shape of ``x``."""
 
     @condition
     def does_not_broadcast_x(self, match: Match) -> str | None:
@@ -104,6 +105,7 @@ class _Sum(BeforeLinear):
         offset = per_channel(self.numbers(match), I).astype(np.float64)
         if isinstance(match.ops["a"], Sub):
             offset = -offset
+        # all axes of the filter except that of the output channels
         axes = (0, 1, 2) if isinstance(match.ops["z"], DepthwiseConv2D) else (1, 2, 3)
         sums = (w.astype(np.float64) * self.for_filter(offset, w)).sum(axes)
         return {"b2": fold_bias(b, None, sums.astype(w.dtype))}
@@ -176,7 +178,12 @@ class FuseMulToFullyConnectedWeights(
 
 
 class AfterLinear(Rewrite):
-    """Arithmetic after a layer.  ``output_axis``: the axis of output channels in the filter ``w``."""
+    """Base class for arithmetic after a layer.
+
+    ``$layer``: the word in the name of the pass.  ``$kind``: the operator of the layer.  ``$first``: its
+    first operand.  ``$rest``: its operands between filter and bias.  ``output_axis``: the axis of output
+    channels in the filter ``w``.
+    """
 
     output_axis: ClassVar[int] = 0
 
@@ -233,8 +240,6 @@ class FuseBatchNorm(AfterLinear):
         return {"w2": self.scaled(w, factors), "b2": fold_bias(b, factors, per_channel(shift, O))}
 
 
-# ``layer``: the word in the name of the pass; ``kind``: the operator; ``first``: its first operand; ``rest``:
-# the operands between filter and bias
 LAYERS: tuple[dict[str, Any], ...] = (
     {"layer": "conv", "kind": "Conv2D", "first": "x", "filter": "[O, _, _, _]", "rest": ""},
     {"layer": "dwconv", "kind": "DepthwiseConv2D", "first": "x", "filter": "[1, _, _, O]", "rest": "",
@@ -243,6 +248,7 @@ LAYERS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 FULLY_CONNECTED = {"kind": "FullyConnected", "first": "x", "filter": "[O, _]", "rest": ""}
 
+# defining the classes registers the passes; some names differ between Add and Mul because ONE's names do
 PASSES_AFTER_LAYERS = (
     *(FuseAdd.member(**words) for words in LAYERS),
     FuseAdd.member(layer="fully_connected", **FULLY_CONNECTED),

@@ -20,8 +20,8 @@ def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Va
     """Return the padding of a dilated convolution that replaces space-to-batch, convolution, batch-to-space.
 
     ``pads`` (of space-to-batch) and ``crops`` (of batch-to-space) have the shape [dims, 2]: rows before and
-    after the image.  A crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``;
-    each row of that padding is ``block`` rows of the image.
+    after the image.  A crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``.
+    The convolution sees every ``block``-th row of the image, so a row of its padding is ``block`` rows here.
     """
     total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
@@ -34,9 +34,10 @@ def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Va
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
-    ``static``: the values that must have static shapes; each letter is a name.  ``block_dims``: the number of
-    dimensions of the block.  ``explicit``: whether a Pad in ``after`` does all padding; otherwise
-    the new convolution does, with SAME or VALID.
+    In the pictures, x is the data, s the data in blocks, y the convolution of s, z the result, w the filter.
+    ``explicit``: whether ``$pad`` is a Pad that does all padding, and ``$padded`` its result; else the new
+    convolution pads, with SAME or VALID.  ``static``: the values that must have static shapes; each letter is
+    a name.  ``block_dims``: the number of dimensions of the block.
     """
 
     static: ClassVar[str] = "w"
@@ -116,7 +117,8 @@ class FuseSpaceToBatchWithConv(Rules):
 class _Dilated1D(_Blocks):
     """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for x [N, W, C].
 
-    A convolution needs an image, so $insert adds a height of 1 to its data; $drop removes the height again.
+    A convolution needs an image, so $insert adds an axis of size 1 to its data, called the height here; $drop
+    removes the height again.
     """
 
     static = "xseyqzw"
@@ -151,6 +153,7 @@ class _Dilated1D(_Blocks):
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
         """Like the base class, with a block of 1 and no padding along the inserted height."""
         values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
+        # block, pads and crops of the height
         neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
         is_first = _height_axis(match.value("s"), match.value("e")) == 1
         pairs = [(n, v) if is_first else (v, n) for n, v in zip(neutral, values, strict=True)]
@@ -171,6 +174,7 @@ def _height_axis(low: Value, high: Value) -> int | None:
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 
 
+# two ways in which exporters add and remove the height
 EXPANDED = {"insert": "ExpandDims(s, dim: const)", "drop": "Squeeze(y)    {squeeze_dims: any}"}
 RESHAPED = {"insert": "Reshape(s, to?)  {new_shape: any}", "drop": "Reshape(y, back?) {new_shape: any}"}
 

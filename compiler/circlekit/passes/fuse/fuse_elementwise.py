@@ -50,6 +50,8 @@ class FuseMulWithDiv(Rules):
 class _NegTerm(Rewrite):
     """a $sign (-b)  ==  a $opposite b."""
 
+    # $old, $new: the operators, Add or Sub, that belong to $sign and to $opposite
+
     before = """
         n = Neg(b)
         z = $old(a, n)              {act: any = act}
@@ -108,7 +110,7 @@ class _FloatRsqrt(Rewrite):
 class _Int16Rsqrt(Rewrite):
     """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once instead of twice.
 
-    No runtime has SQRT of int16.
+    The rounding makes it approximate.  The form is needed because no runtime has SQRT of int16.
     """
 
     quantized = True

@@ -11,8 +11,8 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 class FuseGatherGuard(Rewrite):
     """gather(p, select(i < 0, i + n, i))  ==  gather(p, floor_mod(i, n)), if p has n rows.
 
-    Both are equal for indices from -n to n - 1.  Other indices make the first GATHER fail; the second one
-    takes them modulo n.
+    The rows lie along the axis of the GATHER.  Both sides are equal for indices from -n to n - 1.  Other
+    indices make the old GATHER fail; the new GATHER takes them modulo n.
     """
 
     name = "fuse_gather_guard"
@@ -31,4 +31,4 @@ class FuseGatherGuard(Rewrite):
     @condition
     def counts_the_rows(self, p: Value, n: Array, axis: int) -> str | None:
         rows, added = p.known_shape[normalized_axis(axis, p.known_rank)], int(n.reshape(-1)[0])
-        return None if added == rows else f"%{p.name}: expected {rows}, its rows, as addend, got {added}"
+        return None if added == rows else f"%{p.name}: has {rows} rows, but the number added to i is {added}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuse Transposes of operands, and sums of two layers, into FULLY_CONNECTED and BATCH_MATMUL."""
+"""Fuse Transposes of operands into FULLY_CONNECTED and BATCH_MATMUL; fuse the sum of two FULLY_CONNECTED.
+
+In the pictures, O is the number of rows of weights, I their length.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class FuseHorizontalFullyConnected(Rewrite):
 
 
 class _Rows(Rewrite):
-    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), if elements move only within a row."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), if elements move only within a row.
+
+    A row is I consecutive elements of the operand, which FULLY_CONNECTED multiplies by the weights.
+    """
 
     spread = ("t",)
 
@@ -51,6 +57,7 @@ class _Rows(Rewrite):
 
     def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
         first = first_axis(perm, t, I)
+        # columns in the order of the axes of ``t``, permuted back to the order of ``x``
         order = [normalized_axis(int(a), len(perm)) for a in perm[first:]]
         rows = w.reshape(O, *known_dims(t.known_shape[first:]))
         return {"w2": rows.transpose(0, *(1 + np.argsort(order))).reshape(O, I)}
@@ -59,7 +66,8 @@ class _Rows(Rewrite):
 class _FlattenedRows(_Rows):
     """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns).
 
-    No Reshape is needed: FULLY_CONNECTED itself divides an operand of any shape into rows of I elements.
+    No Reshape is needed: FULLY_CONNECTED itself divides an operand of any shape into rows of I elements, if
+    ``keep_num_dims`` is false.
     """
 
     spread = ("r",)
@@ -101,7 +109,10 @@ class FuseTransposeToFullyConnectedWeights(Rules):
 
 
 class _Transposed(Rewrite):
-    """batch_matmul($old)  ==  batch_matmul(x, y) with $adj inverted, where t is $side transposed."""
+    """batch_matmul($old)  ==  batch_matmul(x, y) with $adj inverted, where t is $side transposed.
+
+    The attributes adj_x and adj_y say whether the operator transposes the matrices of an operand.
+    """
 
     before = """
         t = Transpose($side, perm: const)

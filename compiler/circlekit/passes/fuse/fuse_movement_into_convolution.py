@@ -17,8 +17,8 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
     """Return how many rows a TRANSPOSE_CONV omits before the first row of its result.
 
-    Without padding the result would have all rows that the filter reaches; ``padding`` omits some at both
-    ends.  ``output``: number of rows of the result.  ``kernel``: rows of the filter.  The same holds for
+    The filter may reach more rows than the result has; ``padding`` says how many are omitted at each end.
+    ``output``: the number of rows of the result.  ``kernel``: that of the filter.  The same holds for
     columns.  Source: TFLite's ComputePaddingHeightWidth.
     """
     windows = forward_size(padding, output, kernel, stride)
@@ -26,15 +26,17 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
 
 
 def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """Return the number of windows of a CONV_2D with this padding over ``output`` rows.
+    """Return the number of positions of the filter in a CONV_2D with this padding over ``output`` rows.
 
-    The TRANSPOSE_CONV of the same filter has this number of input rows.
+    A TRANSPOSE_CONV from that many input rows gives ``output`` rows.
     """
     return (output + stride - (kernel if padding is Padding.VALID else 1)) // stride
 
 
 class FuseSliceWithTransposeConv(Rewrite):
     """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), if a padding omits the same rows."""
+
+    # O, KH, KW: output channels, height and width of the filter; H, W: of the input x
 
     name = "fuse_slice_with_tconv"
 
@@ -70,7 +72,7 @@ class FuseSliceWithTransposeConv(Rewrite):
 
 
 def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
-    """Return begin and size of a slice of data of ``shape``; a size of -1 stands for all from begin on."""
+    """Return begin and size of a slice of data of ``shape``; -1 is replaced by the size that it means."""
     first = [int(b) for b in begin]
     out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, first, strict=True)]
     return first, out
@@ -79,7 +81,7 @@ def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], l
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
     """Return the padding (SAME or VALID) that gives the slice of size ``out`` from ``first`` on, or None."""
     old, shape = match.attributes["padding"], match.value("shape").array()
-    sides = (  # axis, rows of the filter, stride, rows of the input; also for columns
+    sides = (  # rows, then columns: axis of the result, size of the filter, stride, size of the input
         (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
         (2, match.dims["KW"], match.attributes["stride_w"], match.dims["W"]),
     )
@@ -97,9 +99,9 @@ def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
 def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
     """Return whether a TRANSPOSE_CONV from ``rows`` to ``out`` rows with padding ``new`` is possible.
 
-    It is possible if a CONV_2D over ``out`` rows has ``rows`` windows, or if the padding ``old`` is VALID and
-    every input row still reaches the output.  LiteRT accepts only the first case; in the second case,
-    FitTransposeConv inserts a slice again for LiteRT.
+    It is possible if ``forward_size`` gives ``rows``, or if the padding ``old`` is VALID and every input row
+    still reaches the output.  LiteRT accepts only the first case; in the second case, the legalization
+    FitTransposeConv inserts a slice again when the model is written for LiteRT.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True
@@ -153,6 +155,7 @@ class FusePixelShuffle(Rewrite):
 
     def constants(self, w: Array, b: Array | None, r: Value, O: int) -> dict[str, Any]:
         block, *_ = known_dims(r.known_shape[-3:])
+        # for each new channel (i, j, c), the number of the old one, (c, i, j)
         order = np.arange(O).reshape(-1, block * block).T.reshape(-1)
         bias = None if b is None else np.ascontiguousarray(b.reshape(-1)[order])
         return {"w2": np.ascontiguousarray(w[order]), "b2": bias, "block": block}

@@ -29,8 +29,9 @@ Products = dict[tuple[Value, tuple[int, ...], bytes], Value]
 class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
 
-    Other data movement may take the place of concat.  A factor that is not constant is multiplied by the
-    signs, if the signed factor has no more elements than the operands of all removed NEGs together.
+    Other data movement may take the place of concat.  A constant factor gets the signs (1 and -1) at once.
+    Another factor is multiplied by a constant of signs, if the product has no more elements than the operands
+    of all removed NEGs together.
     """
 
     name = "fuse_neg_with_factor"
@@ -46,6 +47,7 @@ class FuseNegWithFactor(GraphPass):
         for index, (value, factor) in enumerate(((op.lhs, op.rhs), (op.rhs, op.lhs))):
             tree = _tree(graph, value)
             negated = [v for v, operands in tree.items() if not operands and _is_removable(graph, v)]
+            # if ``value`` itself is the result of a NEG, fuse_neg removes the NEG
             if factor is value or not negated or value in negated:
                 continue
             is_computable = (
@@ -67,8 +69,8 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
     The list of a value has the operands that its producer moves.  The list is empty if the value has no
-    producer, or if the producer moves no data, is a concatenation with an activation, or has results with
-    more than one use in total, where being an output of the graph counts as a use.
+    producer, or if the producer moves no data, is a concatenation with an activation, or its results have
+    more than one use in total.  Being an output of the graph counts as a use.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -110,7 +112,8 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
     if size > value.numel:
         return f"%{factor.name}: would become larger than %{value.name}"
     if not factor.is_const and size > sum(v.numel for v in negated):
-        return f"%{factor.name}: not constant, and with signs larger than what the NEGs read"
+        product = "its product with the signs is larger than what the NEGs read"
+        return f"%{factor.name}: is not constant, and {product}"
     return None
 
 
@@ -124,6 +127,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
         op, operands = part.producer, tree[part]
         if op is None or not operands:
             return np.full(part.static_shape, -1 if part in negated else 1, np.int8)
+        # let the kernel move the signs in place of the elements
         moved = op.kernel(
             *(None if v is None else signs_of(v) if v in operands else v.array() for v in op.inputs)
         )
@@ -137,9 +141,10 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
 
 
 def _signed(graph: Graph, op: Mul, factor: Value, signs: Array, products: Products) -> Value:
-    """Return ``factor`` multiplied by ``signs``, inserted before ``op`` if it is not among ``products``.
+    """Return the product of ``factor`` and ``signs``: an earlier one from ``products``, or a new one.
 
-    A variable may change between two operators, so each of them gets a product of its own.
+    A new product that is computed is inserted before ``op``.  A variable may change between two operators, so
+    each of them gets a product of its own.
     """
     key = factor, signs.shape, signs.tobytes()
     if key not in products or factor.is_variable:

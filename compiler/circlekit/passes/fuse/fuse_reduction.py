@@ -56,6 +56,7 @@ def _axes(array: Array, rank: int) -> set[int]:
 
 
 REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
+"""The reductions that a picture accepts; ``after`` has the one that matched."""
 
 
 class _Dropped(Rewrite):
@@ -90,6 +91,7 @@ class FuseTransposeWithMean(Rewrite):
     """reduce(transpose(x), axes)  ==  reduce(x, the same axes of x), for a mean and other reductions."""
 
     name = "fuse_transpose_with_mean"
+    # who asks for that pass wants its Transposes
     undoes = frozenset({"convert_nchw_to_nhwc"})
 
     before = f"""

@@ -31,8 +31,9 @@ IN_PLACE = (0, 1, 2, CHANNELS)
 class JoinGroupedConvolution(GraphPass):
     """concatenation(conv(slice 1 of x), ..., conv(slice G of x))  ==  conv(x) of G groups.
 
-    Transposes may stand before and after the convolutions.  There is no picture, because the number of groups
-    is not fixed.  Of the targets, only LiteRT has the grouped form.
+    In a grouped CONV_2D, each group of output channels reads its own range of input channels; the filter has
+    the depth of one range.  Transposes may stand before and after the convolutions.  There is no picture,
+    because the number of groups is not fixed.  Of the targets, only LiteRT has the grouped form.
     """
 
     name = "join_grouped_convolution"
@@ -48,7 +49,7 @@ class JoinGroupedConvolution(GraphPass):
         """
         groups = [_group(graph, value) for value in op.values]
         known = [group for group in groups if group is not None]
-        if not known:
+        if not known:  # no operand comes from a convolution of a slice: not even a near miss
             return False
         sentence = _refusal(op, known)
         if not context.accepts(self.name, op, sentence, progress=1 + len(known)):
@@ -58,7 +59,7 @@ class JoinGroupedConvolution(GraphPass):
 
 
 def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
-    """Return why ``groups``, the convolutions among the operands of ``op``, do not become one convolution."""
+    """Return why ``groups``, found among the operands of ``op``, do not become one convolution, or None."""
     result, (first, *_) = op.output, groups
     if len(groups) < max(len(op.values), 2):
         expected = "expected 2 or more operands, each from a convolution of a slice that can be joined"
@@ -70,6 +71,7 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
         expected = "expected the input, attributes, filter shape and transposes"
         return f"%{other.conv.output.name}: {expected} of %{first.conv.output.name}"
     before, after = first.before or IN_PLACE, first.after or IN_PLACE
+    # group i must read the channels from i * depth on; ``before[CHANNELS]`` is their axis in the data
     depth = first.conv.filter.static_shape[CHANNELS]
     for index, group in enumerate(groups):
         if not group.takes(before[CHANNELS], range(index * depth, (index + 1) * depth)):
@@ -94,10 +96,11 @@ def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
 
 
 class _Group(NamedTuple):
-    """The convolution of one group.
+    """One of the parallel convolutions.
 
-    ``before``, ``after``: the permutations of the transposes around it, or None.  ``data``: the value
-    of which the group reads a part.  ``indices``: for each axis of ``data``, the indices of this part.
+    ``before``, ``after``: the permutations of the transposes around it, None if there is no transpose.
+    ``data``: the value of which the group reads a part.  ``indices``: for each axis of ``data``, the indices
+    of this part.
     """
 
     conv: Conv2D
@@ -122,8 +125,9 @@ class _Group(NamedTuple):
 def _group(graph: Graph, value: Value) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
-    Return None too if ``value`` or the result of the convolution is an output or has several uses, if filter
-    or bias is not a plain f32 constant, or if the other value is a variable or not of rank 4.
+    A transpose may follow the convolution.  Return None too if ``value`` or the result of the convolution is
+    an output or has several uses, if filter or bias is not a plain f32 constant, or if the other value is a
+    variable or not of rank 4.
     """
     result, after = _without_transpose(value)
     conv = result.producer

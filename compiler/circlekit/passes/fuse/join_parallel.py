@@ -41,12 +41,15 @@ to 3 % longer than separate ones.
 class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
-    A pipeline joins layers only if that removes operators at a low cost: at least one operator if no more
-    bytes are moved than before, or at least two if the additional bytes are few compared with the
-    multiplications (MACS_PER_BYTE).  If all results are read in the same way, the operators that
-    forward_split would remove count, too.  So a pipeline does not join the gate and up projections of a
-    SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.  If the user names the pass,
-    it always joins.
+    If the user names the pass, it always joins.  A pipeline joins n layers only in two cases:
+
+    - It removes at least one operator, and moves no more bytes than before.
+    - It removes at least two operators, and the additional bytes are few compared with the multiplications
+      (MACS_PER_BYTE).
+
+    One layer and a SPLIT replace n layers.  If all results are read in the same way, the pass forward_split
+    then replaces their n users by one, which counts, too.  So a pipeline does not join the gate and up
+    projections of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.
     """
 
     name = "join_fully_connected"
@@ -59,7 +62,7 @@ class JoinFullyConnected(GraphPass):
         return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
 
     def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
-        """Join alike layers in ``ops``, which all read one input; return how many layers replace them."""
+        """Join alike layers in ``ops``, which all read one input; return how many joined layers were made."""
         groups: dict[Hashable, list[FullyConnected]] = {}
         for op in ops:
             sentence = _layer_refusal(op)
@@ -98,7 +101,7 @@ def _layer_refusal(op: FullyConnected) -> str | None:
         if value is not None and not value.is_plain:
             return f"%{value.name}: expected a constant that is not packed"
         if value is not None and value.quantization is not None and value.quantization.details is not None:
-            return f"%{value.name}: has quantization parameters of its own kind"
+            return f"%{value.name}: has quantization parameters besides scales and zero points"
     for value in filter(None, (op.weights, op.bias, op.output)):
         scales = value.quantization
         if (
@@ -141,6 +144,7 @@ def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
     """Return why joining ``ops`` gains too little for a pipeline; None if it gains enough."""
     results = [op.output for op in ops]
     is_read_alike = not isinstance(parallel_users(graph, results, results[0].known_rank - 1), str)
+    # one layer and a SPLIT replace the layers; forward_split would then replace alike users by one
     removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
     # the input is read once instead of by each layer, but the SPLIT reads and writes all results
     saved = (len(ops) - 1) * size_in_bytes(ops[0].input) - 2 * sum(map(size_in_bytes, results))
@@ -198,7 +202,8 @@ def _joined_quantization(parameters: Sequence[Quantization | None]) -> Quantizat
 class ForwardSplit(GraphPass):
     """f(part 1), f(part 2), ... of a split x  ==  the parts of f(x), if all parts are read in the same way.
 
-    f is a Transpose, an elementwise function, or a Reshape after which the parts still lie along one axis.
+    f is a Transpose, an elementwise function of one operand, or a Reshape after which the parts still lie
+    along one axis.
     """
 
     name = "forward_split"
@@ -222,7 +227,7 @@ class ForwardSplit(GraphPass):
 
 
 def _size_refusal(split: SplitOperator, users: Sequence[Op], axis: int) -> str | None:
-    """Return which result has an unknown rank or, for SPLIT_V, an unknown size along ``axis``; else None."""
+    """Refuse if a result of ``users`` has an unknown rank or, for SPLIT_V, an unknown size along ``axis``."""
     for op in users:
         shape = op.output.shape
         if shape is None or (shape[axis] is None and isinstance(split, SplitV)):
@@ -234,8 +239,8 @@ def _size_refusal(split: SplitOperator, users: Sequence[Op], axis: int) -> str |
 def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[list[Op], int] | str:
     """Return the users of ``parts``, and the axis along which their results are parts of one result.
 
-    ``parts``: all parts of a value along ``axis``.  Return a sentence if one operator on the whole value
-    could not replace the users.
+    ``parts``: all parts of a value along ``axis``, in order.  Return a sentence instead if one operator on
+    the whole value could not replace the users.
     """
     for value in parts:
         if graph.is_output(value) or value.use_count != 1:
@@ -273,7 +278,8 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
 def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
     """Return the axis along which the reshaped parts of a value are parts of the reshaped value, or None.
 
-    ``olds``, ``news``: the shapes of the parts along ``axis`` before and after their Reshapes.
+    ``olds``, ``news``: the shapes of the parts before and after their Reshapes.  Before, the parts lie along
+    ``axis``.
     """
     first = news[0]
     if first is None or any(new is None or len(new) != len(first) for new in news):

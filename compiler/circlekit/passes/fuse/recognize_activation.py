@@ -25,16 +25,19 @@ GELU_ENDS = (
 )
 """x * (1 + e) / 2 in any order, where e is erf(...) or tanh(...)."""
 
+# in the next four texts, c is x^3 and q is x^2; k, d and p are intermediate results, s is the sum
 CUBES = ("c = Pow(x: f32, 3.0)", "q = Mul(x: f32, x)  c = Mul(q, x)", "q = Square(x: f32)  c = Mul(q, x)")
 SQUARES = ("q = Pow(x: f32, 2.0)", "q = Mul(x: f32, x)", "q = Square(x: f32)")
 
 SUMS_OF_CUBES = ("k = Mul(c, cubic: const f32[*, 1])  d = Add(x, k)  s = Mul(d, root: const f32[*, 1])",)
+"""root * (x + cubic * c)."""
+
 SUMS_OF_SQUARES = (
     "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(x, root: const f32[*, 1])  s = Mul(p, d)",
     "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(x, d)  s = Mul(p, root: const f32[*, 1])",
     "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(d, root: const f32[*, 1])  s = Mul(x, p)",
 )
-"""root * (x + cubic * x^3) with x^3 = c, or root * x * (1 + cubic * x^2) with x^2 = q."""
+"""root * x * (1 + cubic * q) in any order of the factors."""
 
 
 class _Erf(Rewrite):
@@ -90,7 +93,10 @@ class FuseGelu(Rules):
 
 
 class ReplaceWithFcGeluFc(Rewrite):
-    """fc(h * (1 + erf(s)), w)  ==  fc(gelu(h), 2 * w), if h and s are layers of x and s = sqrt(1/2) * h."""
+    """fc(h * (1 + erf(s)), w)  ==  fc(gelu(h), 2 * w), if h and s are layers of x and s = sqrt(1/2) * h.
+
+    That is, h = fc(x, w1, b1) and s = fc(x, w2, b2) with w2 = sqrt(1/2) * w1 and b2 = sqrt(1/2) * b1.
+    """
 
     name = "replace_with_fc_gelu_fc"
 
@@ -111,6 +117,7 @@ class ReplaceWithFcGeluFc(Rewrite):
     @condition
     def scaled_by_the_root(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> str | None:
         for of_h, of_s, kind in ((w1, w2, "weights"), (b1, b2, "biases")):
+            # an absent bias counts as 0
             expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             found = np.zeros(1) if of_s is None else of_s.reshape(-1)
             limit = RELATIVE_TOLERANCE * float(np.abs(expected).max(initial=1e-30))
@@ -131,7 +138,7 @@ HARD_SWISH_ENDS = (
     "s = Mul|Div(r, six: const)  z = Mul(x, s)",
     "s = Mul|Div(x, six: const)  z = Mul(s, r)",
 )
-"""x * r / 6 with the division by ``six``, or the multiplication by 1/6, in any place."""
+"""x * r / 6 in any order.  ``six`` is 6 for a Div, and 1/6 for a Mul."""
 
 
 class _HardSwish(Rewrite):
@@ -151,7 +158,8 @@ class _HardSwish(Rewrite):
             if value.numel != 1:
                 return f"%{value.name}: expected one element, got {value.numel}"
             found, nearest = value.array().reshape(-1)[0], np.float32(expected)
-            tolerance = 0 if float(nearest) == expected else np.spacing(nearest)  # 1/6 may be rounded
+            # 6 and 3 are exact; 1/6 may be off by one step of float32
+            tolerance = 0 if float(nearest) == expected else np.spacing(nearest)
             if not abs(np.float32(found) - nearest) <= tolerance:  # also for NaN
                 return f"%{value.name}: expected {nearest!s}, got {found!s}"
         return None
@@ -192,7 +200,7 @@ OPPOSITE = "m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)"  # n = alpha 
 
 
 class _NegatedSlope(_PRelu, arithmetic="Add", negative=OPPOSITE):
-    """relu(x) + relu(-x) * -alpha, as Keras exports it."""
+    """relu(x) + relu(-x) * alpha  ==  prelu(x, -alpha), as Keras exports it."""
 
     after = "z = PRelu(x, slope)"
 

@@ -2,8 +2,9 @@
 """Remove the rounding operators that quantization-aware training leaves in a float model; keep their grids.
 
 A rounding operator is a FAKE_QUANT, or a QUANTIZE followed by a DEQUANTIZE.  It rounds a tensor to a grid:
-equally spaced numbers that integers stand for.  Without rounding operators, the model is an ordinary float
-model.  The grids are returned as forms, and quantization then gives each tensor exactly its grid.
+equally spaced numbers that integers stand for.  A form (``TensorForm``) is the dtype, the scales and the zero
+points of such integers.  Without rounding operators, the model is an ordinary float model.  The removed grids
+are returned as forms, so that quantization can store each tensor in the form of its grid.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ Grids = dict[str, TensorForm]
 class Grid(NamedTuple):
     """Equally spaced numbers.
 
-    ``form``: dtype, scale and zero point.  ``last``: the integer of the largest number of the grid; the dtype
-    of ``form`` may have larger integers, which are not in the grid.
+    ``form``: dtype, scale and zero point.  The lowest integer of the dtype stands for the smallest number of
+    the grid.  ``last``: the integer that stands for the largest number; larger integers of the dtype, if
+    there are any, are not in the grid.
     """
 
     form: TensorForm
@@ -52,8 +54,10 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    A rounding operator stays if no int8 or int16 form has its grid.  In three cases a MINIMUM with the
-    largest number of the grid replaces it, and the result of the MINIMUM gets the form of the grid:
+    The rounded tensor gets the form of the grid.  A rounding operator stays if no int8 or int16 form has its
+    grid, and in the rare cases that ``_take_one``, ``_rounded_constant`` and ``_bypass`` name.  In three
+    cases a MINIMUM with the largest number of the grid replaces the rounding operator.  The result of the
+    MINIMUM is a tensor of its own, which gets the form of the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
     - The tensor already has another form, or its producer cannot produce the form of the grid.
@@ -79,8 +83,8 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     """Remove the operators ``first`` and ``last``, which round a tensor, and add the grid to ``grids``.
 
     ``first`` and ``last`` are QUANTIZE and DEQUANTIZE, or twice the same operator: a FAKE_QUANT, or a
-    DEQUANTIZE of integers that no QUANTIZE made.  ``grid``: None if no int8 or int16 form has the grid.
-    ``take_grids`` describes the cases.
+    DEQUANTIZE of integers that no QUANTIZE of floats made.  ``grid``: None if no int8 or int16 form has the
+    grid.  The docstring of ``take_grids`` lists the cases in which a MINIMUM is inserted.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -102,7 +106,7 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     else:
         _give_form(source, grid.form, grids)
         _bypass(graph, source, rounded, grids)
-    for op in dict.fromkeys((last, first)):
+    for op in dict.fromkeys((last, first)):  # ``last`` first: it reads the result of ``first``
         if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
             graph.remove(op)
 
@@ -124,10 +128,11 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     A graph input can have any form, and so can the result of a producer without a quantization rule.  Any
     other producer cannot produce ``form`` in these cases:
 
-    - Its rule fixes another form, or a zero point of 0 that ``form`` does not have.
-    - Its 8-bit kernel is not used (``rounds_inside``).
-    - Its result has the form of an operand that cannot have ``form``.  But the operand does not matter if the
-      producer clips or pads without averaging: a QUANTIZE then converts the operand first.
+    - Its rule allows only another form, or only the zero point 0, which ``form`` does not have.
+    - Its 8-bit kernel is too coarse to be used (``rounds_inside``).
+    - Its result must have the form of an operand, and the operand cannot have ``form``.  The operand does not
+      matter, however, if the producer clips by a fused activation or pads (``operands_follow``), and does not
+      compute means: then a QUANTIZE can convert the operand first.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -136,7 +141,8 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
         return False
     if form.dtype in rule.fixed:
-        return (form.scale, form.zero_point) == tuple((x,) for x in rule.fixed[form.dtype])
+        scale, zero_point = rule.fixed[form.dtype]
+        return form.scale == (scale,) and form.zero_point == (zero_point,)
     followed = followed_operand(op)
     if followed is None:
         return True
@@ -147,6 +153,7 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     known = grids.get(followed.name)
     if known is not None:
         return known.same_as(form)
+    # with another user, the operand may need another form
     is_free = followed.use_count == 1 and not followed.is_const and not rule.averages
     return is_free and _can_have(followed, form, grids)
 
@@ -171,17 +178,19 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
     Passes remove an ADD of 0, for example; the rounding is then lost if the operand has another form.
     """
     op = value.producer
-    if op is None or (op.quantization_rule or OWN_RANGES).weights:
+    if op is None or (op.quantization_rule or OWN_RANGES).weights:  # layers with weights stay
         return False
     floats = list(filter(is_computed_float, op.inputs))
     return len(floats) == 1 and _has_other(floats[0], form, grids)
 
 
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
-    """Enter ``form`` in ``grids`` for ``value`` and, if possible, for the operand that has the same form.
+    """Enter ``form`` in ``grids`` for ``value``.
 
-    If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``:
-    the form is entered with ``rounds`` False.
+    If the producer passes on the form of an operand (``followed_operand``), enter ``form`` for this operand,
+    too, unless that is impossible.
+    If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
+    Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
     is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
     grids[value.name] = form if is_only else replace(form, rounds=False)
@@ -239,8 +248,8 @@ def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
 def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
     """Return a new constant with the rounded numbers of the constant operand of ``first``.
 
-    ``first``, ``last``: the operators that round it.  Return None if they cannot be computed, or if the
-    result is a graph output.
+    ``first``, ``last``: the operators that round the constant.  Return None if they cannot be computed, if
+    the constant is sparse or compressed, or if the rounded tensor is a graph output.
     """
     source = present_operand(first, 0)
     if not source.is_plain or graph.is_output(last.output):
@@ -255,9 +264,9 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 
 
 def stored_grid(op: Dequantize) -> Grid | None:
-    """Return the grid of the integers that ``op`` reads, in int8 or int16.
+    """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if they have more than 16 bits, or no scale.
+    Return None if the integers have more than 16 bits, or no scale.
     """
     value = op.input
     quantization = value.quantization
@@ -275,8 +284,9 @@ def stored_grid(op: Dequantize) -> Grid | None:
 
 
 def grid_of(op: FakeQuant) -> Grid | None:
-    """Return the grid of the FAKE_QUANT ``op`` in int8 or int16; None for an invalid range or number of bits.
+    """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
 
+    Return None for an invalid range or number of bits.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     first, last = int(op.narrow_range), 2**op.num_bits - 1

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Insert FAKE_QUANT operators into a float model, as TensorFlow's contrib.quantize does for training.
 
-Weights are rounded to the range of their elements, activations to ranges from a calibration.
+A FAKE_QUANT rounds a tensor to equally spaced numbers that cover a range.  The range of weights is that of
+their elements; the ranges of activations come from a calibration.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ TRAINING_OPTIONS = {
 
 @dataclass(frozen=True)
 class FakeQuantOptions:
-    """How values are rounded.  UnsupportedError is raised for invalid options.
+    """How values are rounded.  Raise UnsupportedError for invalid options.
 
     The names are those of contrib.quantize where it has the option.
     ``weight_bits``, ``activation_bits``: 2 to 8.
-    ``symmetric``: the middle step of all ranges is 0.
+    ``symmetric``: 0 is in the middle of every range (see ``_symmetric``).
     ``narrow_range``: activations do not use the lowest integer.  (Weights never use it.)
     ``per_channel``: each channel of weights has its own range.  Pairs of QUANTIZE and DEQUANTIZE round them,
     because FAKE_QUANT has only one range.
-    ``ema_decay``: ranges of activations are moving averages over the samples, with this decay below 1; None:
-    they go from the smallest to the largest number of all samples.
+    ``ema_decay``: ranges of activations are moving averages over the samples, with this decay below 1.
+    None: these ranges go from the smallest to the largest number of all samples.
     ``init_range``: the initial range of the moving average; None: it has none, as in contrib.quantize.
     ``scope``: a regular expression.  A value is rounded only if the expression is found in its name; weights
-    are rounded only if it is found in the name of the layer's result.  None: all are rounded.
-    ``inputs``: round the inputs of the model, too, which contrib.quantize does not.
+    are rounded only if it is found in the name of the layer's result.  None: all values are rounded.
+    ``inputs``: round the inputs of the model, too; contrib.quantize does not round them.
     """
 
     weight_bits: int = 8
@@ -81,9 +82,9 @@ class FakeQuantOptions:
 
 
 def refuse_training_options(names: Sequence[str]) -> None:
-    """Raise UnsupportedError, with the reason, for the first of ``names``; do nothing if there are none.
+    """Raise UnsupportedError for the first of ``names``, with the reason; do nothing without names.
 
-    ``names``: options that FakeQuantOptions does not have.
+    ``names``: the options that a user gave and that FakeQuantOptions does not have.
     """
     for name in names:
         if name in TRAINING_OPTIONS:
@@ -95,9 +96,10 @@ def refuse_training_options(names: Sequence[str]) -> None:
 class Inserted:
     """A record of one inserted rounding.
 
-    ``rule``: the name of the insertion rule.  ``value``: the name of the rounded value.
+    ``rule``: the name of the insertion rule; ``input_quant`` for an input.  ``value``: the name of the
+    rounded value.
     ``low``, ``high``: the range; if each channel has its own range, the lowest and the highest end of all.
-    ``channels``: the number of ranges of channels; 0 if there is a single range.
+    ``channels``: the number of channels with a range of their own; 0 if the value has a single range.
     """
 
     rule: str
@@ -121,7 +123,7 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
         if options.inputs:
             inputs = [v for v in graph.inputs if v.dtype is f32]
             done += [inserter.round_activation("input_quant", v) for v in inputs if inserter.wants(v, v.name)]
-        places = [(rule, list(rule.places(graph))) for rule in RULES]
+        places = [(rule, list(rule.places(graph))) for rule in RULES]  # matched before any insertion
         for rule, found in places:
             done += inserter.insert(rule, found)
         done += inserter.insert(INTERMEDIATE, INTERMEDIATE.places(graph))
@@ -141,7 +143,8 @@ class _Inserter:
     def insert(self, rule: InsertionRule, places: Iterable[tuple[Value, Op]]) -> Iterator[Inserted]:
         """Round the values at ``places`` that ``wants`` accepts; yield what was inserted.
 
-        ``places``: (value, first operator of the match of ``rule``); for weights the operator is the layer.
+        ``places``: pairs (value to round, first operator of the match of ``rule``).  If the value is the
+        weights of a layer, the operator is this layer.
         """
         for value, op in places:
             if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
@@ -169,7 +172,10 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Round the weights ``value`` of ``layer`` by a FAKE_QUANT; raise ModelError if one is not finite."""
+        """Round the weights ``value`` of ``layer`` by a FAKE_QUANT.
+
+        Raise ModelError if a weight is not finite.
+        """
         data = finite_numbers(value)
         low, high = float(data.min(initial=0)), float(data.max(initial=0))
         if self.options.symmetric:
@@ -186,7 +192,7 @@ class _Inserter:
         weights.  Raise ModelError if a weight is not finite.
         """
         assert layer.quantization_rule is not None  # it has weights
-        axis = next(iter(layer.quantization_rule.weights.values())) or 0
+        axis = next(iter(layer.quantization_rule.weights.values())) or 0  # the channel axis of the weights
         others = tuple(i for i in range(value.known_rank) if i != axis)
         largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
         steps = 2 ** (self.options.weight_bits - 1) - 1
@@ -198,10 +204,10 @@ class _Inserter:
         return Inserted(rule, value.name, -limit, limit, scale.size)
 
     def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
-        """Insert ``ops``, a chain that begins with ``value``, and let the users of ``value`` read its result.
+        """Insert the chain ``ops``, which rounds ``value``; let the users of ``value`` read its result.
 
         The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
-        users.  If ``value`` is a graph output, the rounded value gets its name.
+        users.  If ``value`` is a graph output, the result of the chain takes its place and its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:
@@ -232,7 +238,8 @@ class _Inserter:
 def has_rounding(value: Value) -> bool:
     """Return whether ``value`` is rounded already, by its producer or by a user.
 
-    Operators that keep the grid of ``value`` may stand between ``value`` and the operator that rounds it.
+    Between ``value`` and the operator that rounds it there may be operators whose result has the scale of
+    their operand, such as RESHAPE.
     """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):
@@ -243,9 +250,10 @@ def has_rounding(value: Value) -> bool:
 
 
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
-    """Return the range that contrib.quantize would find for the samples of ``statistics``; 0 is in it.
+    """Return the range that contrib.quantize would find for the samples of ``statistics``.
 
-    A range that a person has edited in a file is taken as it is.
+    If a person has edited the range in the calibration file, that range is used.  In both cases the range is
+    extended to include 0.
     """
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
@@ -255,11 +263,11 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
 
 
 def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
-    """Return the smallest range that includes [low, high] and whose middle step is 0.
+    """Return the smallest range that includes [low, high] and has 0 in the middle.
 
-    ``low``: at most 0.  ``high``: at least 0.  ``narrow``: the lowest integer is not used, which makes both
-    ends equally far from 0; otherwise there is one step more below 0 than above.
+    ``low``: at most 0.  ``high``: at least 0.  ``narrow``: the lowest integer is not used, so both ends are
+    equally far from 0.  Otherwise there is one step more below 0 than above.
     Source: ``contrib/quantize/python/quant_ops.py``, ``_FakeQuantWithMinMaxVars`` and its callers.
     """
-    ratio = -1.0 if narrow else -(2**bits - 2) / 2**bits
+    ratio = -1.0 if narrow else -(2**bits - 2) / 2**bits  # the upper end divided by the lower end
     return min(low, high / ratio), max(high, low * ratio)

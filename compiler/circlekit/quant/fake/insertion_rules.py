@@ -5,6 +5,11 @@ A layer is a convolution or a fully connected operator with constant weights.  B
 folded into the weights before.
 A bypass is an ADD of another computed tensor to the result of a layer or of its activation.
 
+In the pictures, ``$act`` stands for the allowed fused activations.  The names: ``x`` data, ``w`` weights,
+``b`` or ``c`` bias, ``s`` output shape, ``l`` a layer's result before the bias, ``y`` the result of the layer
+with bias and activation, ``o`` the other operand of an ADD or MUL, ``z`` its result, ``p`` the operand of an
+activation operator.  Attributes that a picture does not mention may have any value.
+
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
 """
 
@@ -31,7 +36,7 @@ LAYERS = (
     "  y = Add(l, c: const f32) {act: $act}",
     "l = TransposeConv(s, w: const f32, x: f32) {act: NONE}  y = Add(l, c: const f32) {act: $act}",
 )
-"""Layers with the result ``y`` and the weights ``w``; in the last two an ADD adds the bias."""
+"""Layers; in the last two, an ADD adds the bias."""
 
 ACTIVATION = "RELU|RELU6|RELU_N1_TO_1"
 """The fused activations that contrib.quantize knows."""
@@ -54,8 +59,8 @@ class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
     ``name``: the last part of the name of the rounded value.  ``pictures``: texts of alternative pictures.
-    ``at``: the value to round, by its name in the picture.  ``is_weight``: whether that value is the weights
-    of a layer.  ``unless``: returns whether a match is to be ignored.
+    ``at``: the name, in the picture, of the value to round.  ``is_weight``: whether that value is the weights
+    of a layer.  ``unless``: a function that returns whether to ignore a match.
     """
 
     name: str
@@ -84,18 +89,18 @@ def _is_bias(match: Match) -> bool:
     return match.value("o").is_const
 
 
-def _bypass_is_activated(match: Match) -> bool:
-    """Return whether the ADD adds a bias, or precedes an activation, whose result another rule rounds."""
+def _is_bias_or_activated(match: Match) -> bool:
+    """Return whether the ADD adds a bias, or an activation reads it; another rule rounds the activation."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 
 def _layer_continues(match: Match) -> bool:
-    """Return whether an activation or an ADD follows the layer; then other rules decide what is rounded."""
+    """Return whether an activation or an ADD reads the layer; then other rules decide what is rounded."""
     return any(isinstance(op, Relu | Relu6 | ReluN1To1 | Add) for op in match.value("y").users)
 
 
-def _follows_no_rounding(match: Match) -> bool:
-    """Return whether no operand of the ADD or MUL is rounded, or the result's only user is an activation."""
+def _needs_no_rounding(match: Match) -> bool:
+    """Return whether an activation is the only user of the ADD or MUL, or no operand of it is rounded."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True
@@ -105,7 +110,8 @@ def _follows_no_rounding(match: Match) -> bool:
 def is_rounded(value: Value) -> bool:
     """Return whether ``value`` is rounded, or computed from a rounded value.
 
-    Only ADD, MUL and operators that do not scale their operand, such as RESHAPE, may stand between them.
+    Between the two there may only be ADD, MUL, and operators whose result has the scale of their operand,
+    such as RESHAPE.
     """
     op = value.producer
     if op is None:
@@ -125,14 +131,15 @@ _BYPASSED_AND_ACTIVATED = (
 )
 _BYPASSED_IN_ANY_WAY = tuple(layer + BYPASS.replace("$act", "any") for layer in PLAIN)
 _BYPASSED_AFTER_ACTIVATION = tuple(layer + BYPASS.replace("$act", "any") for layer in ACTIVATED)
+"""Layers with a bypass: without an activation after the ADD; with one; with or without; after ACTIVATED."""
 
 RULES = (
     InsertionRule("act_quant", ACTIVATED, "y"),
     InsertionRule("act_quant", _BYPASSED_AND_ACTIVATED, "z", unless=_is_bias),
     InsertionRule("conv_quant", _BYPASSED_IN_ANY_WAY, "y", unless=_is_bias),
-    InsertionRule("add_quant", _BYPASSED, "z", unless=_bypass_is_activated),
+    InsertionRule("add_quant", _BYPASSED, "z", unless=_is_bias_or_activated),
     InsertionRule(
-        "post_activation_bypass_quant", _BYPASSED_AFTER_ACTIVATION, "z", unless=_bypass_is_activated
+        "post_activation_bypass_quant", _BYPASSED_AFTER_ACTIVATION, "z", unless=_is_bias_or_activated
     ),
     InsertionRule("act_quant", PLAIN, "y", unless=_layer_continues),
     InsertionRule("weights_quant", (*PLAIN, *ACTIVATED[: len(LAYERS)]), "w", is_weight=True),
@@ -140,6 +147,6 @@ RULES = (
 """The rules for layers, in the order in which they are applied; all match the graph before any insertion."""
 
 INTERMEDIATE = InsertionRule(
-    "activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding
+    "activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_needs_no_rounding
 )
 """The rule for sums and products of rounded values; it is applied after the other rules."""

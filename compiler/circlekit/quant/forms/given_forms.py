@@ -60,8 +60,8 @@ def fits_activations(form: TensorForm | None, scheme: Scheme) -> bool:
 def fits_weights(form: TensorForm | None, scheme: Scheme, axis: int | None) -> bool:
     """Return whether weights of ``scheme``, with channels along ``axis``, may have this form.
 
-    Zero points must be 0 unless weights are uint8; several scales need a scheme with scales for channels.
-    False for None, and for a scheme with blocks.
+    Zero points must be 0 unless weights are uint8.  A form with several scales must have them along ``axis``,
+    and the scheme must have a scale for each channel.  False for None, and for a scheme with blocks.
     """
     if form is None or scheme.block:
         return False
@@ -75,9 +75,9 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 
     The weights keep their numbers, because the finer grid includes the grid of ``form``.  The purpose is a
     finer scale of the bias, which is computed from the scale of the weights.
-    ``numbers``: the weights, which are on the grid of ``form``.  The power of 2 is smaller than ``step``
-    demands if the weights would otherwise become integers that do not fit the dtype.  A form that was not
-    used in training is returned unchanged.
+    ``numbers``: the weights, which are on the grid of ``form``.  If their integers would then be too large
+    for the dtype, the scales are divided only as far as the integers fit.  A form that was not used in
+    training (``rounds`` is False) is returned unchanged.
     """
     if not form.rounds:
         return form
@@ -92,7 +92,7 @@ def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
     The form is the given form of ``value``.  If there is none, it is the given form with the smallest scale
-    among the results of operators that read ``value`` without scaling it.
+    among the results of operators that read ``value`` without requantizing it, such as RESHAPE.
     ``given``: the given forms by name of the tensor.
     """
     if value.name in given:
@@ -110,10 +110,11 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
 
 
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
-    """Return ``given`` and the forms that follow from them, by name of the tensor.
+    """Return the forms ``given`` and the forms that follow from them, by name of the tensor.
 
-    A MINIMUM limits a tensor to its grid.  If a pass moves the MINIMUM before an operator that only moves
-    elements, the result of the MINIMUM gets a new name, which has no given form.  These forms follow:
+    Such forms are needed because passes change the model after the forms were found.  If a pass moves a
+    MINIMUM before an operator that only moves elements, the result of the MINIMUM gets a new name, which has
+    no given form.  These forms follow:
 
     - The result of a MINIMUM gets the given form of its constant.
     - The operand of an operator that only moves elements gets the form of the result, unless other operators
@@ -140,7 +141,7 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
 
 
 def _is_in_grid(op: Unary, form: TensorForm) -> bool:
-    """Return whether the values of ``op`` on all numbers of ``form`` are numbers of ``form``.
+    """Return whether ``op`` maps every number that ``form`` can store to such a number.
 
     For simplicity, return False for forms of more than 8 bits or with several scales.
     """
@@ -150,7 +151,7 @@ def _is_in_grid(op: Unary, form: TensorForm) -> bool:
     numbers = form.scale[0] * (np.arange(low, high + 1) - form.zero_point[0])
     with np.errstate(all="ignore"):
         steps = op.kernel(numbers.astype(np.float32)) / form.scale[0] + form.zero_point[0]
-        nearest = np.rint(steps)
+        nearest = np.rint(steps)  # differences below 1e-3 are errors of float arithmetic
         return bool(np.all((np.abs(steps - nearest) < 1e-3) & (low <= nearest) & (nearest <= high)))
 
 
@@ -168,10 +169,11 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 
 
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
-    """Return ``form`` with a smaller scale that still covers ``low`` to ``high``; None if there is none.
+    """Return ``form`` with a smaller scale and a zero point with which it still covers ``low`` to ``high``.
 
-    The scale is divided by a power of 2, so the new form can store every number of ``form`` between ``low``
-    and ``high``, which are themselves numbers of ``form``.
+    ``low``, ``high``: numbers that ``form`` can store.  The scale is divided by the largest possible power of
+    2, so the new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the
+    scale is too small.
     """
     least, greatest = form.dtype.limits
     factor = 1
@@ -179,12 +181,14 @@ def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | 
         factor *= 2
     if factor == 1:
         return None
-    first = round(factor * low / form.scale[0])
+    first = round(factor * low / form.scale[0])  # ``low`` becomes the lowest integer
     return replace(form, scale=(form.scale[0] / factor,), zero_point=(least - first,))
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add the ranges that follow from ``ranges``: (min, max) by name of the tensor.
+    """Add to ``ranges``, (min, max) by name of the tensor, the ranges that follow from them.
+
+    Only tensors without a range get one:
 
     - The result of data movement gets the union of the operands' ranges.
     - The result of an elementwise function of one tensor gets the range of the function's values for 256
@@ -213,7 +217,10 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 
 
 def range_of_operands(op: Op, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the union of the ranges of the float operands; None if there is none, or one is unknown."""
+    """Return the union of the ranges of the float operands of ``op``; empty constants do not count.
+
+    Return None if there are no such operands, or if the range of one is unknown.
+    """
     found = [_range(v, ranges) for v in op.inputs if is_float(v) and not (v.is_const and v.numel == 0)]
     known = [ends for ends in found if ends is not None]
     if not known or len(known) < len(found):

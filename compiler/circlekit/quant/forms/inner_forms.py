@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose forms for tensors that only recurrent operators have: states, inner tensors, more than one bias.
+"""Choose forms for tensors that only recurrent operators have: states, inner tensors, several biases.
 
-A state is a variable that the operator reads and writes.  An inner tensor has no data in the file, only a
-scale and a zero point (see ``ir.quantization_rule.InnerTensor``).
+A state is a variable that the operator reads and writes.  An inner tensor, such as the sums of a gate of an
+LSTM, has no data in the file, only a scale and a zero point (see ``ir.quantization_rule.InnerTensor``).  A
+``Product`` says from which scales the scale of a bias follows: a constant times the scales of its factors,
+which are operands or inner tensors; the last factor is the weights.
 
 Source: LiteRT's quantization specification, and ``tools/optimize/operator_property.cc`` of TensorFlow.
 """
@@ -33,9 +35,10 @@ from circlekit.quant.weights import (
 )
 
 LARGEST_SUM = 2.0**15
-"""The largest sum of the magnitudes of the integer weights of one unit (index of the results' last axis).
+"""The largest sum of the magnitudes of the integer weights of one unit.
 
-Up to this limit, the sum of the products of the weights with int16 numbers fits into 32 bits.
+A unit is one index of the last axis of the results.  The magnitude of an int16 number is at most 2^15, so the
+sum of its products with the weights is at most 2^30, which fits into 32 bits.
 """
 
 
@@ -50,6 +53,8 @@ class InnerForms(TensorForms):
     def choose_inner_forms(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the states and of the inner tensors of ``op``.
 
+        A state in ``rule.operands_follow`` holds the last result, so it gets the form of the result.  A state
+        in ``rule.power_of_two`` gets a power of two as scale.  Any other state gets a form of its own.
         Raise UnsupportedError for a state that another operator uses in another form, or that
         ``_require_own_state`` refuses; raise the errors of ``own_form``.
         """
@@ -115,7 +120,8 @@ class InnerForms(TensorForms):
         form = self.form_of_range(inner_name(op, name), scheme)
         if not inner.is_negated:
             return form
-        # -128 cannot be negated in int8: the range is widened by one step, and the zero point becomes -127
+        # The kernel adds the zero point where other kernels subtract it, so its negative is stored.
+        # int8 has no 128, so a zero point of -128 becomes -127, with steps that are larger by 255/254.
         if form.zero_point == (form.dtype.limits[0],):
             form = replace(form, scale=(form.scale[0] * 255 / 254,), zero_point=(form.zero_point[0] + 1,))
         reason = f"{form.reason}; {op.code} adds the zero point"
@@ -124,9 +130,10 @@ class InnerForms(TensorForms):
     def choose_inner_biases(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the biases in ``rule.biases``; other constants of ``op`` have forms already.
 
-        Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow.
+        Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow
+        (``rule.summed``).
         Raise ModelError for a bias that is computed, packed, sparse or compressed.  Raise UnsupportedError if
-        ``op`` lacks the weights, or another factor of the products to which the bias is added.
+        ``op`` lacks a factor of each ``Product`` of the bias, for example the weights.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)
@@ -160,7 +167,7 @@ class InnerForms(TensorForms):
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)
-        data = TensorForm(i8, (float(np.float32(scale)),), (0,))
+        data = TensorForm(i8, (float(np.float32(scale)),), (0,))  # only the scale is used
         (at,) = indices_of(op, [last])
         weights = present_operand(op, at)
         if weights.dtype.is_float:

@@ -2,8 +2,11 @@
 """Choose forms with which integer kernels give right results.
 
 Some kernels fail on certain integers or zero points; some round to coarser steps than the form of the result
-has.  The quantization rule of each operator says what its kernels need.  A given form is a form that a tensor
-had before planning, such as that of its training.
+has.  The quantization rule of each operator (``QuantizationRule``) says what its kernels need.
+
+A step is the scale of a form.  A given form is a form that a tensor had before planning, such as that of its
+training.  The read form of an operand is the form in which the operator reads it; if the tensor is stored in
+another form, a QUANTIZE before the operator converts the integers.
 """
 
 from __future__ import annotations
@@ -39,15 +42,19 @@ WIDE = "int16x8"
 """The name of the scheme for operators whose 8-bit kernels are too coarse."""
 
 STEPS_FROM_ZERO = 4
-"""A number that is this many steps away from 0 is surely not rounded to 0."""
+"""A number at least this many steps away from 0 does not become the integer that stands for 0.
+
+Half a step would be enough; the rest allows for errors of the operators before.
+"""
 
 
 class KernelForms(InnerForms):
     """Chooses forms that suit the integer kernels of operators; see ``TensorForms`` for the attributes.
 
-    ``widened``: the operators that ``widen`` or ``make_finer`` gave a wider scheme, with the reasons.
+    ``widened``: the operators to which ``widen`` or ``make_finer`` gave the scheme WIDE, with the reasons.
     ``refined``: the operators that read operands with finer steps, see ``refine_operands``.
-    ``tried``: by operator, the forms with which ``kernel_fault`` found no fault.
+    ``tried``: by operator, the forms with which ``kernel_fault`` found no fault, so that it need not run the
+    kernel again.
     """
 
     widened: dict[Op, str]
@@ -57,10 +64,11 @@ class KernelForms(InnerForms):
     def kernel_fault(
         self, op: Op, operands: dict[int, TensorForm], results: dict[int, TensorForm]
     ) -> str | None:
-        """Return a sentence if the kernel of ``op`` misses the grid of a result by more than one step.
+        """Run the integer kernel of ``op``; return a sentence if a result is wrong, else None.
 
-        Return a sentence, too, if a bool result is wrong.  Return None if all results are right, if they need
-        not be on a grid, or if the kernel cannot be run alone.
+        A result that will be rounded to a given form (``wanted_step``) is wrong if it differs from the float
+        result by more than one step of that form.  A bool is wrong if it differs at all.  Other results are
+        not compared.  Return None, too, if the kernel cannot be run alone.
         ``operands``, ``results``: the forms by index.
         """
         steps = [wanted_step(value, self.given) for value in op.results]
@@ -79,8 +87,8 @@ class KernelForms(InnerForms):
     def make_finer(self, op: Op, fault: str) -> bool:
         """Let ``op`` compute with finer steps, because of ``fault``; return False if that is not possible.
 
-        The first call for ``op`` lets it read operands of few bits with finer steps; the second call gives it
-        the scheme WIDE.
+        The first call for ``op`` enters it in ``refined``, so that ``refine_operands`` treats it in the next
+        round of planning.  The second call gives it the scheme WIDE.
         """
         scheme = self.scheme_of(op)
         if op not in self.refined:
@@ -92,7 +100,10 @@ class KernelForms(InnerForms):
         return True
 
     def refine_operands(self, op: Op) -> None:
-        """If ``op`` is in ``refined``, give finer steps to those of its operands whose grid has few bits."""
+        """If ``op`` is in ``refined``, let it read operands with finer steps, where the dtype has room.
+
+        It has room if the given grid of the operand takes at most half of the integers of the dtype.
+        """
         for index in self.activations(op) if op in self.refined else ():
             value, dtype = op.inputs[index], self.scheme_of(op).activations
             assert value is not None
@@ -107,7 +118,7 @@ class KernelForms(InnerForms):
     def widen(self, op: Op, rule: QuantizationRule) -> None:
         """Give ``op`` the scheme WIDE if its 8-bit kernel rounds intermediate results.
 
-        Do nothing if the target does not run ``op`` in int16.
+        Do nothing if the target does not run ``op``, or the conversions around it, in int16.
         """
         scheme = self.scheme_of(op)
         if rule.rounds_inside and scheme.activations in (i8, u8) and self._runs_wide(op, rule, scheme):
@@ -115,7 +126,10 @@ class KernelForms(InnerForms):
             self.schemes[op], self.widened[op], self.operand_forms[op] = SCHEMES[WIDE], reason, {}
 
     def _runs_wide(self, op: Op, rule: QuantizationRule, scheme: Scheme) -> bool:
-        """Return whether the target runs ``op`` in int16, and QUANTIZE from ``scheme`` to int16 and back."""
+        """Return whether the target runs ``op`` in int16, and each QUANTIZE that this needs.
+
+        One QUANTIZE converts activations of ``scheme`` to int16, and another one converts them back.
+        """
         assert scheme.activations is not None
         narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
@@ -139,10 +153,10 @@ class KernelForms(InnerForms):
         return rule.least_step[dtype] * max(scales, default=0.0)
 
     def read_on_result_grid(self, op: Op, rule: QuantizationRule) -> None:
-        """Let ``op`` read its operand in the given form of its result, if ``op`` does not scale elements.
+        """Let ``op`` read its operand in the given form of its result, if ``op`` does not requantize it.
 
         Such an operator moves or compares elements, so its operand can be rounded instead of its result.
-        Nothing happens if the result has no given form.
+        Nothing happens if the result has no given form, or if the operand has the same given form.
         """
         source = followed_operand(op)
         if not is_float(source) or rule.averages or len(op.results) != 1:
@@ -155,11 +169,15 @@ class KernelForms(InnerForms):
             return
         (index,) = indices_of(op, [str(rule.results_follow)])
         self.operand_forms[op][index] = wanted.because(
-            f"the form of the result %{op.results[0].name}, because {op.code} does not scale its operand"
+            f"the form of the result %{op.results[0].name}, because {op.code} does not requantize its operand"
         )
 
     def read_without_zero_point(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose forms with the zero point 0 for operands whose zero point the kernel of ``op`` ignores."""
+        """Choose forms with the zero point 0 for operands whose zero point the kernel of ``op`` ignores.
+
+        This is for operators whose result has the form of an operand (``rule.results_follow``).  In others,
+        the operand gets the form of the result (``rule.operands_follow``).
+        """
         for index in indices_of(op, rule.symmetric) if rule.results_follow else ():
             value = op.inputs[index]
             if is_float(value) and any(self.read_form(op, index).zero_point):
@@ -172,8 +190,9 @@ class KernelForms(InnerForms):
     def cover_constants(self, op: Op, rule: QuantizationRule, index: int) -> None:
         """Widen the form of operand ``index`` of ``op`` so that it covers the constant operands, too.
 
-        The result and the constants of ``op`` will get that form.  Constant numbers far outside of the range
-        (INFINITE_FACTOR) stand for infinity: they are not covered, and become the lowest or highest integer.
+        The result and the constants of ``op``, such as the number with which PADV2 pads, will get that form.
+        Constant numbers far outside of the range (INFINITE_FACTOR) stand for infinity: they are not covered,
+        and become the lowest or highest integer.  Given forms are not widened.
         """
         source, form = present_operand(op, index), self.read_form(op, index)
         constants = [v for i in indices_of(op, rule.operands_follow) if is_weight(v := op.inputs[i])]
@@ -192,7 +211,8 @@ class KernelForms(InnerForms):
     def avoid_faults(self, op: Op, rule: QuantizationRule) -> None:
         """Choose forms without the integers and zero points on which the kernel of ``op`` fails.
 
-        Raise ModelError if there are no such forms.
+        The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on which it fails.
+        Raise ModelError if there are no such forms, or if ``op`` adds a mask that is no constant.
         """
         self.refuse_masks(op)
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]

@@ -19,6 +19,7 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import planned_op
 
 SEED = 17
+"""Together with the name of an operand, the seed of its random numbers: each run takes the same numbers."""
 
 Forms = Mapping[int, TensorForm]
 """Forms of operands or results by index."""
@@ -34,11 +35,12 @@ def kernel_errors(
 ) -> list[float]:
     """Return for each result the largest difference of the integer kernel of ``op`` from the float kernel.
 
-    Both kernels run on random numbers, and again on zeros, which show the error of a bias.  Random numbers
-    are rounded to the operand's given form or, without one, to its planned form.
+    Both kernels run on random numbers.  They run again on zeros, for which the result of a layer is its bias,
+    so that an error of the bias shows.  Random numbers are rounded to the operand's given form or, without
+    one, to its planned form.
     ``operands``, ``results``: the planned forms, by index.  ``attributes``: those that the plan sets.
     ``given``: the forms that tensors had before planning, such as those of their training, by name.
-    ``ranges``: the ranges of tensors, by name.
+    ``ranges``: (min, max) of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
     The list is empty if the kernels cannot be run alone, for example because shapes are unknown, or because
     an operand is neither float nor bool nor constant.
@@ -68,8 +70,9 @@ def _numbers(
 ) -> tuple[Array | None, Array | None] | None:
     """Return (numbers for the operand ``value``, the same numbers as integers of ``form``).
 
-    Numbers for activations are uniformly distributed over ``share`` times their range.  Return None if no
-    numbers can be made.
+    Both are None for an absent operand, and both are the stored data for a constant without a form.  Numbers
+    for an activation are uniformly distributed over ``share`` times its range; they are zeros if ``share`` is
+    0.  Return None if no numbers can be made.
     """
     if value is None:
         return None, None
@@ -96,7 +99,10 @@ def _numbers(
 
 
 def _difference(reference: Array, result: Array, form: TensorForm | None) -> float:
-    """Return the largest difference of ``result``, integers of ``form``, from the floats ``reference``."""
+    """Return the largest difference of ``result``, integers of ``form``, from the floats ``reference``.
+
+    ``reference`` is first clipped to the range that ``form`` covers.  ``form``: None for a bool.
+    """
     if form is None:
         return 0.0 if np.array_equal(reference, result) else np.inf
     low, high = covered_range(form)

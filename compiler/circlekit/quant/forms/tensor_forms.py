@@ -44,24 +44,24 @@ from circlekit.quant.weights import (
 from circlekit.targets.target import Target
 
 INFINITE_FACTOR = 256
-"""A number that is this many times as large as the other numbers that an operator reads is like infinity.
+"""A number that is this many times as large as the other numbers that an operator reads stands for infinity.
 
-Operators such as MAXIMUM or SOFTMAX give the same result for any other number that large.
+Operators such as MAXIMUM or SOFTMAX give the same result for any other number of such a size.
 """
 
 
 class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
-    ``target``: the runtime that has to run the model, as given to ``quant.choose.choose``.
-    ``given``: the forms of this graph's tensors that were given to ``quant.choose.choose``, and the forms
-    that follow from them (see ``with_followed``).
+    ``target``: the runtime that has to run the model.
+    ``given``: the given forms, which the caller of ``quant.choose.choose`` passes because training used them,
+    and the forms that follow from them (see ``with_followed``), by name of the tensor.
     ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one.
     ``rounded``: the given forms that were used in training (``TensorForm.rounds``), by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
     ``floats``: the operators that stay float, with the reasons.
-    ``reasons``: the operators that got the ``fallback`` of their scheme instead, with the reasons.
+    ``reasons``: the operators that got the ``fallback`` of their scheme, with the reasons.
     ``tensors``: the form in which each tensor is stored.
     ``operand_forms``: for each operator, by index of the operand, the forms of its constants and of the
     tensors that it reads in another form than the stored one.
@@ -155,12 +155,16 @@ class TensorForms:
     def _mask_of(self, value: Value) -> float | None:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
-        ``value`` has a mask if a user ignores numbers far below the others (``mask_distance`` of the user's
-        rule says how far), and if the producer adds or selects such numbers.  Of the producer's operands that
-        have a range, the one with the narrowest range holds the logits.  The ranges of the others must begin
-        below -INFINITE_FACTOR times the larger of ``mask_distance`` and the width of the narrowest.  Elements
-        of constants are masks if they are below the narrowest range by more than its width plus
-        ``mask_distance``.  Numbers below the returned end may be stored as the lowest integer.
+        Numbers below this end are masks, which may be stored as the lowest integer.  ``value`` holds masks if
+        all of this is true:
+
+        - A user ignores numbers that lie a ``distance`` below the others (``mask_distance`` of its rule).
+        - The producer adds or selects masks.  Of its operands with a range, the one with the narrowest range,
+          [least, most], holds the logits.  The ranges of all others begin below -INFINITE_FACTOR times the
+          larger of ``distance`` and most - least, so these operands are masks.
+        - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
+        - The largest number of ``value`` is at most the largest logit plus the largest other number that is
+          no mask, as for sums and selections.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
@@ -199,13 +203,14 @@ class TensorForms:
                 )
 
     def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
-        """Return the form of the constant operand ``value`` if ``op`` adds it as a mask, else None.
+        """Return the form of the constant operand ``value`` if ``op`` adds or selects masks, else None.
 
-        The form covers the other numbers of the constant; masks get the lowest integer.
+        The form covers the numbers of the constant that are no masks; masks get the lowest integer.
         """
         mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
             return None
+        # a number below ``mask - most`` gives a result below ``mask``, even with the largest logit
         most = max(self.ranges[v.name][1] for v in op.inputs if v and v.name in self.ranges)
         low, high = max(float(numbers.min()), mask - most), float(numbers.max())
         return covering(min(low, 0.0), high, scheme, f"covers the constant, with masks at {low:.4g}")
@@ -277,7 +282,7 @@ class TensorForms:
         return is_float(op.inputs[index])
 
     def bias_of(self, op: Op, rule: QuantizationRule) -> Value | None:
-        """Return the bias of ``op`` by its ``rule``; None if it has none, or several."""
+        """Return the bias of ``op``; None if it has none, or if ``rule`` names several (``biases``)."""
         return getattr(op, rule.bias) if rule.bias is not None else None
 
     def name_of(self, op: Op, index: int) -> str:

@@ -59,7 +59,7 @@ class ConeRunner:
                     continue
                 results = self.results_of(op, changed)
                 for value, array in zip(op.results, results, strict=True):
-                    changed.setdefault(value, array)
+                    changed.setdefault(value, array)  # a value in ``changes`` keeps its array
         return [self._read(value, changed) for value in self.graph.outputs]
 
     def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
@@ -69,6 +69,7 @@ class ConeRunner:
         """
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)
+        # a fast kernel may hold the old constants in a prepared form
         has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
         return compute(op, operands, None, None if has_new_constants else self._fast[op])
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raise the operators whose quantization adds most noise, until a target is reached or a budget is spent.
+"""Raise the operators whose quantization adds most noise, up to a demanded SQNR or within a budget.
 
-SQNR is the signal-to-quantization-noise ratio of an output in dB: the higher, the better.
+SQNR is the signal-to-quantization-noise ratio of an output in dB: the higher, the better.  To raise an
+operator is to give it a scheme of higher precision, for example ``float``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import SCHEMES, find_scheme
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
-"""Returns a plan of the model.  The argument: {key_of(op): scheme} where that is not the default scheme."""
+"""A function that returns a plan of the model.
+
+Its argument gives some operators a scheme, by name: {key_of(op): scheme}; all others get the default scheme.
+``key_of(op)`` is the name of the operator's first result.
+"""
 
 MEASURED_WORK = 4 * 10**10
 """About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
@@ -43,7 +48,10 @@ MAX_CHECKS = 6
 """At most this many choices are checked for a target; each has more operators than the one before."""
 
 EXTRA_SQNR = 0.5
-"""How far in dB the next choice aims above the target, so that fewer choices are needed."""
+"""If a choice misses the target, the next choice aims higher by the missing dB and by this much.
+
+So fewer choices are needed.
+"""
 
 MIN_SQNR = {8: 12.0, 16: 24.0}
 """By bits of the activations, the SQNR in dB below which ``raise_patterns`` raises patterns.
@@ -83,7 +91,7 @@ def raise_operators(
 
     ``first``: the operators that are raised so far; the result includes them, without their notes.  None: no
     operators.
-    ``target_sqnr``: choose few operators with which every output reaches this SQNR, in dB.
+    ``target_sqnr``: the target; choose few operators with which every output reaches this SQNR, in dB.
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.
     ``make_plan``: makes plans of ``model``.
@@ -102,6 +110,7 @@ def raise_operators(
     sensitivity = measured_sensitivity(model, plan, samples, target_sqnr)
     clusters = find_patterns(model.main)
     raised_scheme, scheme = find_scheme(raise_to), SCHEMES[plan.scheme]
+    # with the same dtype of weights, as in int8 and int16x8, raising changes only activations
     keeps_constants = raised_scheme is not None and raised_scheme.weights is scheme.weights
     result, goal = Raised(), target_sqnr
     obstacle = f"{MAX_CHECKS} choices of operators were not enough"
@@ -133,7 +142,8 @@ def raise_patterns(
     """Return the operators of patterns to raise if the quantized model has less than MIN_SQNR, else none.
 
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
-    One pattern after the other is tried; it is raised if the worst output gains at least MIN_PATTERN_GAIN.
+    One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
+    of an output gains at least MIN_PATTERN_GAIN.
     ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``.
     """
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
@@ -187,6 +197,7 @@ def measured_sensitivity(
     ``target_sqnr``: outputs that reach this SQNR, in dB, do not count.
     """
     count = sum(is_quantized(op, plan) for op in model.main)
+    # for each quantized operator, the graph runs about twice: with rounded constants, with a rounded result
     work = 2 * count * sum(work_of(op) for op in model.main)
     few = samples[: min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)]
     return measure(model, plan, few, goal=0.0 if target_sqnr is None else 10 ** (-target_sqnr / 10))
@@ -212,9 +223,10 @@ def _notes(
     ]
     for name, ops in clusters:
         count = sum(key_of(op) in result.schemes for op in ops)
+        size = len(ops)
         if count:
             share = 1 - sensitivity.remaining(ops) / whole if whole else 0.0
             notes.append(
-                f"{name}: {count} of {len(ops)} operators raised, they make {share:.0%} of the noise"
+                f"{name}: {count} of {size} operators raised; all {size} make {share:.0%} of the noise"
             )
     return notes

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's circle-mpqsolver: choose which operators of a uint8 model become int16.
 
-There are two algorithms: one bisects by depth; the other raises operators of two named patterns.  Source:
+There are two algorithms.  One bisects the depths of the operators: int16 on one side of a depth, uint8 on the
+other.  The other algorithm raises operators of two named patterns: these become int16.  Source:
 ``circle-mpqsolver`` in ONE's repository.
 """
 
@@ -102,6 +103,7 @@ class Solver:
     ) -> Configuration:
         """Return a configuration that reaches the target error, if one does, with few depths in int16.
 
+        The depth of a value is the number of operators on the longest path from an input (``depths_of``).
         The error is the mean absolute difference between the outputs and those of the float model.  The
         target is int16 + ratio * (uint8 - int16), where int16 and uint8 are the errors of the model with all
         operators in that dtype.
@@ -134,10 +136,10 @@ class Solver:
         self.say(f"Target qerror: {target:g}")
         if uint8 <= target:  # also if int16 is no better than uint8; ONE then raises an error
             self.say("The best configuration is uint8 configuration")
-            return _told(observer, q8, uint8)
+            return _reported(observer, q8, uint8)
         if int16 >= target:
             self.say("The best configuration is int16 configuration")
-            return _told(observer, q16, int16)
+            return _reported(observer, q16, int16)
         front = self._front(depths, errors or {}) if is_int16_front is None else is_int16_front
         parts = ("Q16", "Q8") if front else ("Q8", "Q16")
         self.say("Front part will be {}, while the rear will be {}".format(*parts))
@@ -161,11 +163,11 @@ class Solver:
         error_of: Callable[[Model], float],
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Bisect the depth at which int16 ends (``front``) or begins.
+        """Bisect the depth at which int16 ends (``front``) or begins (not ``front``).
 
-        Return the last tried configuration with an error below ``target``; if there is none, the one in which
-        every operator becomes int16.
-        ``error_of``: returns the error of a quantized model.
+        Return the last tried configuration with an error below ``target``.  If there is none, return the
+        configuration in which every operator becomes int16.
+        ``depths``: the depth of each value.  ``error_of``: returns the error of a quantized model.
         """
         low, high = 0, _deepest(depths)
         last, best, number = -1, None, 0
@@ -189,9 +191,9 @@ class Solver:
         if best is None:  # in this case ONE returns uint8, which misses the target
             self.say("No cut reaches the target: every operator becomes int16")
             names = _names(self.model.main, depths, 0, front=False)
-            return _told(observer, Configuration(self.settings.default, names), None)
+            return _reported(observer, Configuration(self.settings.default, names), None)
         self.say(f"Found the best configuration at depth {best[0]}")
-        return _told(observer, *best[1:])
+        return _reported(observer, *best[1:])
 
     def patterns(self, names: Iterable[str]) -> Configuration:
         """Return the configuration with the operators of some patterns in int16.
@@ -212,7 +214,7 @@ def pattern_setting(dtype: str, granularity: str) -> LayerSetting:
     return layer_setting(dtype, CHANNEL if dtype.lower() == "int16" else granularity)
 
 
-def _told(observer: SearchObserver | None, found: Configuration, error: float | None) -> Configuration:
+def _reported(observer: SearchObserver | None, found: Configuration, error: float | None) -> Configuration:
     """Report the end of a bisection to ``observer``; return ``found``."""
     if observer is not None:
         observer.end(found, error)
@@ -238,7 +240,7 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the names of the first results of some operators.
+    """Return the names of the first results of the operators on one side of the depth ``cut``.
 
     These are the operators at depths up to ``cut`` if ``front``, else at depths from ``cut`` on.
     """
@@ -258,8 +260,9 @@ def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Arra
 
 
 def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:
-    """Return the mean over samples and outputs of the mean absolute difference between two outputs.
+    """Return the mean absolute difference between outputs, averaged over all samples and outputs.
 
+    ``references``, ``results``: for each sample, the outputs of two models.  Empty outputs do not count.
     Raise ModelError if no output has elements, or if a difference is not finite.
     """
     errors = [
@@ -281,7 +284,11 @@ SOFTMAX = """
     m = ReduceMax(x: f32, max_axes) {keep_dims: true}  s = Sub(x, m)  e = Exp(s)
     t = Sum(e, sum_axes) {keep_dims: true}  z = Div(e, t)
 """
-"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns."""
+"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns.
+
+Names in LAYER_NORM: ``m`` mean, ``s`` x - mean, ``q`` its square, ``v`` variance, ``e`` variance + epsilon,
+``r`` 1 / sqrt(e).  In SOFTMAX: ``m`` maximum, ``s`` x - maximum, ``e`` exp(s), ``t`` the sum of ``e``.
+"""
 
 
 def _layer_norm_variances(graph: Graph) -> list[Op]:

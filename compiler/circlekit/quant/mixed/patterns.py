@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns: parts of models, described by pictures, that often lose much precision in quantization.
 
-Mixed precision raises all operators of such a part together.
+A picture is a small graph as text.  Mixed precision raises all operators of such a part together: it computes
+them in a higher precision than the others.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ PATTERNS = (
     ),
     Pattern("softmax", ("e = Exp(x: f32)  s = Sum(e, axes)  z = Div(e, s)", "z = Softmax(x: f32)")),
 )
-"""The parts that often lose much precision."""
+"""The parts that often lose much precision.
+
+Squares, exponentials and reciprocal roots have large and small results, of which the small ones count, too.
+The equally spaced numbers of a quantized tensor suit only the large ones.
+"""
 
 
 def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:

@@ -27,7 +27,10 @@ RAISED_SCHEME = "int16x8"
 """The name of the scheme of the raised operators."""
 
 LEAST_GAIN_DB = 0.3
-"""The last operators stay raised only if that raises the SQNR of the outputs by at least this."""
+"""The last operators stay raised only if that improves the lowest SQNR of an output by at least this much.
+
+SQNR is the signal-to-quantization-noise ratio in dB.
+"""
 
 
 def raise_outputs(
@@ -35,8 +38,8 @@ def raise_outputs(
 ) -> Raised:
     """Return the operators raised so far, and those of ``last_operators`` if raising them gains enough.
 
-    ``first``: the operators raised so far.  All last operators are tried together.  They are kept if they
-    gain at least LEAST_GAIN_DB and the target runs all of them in int16.
+    ``first``: the operators raised so far.  All quantized last operators are tried together.  They are kept
+    if they gain at least LEAST_GAIN_DB and the target runs all of them in int16.
     ``make_plan``: makes plans of the float ``model``.  ``samples``: the SQNR is measured on the first
     MEASURED_SAMPLES of them.
     """
@@ -46,7 +49,7 @@ def raise_outputs(
     schemes = {**result.schemes, **tail}
     plan = make_plan(schemes)
     if not tail or any(plan.main.operators[name].is_float for name in tail):
-        return result
+        return result  # nothing to raise, or the target does not run an operator in int16
     before, after = (measured_sqnr(model, tried, samples) for tried in (plain, plan))
     if before is None or after is None:
         return result
@@ -59,8 +62,9 @@ def raise_outputs(
 
 
 def last_operators(graph: Graph) -> list[Op]:
-    """Return the operators without weights whose results are outputs or are read only by such operators.
+    """Return the operators without weights at the end of the graph.
 
+    All their results are outputs of the graph, or are read only by other operators of this kind.
     Operators without a quantization rule, or with a result that is not float32, are left out.
     """
     found: set[Op] = set()

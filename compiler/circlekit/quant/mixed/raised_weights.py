@@ -2,9 +2,9 @@
 """Raise to int8 the few int4 weights that add most of the noise.
 
 A first layer, a depthwise convolution and the projection of a residual branch have few weights, but their
-errors reach everything after them.  Int8 makes their noise 256 times smaller and costs half a byte for each
-weight.  Source: Dong et al., "HAWQ", ICCV 2019, where the noise is estimated from second derivatives; here it
-is measured (see ``sensitivity``).
+errors reach everything after them.  Int8 in place of int4 makes their noise 256 times smaller and costs half
+a byte more for each weight.  Source: Dong et al., "HAWQ", ICCV 2019, where the noise is estimated from second
+derivatives; here it is measured (see ``sensitivity``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ RAISED_SCHEME = "weight_int8"
 """The name of the scheme of the raised operators."""
 
 RAISED_SHARE = 0.015
-"""The largest share of the weights that is raised; the file grows by about the same share."""
+"""The largest share of the bytes of constants that is raised; the file grows by about the same share."""
 
 
 def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
     """Return the operators whose weights add most noise for their bytes, within RAISED_SHARE of all bytes.
 
-    Whether the outputs become better is not measured, because int8 weights are closer to the float weights.
-    Even so, a small model may become a little worse, because GPTQ then compensates other errors in other
+    The gain is not measured, because int8 weights are always closer to the float weights.  Even so, the
+    outputs of a small model may become a little worse, because GPTQ then compensates other errors in other
     layers.
     ``make_plan``: makes plans of the float ``model``.  ``samples``: the noise is measured on them; without
     samples, no operator is raised.

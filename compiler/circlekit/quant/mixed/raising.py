@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the operators to raise, the best for their cost first, up to a demanded SQNR or within a budget.
 
-SQNR is the signal-to-quantization-noise ratio of an output in dB.
+To raise an operator is to compute it in a higher precision than the others.  SQNR is the
+signal-to-quantization-noise ratio of an output in dB.  Noise is the power of the noise, relative to the power
+of the signal.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ MAX_CLUSTER = 8
 Raising one of them alone often gains nothing, because the tensors around it stay rounded.
 """
 
+LEAST_PRICE = 1e-9
+"""The price that stands for 0 (an operator without constants, in bytes) where gains are divided by prices."""
+
 COSTS: Mapping[str, Callable[[Op], float]] = {
     "operators": lambda op: 1.0,
     "macs": lambda op: float(operator_cost(op).macs),
@@ -33,7 +38,10 @@ COSTS: Mapping[str, Callable[[Op], float]] = {
 
 @dataclass(frozen=True)
 class Budget:
-    """A share, 0 to 1, of the cost of all quantized operators.  ``unit``: a key of COSTS."""
+    """A limit of the cost of raised operators: a share, 0 to 1, of the cost of all quantized operators.
+
+    ``unit``: the unit of the cost, a key of COSTS.
+    """
 
     share: float
     unit: str = "operators"
@@ -71,7 +79,8 @@ def choose_raised(
     The choice ends when the predicted noise is as low as ``target_sqnr`` (in dB) demands, when the budget is
     spent, or when no operator reduces the noise.  Without a budget, each operator costs 1.
     ``keeps_constants``: raising an operator does not change its constants, only activations.
-    ``clusters``: groups of operators that are tried together, besides groups of neighbors.
+    ``clusters``: groups of operators to raise together.  They compete with the groups of neighbors that grow
+    from each operator.
     """
     pool = list(operators)
     cost = COSTS[budget.unit if budget is not None else "operators"]
@@ -80,15 +89,16 @@ def choose_raised(
     gains = _Gains(sensitivity, pool, keeps_constants)
     raised: dict[Op, None] = {}
     spent = 0.0
+    # for each operator, (gain per cost, operators) of the best cluster that begins with it
     candidates = {op: _best_cluster(op, raised, gains, cost, limit) for op in pool}
     while sensitivity.remaining(raised, keeps_constants) > goal:
         whole = [_whole_cluster(ops, raised, gains, cost, limit - spent) for ops in clusters]
-        best = max([*candidates.values(), *whole], key=_ratio, default=(0.0, []))
-        if not best[1]:
+        _, best = max([*candidates.values(), *whole], key=_ratio, default=(0.0, []))
+        if not best:
             break
-        raised.update(dict.fromkeys(best[1]))
-        spent += sum(map(cost, best[1]))
-        near = gains.neighbors(best[1])
+        raised.update(dict.fromkeys(best))
+        spent += sum(map(cost, best))
+        near = gains.neighbors(best)  # the gains of clusters with these operators have changed
         for op, (_, cluster) in list(candidates.items()):
             if op in raised:
                 del candidates[op]
@@ -111,7 +121,7 @@ def _ratio(candidate: tuple[float, list[Op]]) -> float:
 class _Gains:
     """Computes how much noise vanishes if more operators are raised.
 
-    ``operators``: those that may be raised.  ``keeps_constants``: see ``choose_raised``.
+    ``operators``: the operators that may be raised.  ``keeps_constants``: see ``choose_raised``.
     """
 
     def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:
@@ -149,7 +159,7 @@ def _whole_cluster(
     price = sum(map(cost, new))
     if not new or price > limit:
         return 0.0, []
-    return gains.of(new, raised) / max(price, 1e-9), new
+    return gains.of(new, raised) / max(price, LEAST_PRICE), new
 
 
 def _best_cluster(
@@ -157,18 +167,19 @@ def _best_cluster(
 ) -> tuple[float, list[Op]]:
     """Return (gain per cost, operators) of the best cluster of neighbors that grows from ``start``.
 
-    Neighbors are added one by one, the best first.  Return (0, []) if no cluster gains anything within the
-    cost ``limit``.
+    Neighbors are added one by one: each time the neighbor with which the cluster gains most for its cost.
+    Among equal neighbors, the names of their first results decide.  Return (0, []) if no cluster gains
+    anything within the cost ``limit``.
     """
     cluster, price, best = [start], cost(start), (0.0, list[Op]())
     while price <= limit:
-        ratio = gains.of(cluster, raised) / max(price, 1e-9)
+        ratio = gains.of(cluster, raised) / max(price, LEAST_PRICE)
         if ratio > best[0]:
             best = (ratio, list(cluster))
         further = sorted(
             (op for op in gains.neighbors(cluster) if op not in cluster and op not in raised),
             key=lambda op: (
-                -gains.of([*cluster, op], raised) / max(price + cost(op), 1e-9),
+                -gains.of([*cluster, op], raised) / max(price + cost(op), LEAST_PRICE),
                 op.results[0].name,
             ),
         )

@@ -32,7 +32,8 @@ class Sensitivity:
     """The power of the noise at the outputs of the main graph, relative to the power of the signal.
 
     ``constants``: by operator, the noise of its rounded constants.  ``tensors``: by tensor, the noise of its
-    rounding.  The sum of all noises is that of the worst output (see ``measure`` for several outputs).
+    rounding.  The sum of all these numbers is the noise of the worst output, the output with most noise
+    (``measure`` says how several outputs are combined).
     """
 
     constants: dict[Op, float] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Sensitivity:
         """Return the predicted noise that remains if the operators ``raised`` are raised.
 
         A tensor is no longer rounded if its producer and all its users are raised.
-        ``keeps_constants``: raising does not change constants, only activations, as for int16x8.
+        ``keeps_constants``: raising does not change constants, only activations, as from int8 to int16x8.
         """
         chosen = set(raised)
         noise = sum(n for op, n in self.constants.items() if keeps_constants or op not in chosen)
@@ -52,8 +53,8 @@ class Sensitivity:
 def is_raised(value: Value, raised: Collection[Op]) -> bool:
     """Return whether the producer and all users of ``value`` are in ``raised``.
 
-    If a user only moves the elements of ``value``, the same must hold for its results, because they are not
-    rounded again.
+    If a user only moves the elements of ``value``, its results are not rounded again.  So the same must hold
+    for these results.
     """
     if value.producer is not None and value.producer not in raised:
         return False
@@ -72,7 +73,8 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
     the same for every output: without the source, each would gain the same number of dB.
     ``goal``: outputs with no more noise than this, relative to the signal, do not count.  If no output has
     more, all count.
-    The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
+    If an operator that depends on the source calls other graphs, the noise of the source cannot be computed;
+    it counts as 0.
     Raise the errors of ``Interpreter.run``.
     """
     runner = ConeRunner(model)
@@ -99,12 +101,13 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
 def _combined(noises: Mapping[Op | Value, Array], power: Array, goal: float) -> dict[Op | Value, float]:
     """Return one number for the noise of each source; ``goal``: see ``measure``.
 
-    ``noises``: by source, the noise [outputs].  ``power`` [outputs]: that of the signals.
+    ``noises``: by source, the power of its noise, one number for each output.  ``power``: the power of the
+    signal of each output.  If that is 0, the noise itself stands for the relative noise.
     """
     relative = {source: noise / np.where(power, power, 1.0) for source, noise in noises.items()}
     total = np.sum([np.zeros(len(power)), *relative.values()], axis=0)
     counts = total > (goal if np.any(total > goal) else 0.0)
-    weights = np.zeros(len(power))
+    weights = np.zeros(len(power))  # one for each output: with them, the noises add up to the worst total
     weights[counts] = total[counts].max(initial=0.0) / total[counts] / counts.sum()
     return {source: float(noise @ weights) for source, noise in relative.items()}
 
@@ -152,9 +155,9 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
 
 
 def _noise(runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array]) -> Array:
-    """Return the power of the noise [outputs] that ``changes`` of values cause.
+    """Return the power of the noise that ``changes`` of values cause, one number for each output.
 
-    It is 0 if it is not finite or cannot be computed.  ``reference``: the outputs without changes.
+    The power is 0 if it is not finite or cannot be computed.  ``reference``: the outputs without changes.
     """
     try:
         outputs = runner.outputs(changes) if changes else reference

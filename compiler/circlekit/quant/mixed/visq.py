@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's visq: compare each tensor of a quantized model with the float model; write or draw the errors.
 
-``fake_quantize`` turns the quantized model into a float model that rounds.  Its rounded tensors are
-compared with the tensors of the same names in the float model.  Source of the formulas and of the files:
+``fake_quantize`` turns the quantized model into a float model that rounds: its rounded tensors are the
+results of a QUANTIZE and a DEQUANTIZE, and have names with the end SUFFIX.  Each is compared with the tensor
+that has the name without SUFFIX in the float model.  Source of the formulas and of the files:
 ``visq`` in ONE's repository.
 """
 
@@ -62,9 +63,10 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
 }
 """ONE's metrics by name.
 
-Each is a function of a float tensor and of its difference from the rounded tensor, and returns the error for
-one sample.  The error of a tensor is the mean over all samples; for SRMSE, it is the root of this mean,
-divided by the scale.
+MPEIR is the mean peak error to interval ratio, MSE the mean squared error, TAE the total absolute error,
+SRMSE the scale-normalized root mean squared error.  Each is a function of a float tensor and of its
+difference from the rounded tensor, and returns the error for one sample.  The error of a tensor is the mean
+over all samples; for SRMSE, it is the root of this mean, divided by the scale.
 """
 
 
@@ -82,7 +84,7 @@ class TensorErrors:
     high: float = 1.0
 
     def colors(self) -> list[dict[str, Any]]:
-        """Return the color scale as ONE's objects: the color ``c`` is for errors from ``b`` to ``e``."""
+        """Return the color scale as ONE's JSON objects: the color ``c`` is for errors from ``b`` to ``e``."""
         width = (self.high - self.low) / len(COLORS)
         ends = [self.low + index * width for index in range(len(COLORS) + 1)]
         return [{"b": ends[index], "e": ends[index + 1], "c": color} for index, color in enumerate(COLORS)]
@@ -115,7 +117,7 @@ class TensorErrors:
         return "\n".join([*lines, "}", ""])
 
     def _dot_lines(self, graph: Graph, op: Op) -> list[str]:
-        """Return the lines for the node of ``op`` and for the edges that lead to this node."""
+        """Return the lines for the node of ``op``, named after its first result, and for the edges to it."""
         name, error = op.results[0].name, self.errors.get(op.results[0].name)
         style = 'style=filled, fillcolor="gray"'
         if error is not None:
@@ -150,7 +152,7 @@ def tensor_errors(
     """
     rounding = clone(quantized)
     fake_quantize(rounding)
-    scales = _scales(rounding)
+    scales = _scales(rounding)  # its keys: the names of the tensors to compare
     runs = Interpreter(model), Interpreter(rounding)
     sums: dict[str, dict[str, list[float]]] = {metric: {} for metric in metrics}
     has_sample = False
@@ -175,6 +177,8 @@ def _finished(
 ) -> TensorErrors:
     """Return the errors of tensors (see ``METRICS``) and the ends of the color scale.
 
+    As in ONE, the scale of MPEIR goes from 0 to 1, that of SRMSE from 0 to the largest error, and all others
+    from the smallest to the largest error of a sample.
     ``errors``: by tensor, the error for each sample.  ``scales``: the scale of each tensor, for SRMSE.
     Raise ModelError if there are no errors, or if one is not finite.
     """
@@ -198,7 +202,7 @@ def _results(
 ) -> dict[str, Array]:
     """Run the main graph on ``sample`` and return the float results of its operators by new names.
 
-    ``name_of``: returns the new name for a name, or None to leave the result out.
+    ``name_of``: returns the new name for the name of a result, or None to leave the result out.
     """
     found: dict[str, Array] = {}
 

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose parameters (scale and zero point) of activations by ONE's rules.
 
-Constants in the place of activations get parameters, too (``quantize_constants``).
+The recorded range of an activation is the min and max that ONE's record-minmax stored in its quantization.
+Constants that an operator reads in the place of activations get parameters, too (``quantize_constants``).
+
+The fields of a ``OneRule`` that appear here name operands of an operator.  ``forward``: the operand whose
+parameters the results get.  ``backward``: the operands that get the parameters of the result.
+``per_element``: the constants with a scale for each element.  Two fields are about results: ``fixed``, by
+dtype, the only parameters; ``integer_scale``, whether the scale must be an integer.
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ class Task:
     ``settings``: the settings of the model.  ``own``: the settings of the operators that do not have the
     default setting.  ``editor``: changes the graph.
     ``float_ops``: the operators that stay float, with the reasons.  ``floats``: the values that stay float32.
-    ``reasons``: why each value has its parameters.
+    ``reasons``: for each quantized value, why it has its parameters.
     """
 
     graph: Graph
@@ -86,9 +92,10 @@ def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantiz
 def converted_parameters(value: Value, dtype: DType) -> Quantization:
     """Return the parameters that ``value`` gets when it is converted to ``dtype``.
 
-    If the rule for ``value`` (``origin_rule``) has fixed parameters, they are these; otherwise they cover the
-    recorded range, with an integer scale if the rule demands one.  Raise ModelError if there are neither
-    fixed parameters nor a range.
+    The rule is that of the operator that determines the scale of ``value`` (``origin_rule``).  If the rule
+    has fixed parameters for ``dtype``, return them.  Otherwise return parameters that cover the recorded
+    range, with an integer scale if the rule demands one.  Raise ModelError if there are neither fixed
+    parameters nor a range.
     """
     rule = origin_rule(value)
     if dtype in rule.fixed:
@@ -113,7 +120,7 @@ def no_range(value: Value) -> ModelError:
     return ModelError(f"%{value.name}: {sentence}")
 
 
-# -- steps, in the order in which they run -----------------------------------------------------
+# -- steps, in the order in which ``with_minmax`` runs them, with steps of other files in between --------
 
 
 def quantize_ranges(task: Task) -> None:
@@ -152,8 +159,8 @@ def single_scale(value: Value | None) -> Quantization | None:
 def propagate_backward(task: Task) -> None:
     """Give operands the parameters of the result where the operator's rule says so (``OneRule.backward``).
 
-    An operand keeps its own parameters if it has other users, if it is a graph output, or if the same kind of
-    operator produces it.  All operands of an operator with a fused activation keep theirs.
+    An operand keeps its own parameters if it has other users, if it is a graph output, or if an operator of
+    the same class produces it.  All operands of an operator with a fused activation keep their parameters.
     A PAD_V2 that pads with the lowest float is an exception: its result gets the parameters of its input.
     """
     for op in task.quantized_ops():
@@ -198,6 +205,7 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
     dtype, data = source.dtype, plain_floats(value)
     if np.isnan(data).any():
         raise ModelError(f"%{value.name}: expected numbers, got NaN")
+    # operators that need the constant in the same form (an equal key) share the new constant
     key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
 
     def make() -> tuple[Array, DType, Quantization]:
@@ -229,7 +237,7 @@ def finite_floats(value: Value) -> Array:
 def quantize_constants(task: Task) -> None:
     """Quantize the float constants in the place of activations, by the range of their elements.
 
-    These are all constants but weights, biases and those in ``OneRule.per_element``.
+    These are all float constants except weights, biases and the constants in ``OneRule.per_element``.
     """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype

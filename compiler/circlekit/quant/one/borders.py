@@ -40,6 +40,7 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
             if not is_computed_float(value) or value.is_variable:
                 continue
             if value not in task.floats:
+                # this DEQUANTIZE reads floats only until ``quantize_ranges`` makes ``value`` integers
                 floats = task.editor.converted(value, f32, None)
                 task.floats.add(floats)
                 op.set_input(index, floats)
@@ -84,7 +85,7 @@ def insert_mixed_precision(task: Task) -> None:
                 converted = task.editor.converted(value, dtype, parameters, before=op)
                 op.set_input(index, converted)
                 task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
-        for value in reversed(op.results):  # reversed: each QUANTIZE goes directly after the operator
+        for value in reversed(op.results):  # each QUANTIZE goes directly after ``op``: they end up in order
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)
@@ -94,8 +95,11 @@ def insert_mixed_precision(task: Task) -> None:
 def remove_redundant_conversions(task: Task) -> None:
     """Simplify chains of inserted conversions, and remove the conversions that change nothing.
 
-    If one QUANTIZE follows another, the second then reads the operand of the first.  If a DEQUANTIZE follows
-    the QUANTIZE of a float value, the users of the DEQUANTIZE then read that value.
+    - If one QUANTIZE follows another, the second reads the operand of the first instead.
+    - If a DEQUANTIZE follows the QUANTIZE of a float value, the users of the DEQUANTIZE read that value
+      instead.
+    - If the operand and the result of a QUANTIZE have the same dtype, scale and zero point, the users of the
+      QUANTIZE read the operand instead.
     """
     editor = task.editor
     changed = True
@@ -112,7 +116,6 @@ def remove_redundant_conversions(task: Task) -> None:
                 changed = True
             elif _same_parameters(source, op.output):
                 editor.redirect(op.output, source)
-                changed = changed or op.output.use_count > 0
     editor.remove_unused()
 
 
@@ -120,8 +123,8 @@ def requantize_copied_operands(task: Task) -> None:
     """Insert a QUANTIZE for each operand whose integers are copied to a result with another scale.
 
     Such an operand kept its own scale in ``propagate_backward``, or got another scale later.  ONE inserts no
-    QUANTIZE for it, and gets wrong results if the operand has other users.  ONE's kernel for uint8
-    CONCATENATION needs no QUANTIZE, because it scales its operands.
+    QUANTIZE for such an operand, and gets wrong results if the operand has other users.  ONE's kernel for
+    uint8 CONCATENATION needs no QUANTIZE, because it requantizes its operands.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
@@ -155,10 +158,10 @@ def _same_parameters(a: Value, b: Value) -> bool:
 def port_dtypes(
     ports: Sequence[Value], wanted: Sequence[DType] | None, default: DType, side: str
 ) -> list[DType]:
-    """Return the dtype that each of ``ports`` gets.
+    """Return the dtype that each of ``ports``, the inputs or the outputs of a graph, gets.
 
-    ``ports``: the inputs of a graph, or its outputs.  ``wanted``: one dtype for all float ports, or one for
-    each port; None: ``default`` for all float ports.  ``side``: ``input`` or ``output``, for messages.
+    ``wanted``: one dtype for all float ports, or one dtype for each port; None: ``default`` for all float
+    ports.  Ports that are not float keep their dtype.  ``side``: ``input`` or ``output``, for messages.
     Raise UnsupportedError if the number of dtypes is wrong, or if a port cannot have its dtype.
     """
     given = list(wanted or [default])
@@ -182,7 +185,7 @@ def port_dtypes(
 def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
     """Give the graph's inputs their ``dtypes`` (``port_dtypes``).
 
-    An inserted QUANTIZE or DEQUANTIZE converts each input to the dtype that its users read.
+    If the users of an input read another dtype, an inserted QUANTIZE or DEQUANTIZE converts the input.
     """
     for value, dtype in zip(task.graph.inputs, dtypes, strict=True):
         if value.dtype is dtype:
@@ -192,7 +195,7 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
         if found is not None:
             parameters = range_parameters(*found, inner)
         if value.use_count or task.graph.is_output(value):
-            task.editor.conversions.pop((value, inner), None)
+            task.editor.conversions.pop((value, inner), None)  # always make a new conversion
             converted = task.editor.converted(value, inner, parameters)
             task.editor.redirect(value, converted)
             task.reasons[converted] = f"recorded range of the input %{value.name}"

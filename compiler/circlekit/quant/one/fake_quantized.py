@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a quantized model into a float model with the same rounding (circle-quantizer --fake_quantize)."""
+"""Turn a quantized model into a float model with the same rounding.
+
+This is the option ``--fake_quantize`` of ONE's circle-quantizer.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def _name_constants(editor: GraphEditor) -> None:
 
 
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
-    """Make the quantized results of ``op`` float32; round them by QUANTIZE and DEQUANTIZE where ONE does."""
+    """Make the quantized results of ``op`` float32; round them by QUANTIZE and DEQUANTIZE where ONE does.
+
+    ONE does not round the results of operators whose rule has ``keeps_values``: these only move elements.
+    """
     if isinstance(op, Quantize):
         if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
             _insert_dequantize(editor, op.output)
@@ -84,7 +90,7 @@ def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
         return
     for value in op.results:
         if rule_of(op).keeps_values and value.dtype in ACTIVATION_DTYPES and is_quantized(value):
-            value.dtype = f32  # as in ONE it keeps its parameters, which have no effect on floats
+            value.dtype = f32  # as in ONE, ``value`` keeps its parameters, which have no effect on floats
         else:
             _fake_quantize(editor, value)
 

@@ -58,8 +58,8 @@ class Parameters:
 def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | float = 0.0) -> Parameters:
     """Return the parameters with which the integers of ``dtype`` cover the range [low, high].
 
-    The range is first extended so that it includes 0.  For uint8, the zero point is -low / scale, rounded;
-    for all other dtypes it is 0.
+    The range is first extended so that it includes 0.  For uint8, the zero point is -low / scale, rounded.
+    For all other dtypes the zero point is 0, and the scale follows from the end that is farther from 0.
     ``smallest_scale``: a lower limit of the scales, in addition to SMALLEST_SCALE.
     """
     lowest = np.minimum(np.asarray(low, np.float64), 0.0)
@@ -130,7 +130,7 @@ def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:
     """Return for each element of ``bias`` the smallest weight scale for which its integer does not overflow.
 
-    The scale of that integer is ``input_scale`` times the weight scale.  ``dtype``: the dtype of the weights.
+    The scale of a bias is ``input_scale`` times the weight scale.  ``dtype``: the dtype of the weights.
     """
     return np.abs(bias.astype(np.float64)) / (BIAS_DTYPES[dtype].limits[1] * float(input_scale))
 
@@ -138,8 +138,9 @@ def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Arra
 def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
     """Return integers and parameters of a constant with a scale for each element: the element's magnitude.
 
-    ``x``: float32[1, ..., N].  In uint8, an element of at least 0 becomes 1 with the zero point 0, a negative
-    element becomes 0 with the zero point 1.  In int16, these elements become 1 and -1 with the zero point 0.
+    ``x``: float32[1, ..., N].  So the integers give only the signs.  In uint8, an element of at least 0
+    becomes 1 with the zero point 0, a negative element becomes 0 with the zero point 1.  In int16, these
+    elements become 1 and -1 with the zero point 0.
     """
     flat = x.reshape(-1)
     negative = flat < 0

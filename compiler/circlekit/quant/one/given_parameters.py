@@ -50,6 +50,7 @@ def _to_uint8(value: Value) -> None:
 def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]]) -> None:
     """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
+    The data of a constant does not change.
     Raise ModelError for an unknown name, a scale that is not positive, or a zero point that does not fit the
     dtype of the tensor.
     """
@@ -57,6 +58,7 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
         if not (np.isfinite(np.float32(scale)) and scale > 0):
             raise ModelError(f"{name}: expected a positive scale, got {scale}")
         for value in _named(model, name):
+            # a tensor that is not quantized yet may get any zero point
             low, high = (value.dtype if value.dtype.is_integer else i64).limits
             if not low <= zero_point <= high:
                 expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
@@ -69,17 +71,20 @@ def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
 
     Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor.
     """
-    for source, target in pairs:
+    for source, copy in pairs:
         quantization = _named(model, source)[0].quantization
-        for value in _named(model, target):
+        for value in _named(model, copy):
             misfit = None if quantization is None else quantization.misfit(value.shape)
             if misfit is not None:
-                raise ModelError(f"{target} cannot have the parameters of {source}: {misfit}")
+                raise ModelError(f"{copy} cannot have the parameters of {source}: {misfit}")
             value.quantization = quantization
 
 
 def _named(model: Model, name: str) -> list[Value]:
-    """Return the values named ``name``, at most one of each graph; raise ModelError if there are none."""
+    """Return the values with the name ``name``, at most one of each graph.
+
+    Raise ModelError if there are none.
+    """
     by_graph = [_values_by_name(graph) for graph in model.graphs]
     found = [values[name] for values in by_graph if name in values]
     if not found:

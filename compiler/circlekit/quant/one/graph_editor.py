@@ -20,7 +20,8 @@ from circlekit.quant.weights import present_operand
 class GraphEditor:
     """Edits one graph.  A constant or conversion that is needed several times is made once and shared.
 
-    ``constants``: for each replaced constant, the new constants by a key that stands for their form.
+    ``constants``: for each replaced constant, the new constants by a key, which says how each was made: equal
+    keys mean equal data, dtype and quantization.
     ``conversions``: the converted values, by (original value, new dtype).
     ``inserted``: the inserted operators, in order (the keys of a dict).
     """
@@ -37,8 +38,8 @@ class GraphEditor:
         """Let ``op`` read a new constant in place of the constant operand ``index``; return the new constant.
 
         Other users keep the old constant.
-        ``make``: returns data, dtype and quantization of the new constant.  It is called once for each pair
-        of an old constant and a ``key``.
+        ``make``: returns data, dtype and quantization of the new constant.  It is called only if there is no
+        new constant for the old constant and ``key`` yet.
         """
         old = present_operand(op, index)
         made = self.constants.setdefault(old, {})
@@ -75,7 +76,10 @@ class GraphEditor:
         return result
 
     def redirect(self, old: Value, new: Value) -> None:
-        """Replace ``old`` by ``new`` in outputs, and in all users except the producer of ``new``."""
+        """Replace ``old`` by ``new`` in outputs, and in all users except the producer of ``new``.
+
+        That producer goes on reading ``old``, because ``new`` is computed from it.
+        """
         for op, index in old.uses:
             if op is not new.producer:
                 op.set_input(index, new)

@@ -43,8 +43,8 @@ FIELDS: dict[str, type] = {"dtype": str, "scale": str, "zerop": str, "quantized_
 def implant(model: Model, path: str | os.PathLike[str]) -> None:
     """Quantize the main graph of ``model``, in place, with the parameters in the JSON file at ``path``.
 
-    A constant without ``value`` is rounded with its parameters.  If an operator such as RESHAPE does not
-    scale its operand, results that the file does not name get the parameters of the operand.
+    A constant without ``value`` in the file is rounded with its parameters.  If an operator such as RESHAPE
+    does not requantize its operand, results that the file does not name get the parameters of the operand.
     Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
     not float32, if it has ``value`` but is no constant, or if a tensor of the model stays float32; ShapeError
     if an array does not fit; UnsupportedError for a sparse constant without ``value``.
@@ -125,10 +125,10 @@ def _set_integers(value: Value, dtype: DType, path: Path) -> None:
 
 
 def _pass_parameters_on(op: Op) -> None:
-    """If ``op`` does not scale its operand, give its float results the operand's dtype and parameters."""
+    """If ``op`` does not requantize its operand, give float results the operand's dtype and parameters."""
     rule = op.quantization_rule
     source = None if rule is None or rule.results_follow is None else getattr(op, rule.results_follow, None)
-    source = source[0] if isinstance(source, tuple) and source else source
+    source = source[0] if isinstance(source, tuple) and source else source  # of several, the first
     if not isinstance(source, Value) or source.dtype is f32 or source.quantization is None:
         return
     for value in op.results:
@@ -137,6 +137,6 @@ def _pass_parameters_on(op: Op) -> None:
 
 
 def _used_values(model: Model) -> list[Value]:
-    """Return the outputs of the main graph and all operands and results of its operators, constants too."""
+    """Return the outputs of the main graph and the operands, also constants, and results of its operators."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize weights, biases, and constants that get a scale for each element, by ONE's rules."""
+"""Quantize weights, biases, and constants that get a scale for each element, by ONE's rules.
+
+A layer is an operator whose ``quantization_rule`` names a bias.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +76,8 @@ def _operand(op: Op, name: str) -> Value | None:
 def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel: bool) -> None:
     """Quantize the operand ``name`` if it is a float constant: each element gets its own scale.
 
-    The constant gets a single scale if ``per_channel`` is false, if its rank is 0, or if a channel has
-    several elements.
+    The constant gets a single scale if ``per_channel`` is false, if its rank is 0, or if a channel (an index
+    of the last axis) has several elements.
     """
     value = _operand(op, name)
     if not is_float_constant(value):
@@ -129,7 +132,7 @@ def _quantize_weights(
     if not is_float_constant(value):
         return
     data = finite_floats(value)
-    floor: Array | float = 0.0
+    floor: Array | float = 0.0  # the lower limit of the scales, for one scale or along the axis of ``data``
     if smallest is not None:
         floor = smallest.max() if axis is None else along_axis(smallest, axis, data.ndim)
 
@@ -148,9 +151,9 @@ def _quantize_weights(
     constant = task.editor.replace_constant(op, index_of(op, name), key, make)
     part = "all weights" if axis is None else "each channel"
     assert constant.quantization is not None  # ``make`` returns it
-    is_raised = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
-    raised = "; larger scales where the bias would overflow" if is_raised else ""
-    task.reasons[constant] = f"range of {part}{raised}"
+    is_limited = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
+    addition = "; larger scales where the bias would overflow" if is_limited else ""
+    task.reasons[constant] = f"range of {part}{addition}"
 
 
 def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None:
@@ -198,9 +201,10 @@ def _input_scale(op: Op) -> np.float32:
 def _smallest_scale(task: Task, op: Op) -> Array | None:
     """Return for each channel the smallest scale of the weights for which the kernel's results are right.
 
-    With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, and
-    kernels round it to 0.  Return None if there is no float bias, or if every scale that ONE uses is large
-    enough.  ONE does not check this and gets wrong results.
+    With a smaller scale, the integer of the bias overflows, or the multiplier of the sums of products is
+    below LEAST_MULTIPLIER, and kernels may round it to 0.  The multiplier is input scale * weight scale /
+    result scale.  Return None if there is no float bias, or if every scale that ONE uses is large enough.
+    ONE does not check this and gets wrong results.
     """
     value = _bias(op)
     if value is None:
@@ -218,8 +222,8 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     """Quantize the float bias of ``op`` with the scale of the input times the scales of the weights.
 
     Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
-    Raise UnsupportedError if input or weights have no scale, ShapeError if there are several scales, but not
-    one for each element of the bias.
+    Raise UnsupportedError if input or weights have no scale.  Raise ShapeError if there are several scales,
+    but not one for each element of the bias, or if the elements do not lie along the last axis.
     """
     value, rule = _bias(op), layer_rule(op)
     if value is None or rule is None:

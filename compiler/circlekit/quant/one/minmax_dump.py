@@ -2,9 +2,9 @@
 """Write into a model the ranges that ONE's runtime recorded on a device.
 
 The file is HDF5 with the layout of ONE's minmax-embedder.  The dataset ``/value/run_R/model_M/subg_G/op_N``
-holds [min, max] of the first result of operator N of graph G in run R; ``.../input_N`` holds [min, max] of
-input N.  Older files have ``/value/R/M/G/N`` in place of the path with ``op_N``.  Only the ranges of model 0
-are used.
+holds [min, max] of the first result of operator N of graph G of model M in run R; ``.../input_N`` holds
+[min, max] of input N.  Older files have ``/value/R/M/G/N`` in place of the path with ``op_N``.  Only the
+ranges of model 0 are used: a .circle or .tflite file has no other model.
 """
 
 from __future__ import annotations

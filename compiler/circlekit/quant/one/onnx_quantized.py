@@ -4,10 +4,10 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-A constant without these operators gets parameters from its elements; a bias, from the scales of its layer's
-input and weights.  A result without these operators gets the parameters of an operand of its producer if the
-producer moves or negates elements; otherwise the result stays float.  Source: the behavior of luci's
-QuantizeOnnxFakeQuantModel and the passes that it runs.
+A constant without these operators gets parameters that cover its elements.  The scale of a bias is the scale
+of its layer's input times that of the weights.  A result without these operators gets the parameters of an
+operand of its producer if the producer moves or negates elements; otherwise the result stays float.  Source:
+the behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
 
 INT4, UINT4 = DType.INT4, DType.UINT4
 DEFAULT = LayerSetting(i16, CHANNEL)
-"""The setting of constants without a DequantizeLinear, as in ONE."""
+"""The dtype and granularity of constants without a DequantizeLinear, as in ONE."""
 
 
 def quantize_onnx_model(model: Model) -> None:
     """Quantize ``model`` in place with the parameters of the ONNX operators, and remove these operators.
 
-    Raise UnsupportedError for ONNX operators in another place than the module's docstring shows; ModelError
-    if the two operators of a pair have different parameters, if the model has no such operators, or if a
-    tensor lacks parameters.
+    Raise UnsupportedError for ONNX operators in another place than the module's docstring shows.  Raise
+    ModelError if the two operators of a pair have different parameters, if the model has no such operators,
+    or if an operator has operands that do not fit each other, because one of them stays float.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(
@@ -88,9 +88,9 @@ def _is_custom(op: Op | None, name: str) -> bool:
 
 
 def _parameters(op: Op) -> tuple[Array, Array, DType]:
-    """Return (scales as float32, zero points as int64, dtype) from the operands of an ONNX operator.
+    """Return (scales as float32, zero points as int64, dtype of the zero points) of an ONNX operator.
 
-    Raise UnsupportedError if they are no constants, or do not fit each other.
+    Raise UnsupportedError if scales and zero points are no constants, or do not fit each other.
     """
     if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
         raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
@@ -118,6 +118,7 @@ def _read_activations(editor: GraphEditor) -> None:
         if value.is_const:
             raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
         quantization = Quantization(scale, zero_point)
+        # another pair of operators may have quantized ``value`` already
         if value.dtype is not f32 and value.quantization != quantization:
             raise UnsupportedError(f"%{value.name} has two different scales or zero points")
         value.dtype, value.quantization = dtype, quantization
@@ -147,9 +148,9 @@ def _read_constants(editor: GraphEditor) -> None:
 def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:
     """Return a constant with the integers of ``value`` and these parameters.
 
-    ``axis``: the axis of the channels.  If all uint8 integers and zero points are at most 15, 4 bits are
-    enough: int4 with the zero point 0 if all zero points are 8, otherwise uint4.  (ONE keeps the zero point 8
-    for int4, which is wrong: the integers are 8 lower.)
+    ``axis``: the axis of the channels.  If all uint8 integers and zero points are at most 15, the constant
+    gets 4 bits: int4 if all zero points are 8, otherwise uint4.  For int4, 8 is subtracted from the integers
+    and zero points.  (ONE subtracts 8 only from the integers, which is wrong.)
     """
     data, dtype = value.array(), value.dtype
     if dtype is u8 and data.size and data.max() <= 15 and zero_point.max() <= 15:

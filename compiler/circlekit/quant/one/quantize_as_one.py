@@ -22,7 +22,7 @@ from circlekit.quant.weights import indices_of, is_computed_float
 from circlekit.targets.target import find_target
 
 PREPARATION = ("fold_dequantize",)
-"""Passes to run before the quantization: without them, some operators would stay float."""
+"""The names of passes to run before the quantization; without these, some operators would stay float."""
 
 RUNTIMES = ("luci", "onert", "litert")
 """The targets among which ``kernel_notes`` looks for a kernel."""
@@ -55,10 +55,13 @@ def quantize_as_one(
 
 
 def kernel_notes(model: Model) -> list[str]:
-    """Return sentences about the operators of the quantized ``model`` that no runtime computes correctly.
+    """Return sentences about the operators of the quantized ``model`` that may fail or give wrong results.
 
-    These are operators that no target in RUNTIMES can run in their forms, operators whose kernels expect one
-    scale where ONE chooses several, and divisions whose divisor may hold the integer for 0.
+    These operators are:
+
+    - operators that no target in RUNTIMES can run in their forms (dtypes, scales and zero points)
+    - operators whose kernels expect one scale for all tensors where ONE chooses several
+    - divisions whose divisor may hold the integer for 0
     """
     names: dict[str, list[str]] = {}  # by reason, the names of the operators
     for op in model.ops():
@@ -86,7 +89,11 @@ def kernel_notes(model: Model) -> list[str]:
 
 
 def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:
-    """Return whether operands and results that need the same scale and zero point have different ones."""
+    """Return whether tensors of ``op`` that need the same scale and zero point have different ones.
+
+    These tensors are its results and the operands that its ``rule`` names in ``results_follow`` and
+    ``operands_follow``.
+    """
     if isinstance(op, Concatenation) and op.output.dtype is u8:
         return False  # its uint8 kernel converts operands to the scale of the result
     followed = [] if rule.results_follow is None else [rule.results_follow]

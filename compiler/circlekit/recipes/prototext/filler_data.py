@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the fillers of ``test.recipe``.  A filler defines a constant by a tag and arguments.
+"""Read and write the fillers of ``test.recipe``.  A filler defines a constant by a tag and arguments (texts).
 
 - ``constant``: all elements are equal to the first argument.
-- ``explicit``: the arguments are the elements.
+- ``explicit``: the arguments are the elements; zeros or empty strings follow if they are too few.
 - ``gaussian``: normally distributed numbers; the arguments are mean and standard deviation.  The seed is made
   from the names of graph and operand, so a recipe gives the same bytes on every machine.
 - ``base64``: the argument is the bytes in base64; ONE does not have this tag.
@@ -33,19 +33,19 @@ Files = Callable[[str], bytes]
 """A function that returns the content of a file that a recipe names."""
 
 SCRATCH_BYTES_PER_ELEMENT = 8
-"""The temporary memory for each element while a constant is made."""
+"""The temporary memory for each element while a constant is made, in addition to the constant itself."""
 
 INVALID_NPY = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
-"""The errors that numpy raises for an invalid .npy file, whose header is a Python literal."""
+"""The errors that numpy raises for an invalid .npy file; it parses the header, a Python literal."""
 
 EMPTY_STRING_BYTES = 64
 """The memory of an empty string while a tensor of strings is made."""
 
 MAX_LISTED = 64
-"""The largest number of elements that a recipe lists.
+"""A recipe that is written lists the elements of constants with at most this many elements.
 
-Data that is not listed is written in base64 if it has at most this number of bytes, or if there is no folder
-for files; otherwise it is written to a file.
+Other data is written in base64 if it has at most this number of bytes, or if there is no folder for files;
+otherwise it is written to a file.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
@@ -53,7 +53,7 @@ FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
 
 TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
-"""TRUE and FALSE are the words for elements of BOOL."""
+"""The words for the elements of a BOOL constant."""
 
 # -- data from fillers -------------------------------------------------------------------------
 
@@ -61,7 +61,8 @@ FALSE = frozenset({"f", "false", "0"})
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
     """Return the data of a constant as a model file stores it.
 
-    ``tag``, ``args``: the filler.  ``count``: the number of elements; base64 ignores it.
+    ``tag``, ``args``: the filler.  ``count``: the number of elements.  It is not checked for base64, and not
+    for file if numpy lacks the dtype (int4).
     ``seed``: the seed for gaussian.  ``files``: reads a file beside the recipe.
     Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
     """
@@ -79,39 +80,43 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
     if tag == "explicit" and dtype is DType.STRING:
         need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
-        count_memory(4 * count)
+        count_memory(4 * count)  # the offsets of the strings in the buffer
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
         raise ModelError(f"{tag}: expected a type of integers, floats or BOOL, got {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
+    # integers without a numpy dtype, as int4, were made as int8: pack several of them into a byte
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
 
 
 def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
-    """Return the elements of the filler ``constant`` or ``explicit``.
+    """Return the elements of the filler ``constant`` or ``explicit``; int4 and the like as int8.
 
     If explicit lists fewer elements than ``count``, zeros follow.
     """
-    made = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
-    need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + made.itemsize), f"{count} elements of {tag}")
-    count_memory(count * made.itemsize)
+    numpy_dtype = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
+    need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + numpy_dtype.itemsize), f"{count} elements of {tag}")
+    count_memory(count * numpy_dtype.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
-    arguments = args[:1] if tag == "constant" else args  # in ONE's recipes constant may have more arguments
+    arguments = args[:1] if tag == "constant" else args  # ONE ignores further arguments of constant
     if dtype is DType.BOOL:
         numbers: list[float] = [_bool(text) for text in arguments]
     else:
         numbers = [_integer(text, dtype) if dtype.is_integer else _float(text) for text in arguments]
     with np.errstate(over="ignore"):
-        array = np.array(numbers, made)
+        array = np.array(numbers, numpy_dtype)
     if tag == "constant":
         return np.full(count, array[0])
     return np.pad(array, (0, count - len(array)))
 
 
 def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array:
-    """Return normally distributed numbers; for integers, truncate and clip them to the range of ``dtype``."""
+    """Return normally distributed numbers.
+
+    For a ``dtype`` of integers the numbers are truncated, and clipped to its range; int4 is returned as int8.
+    """
     if len(args) != 2:
         raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
     if dtype is DType.BOOL:
@@ -140,7 +145,7 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
     except INVALID_NPY as error:
         reason = str(error).partition("\n")[0][:200]
         raise ModelError(f"{name}: expected an .npy file: {reason}") from None
-    if dtype.numpy is None:
+    if dtype.numpy is None:  # the array holds the bytes as a model file stores them
         return array.tobytes()
     if array.dtype.newbyteorder("<") != dtype.numpy or array.size != count:
         actual = f"{array.size} of {array.dtype}"
@@ -162,7 +167,7 @@ def _bool(text: str) -> bool:
 def _float(text: str) -> float:
     """Return the number in an argument, written as in C++: ``-.5e3``, ``0.1f``, ``inf``, ``0x1f``.
 
-    Raise ModelError for other texts.
+    Raise ModelError for other texts, also for ``1_000``, which Python accepts.
     """
     body = text.strip()
     if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
@@ -181,7 +186,7 @@ def _integer(text: str, dtype: DType) -> int:
     Raise ModelError for other texts and numbers outside of the range of ``dtype``.
     """
     body = text.strip()
-    if len(body) <= 40 and body.lstrip("+-").isdigit():
+    if len(body) <= 40 and body.lstrip("+-").isdigit():  # longer texts are out of range, and slow to convert
         number = int(body)
     else:
         value = _float(text)
@@ -200,8 +205,8 @@ def _integer(text: str, dtype: DType) -> int:
 class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
-    ``stem``: the beginning of the names of the files.  ``files``: the content of each file by name.
-    ``offsets``: for each file, the number of bytes in its header, which comes before the elements.
+    ``stem``: the beginning of the names of the files.  ``files``: {name: content}.  ``offsets``: {name:
+    offset of the elements}, which is the size of the file's header.
     """
 
     def __init__(self, stem: str) -> None:
@@ -224,7 +229,8 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
-    ``resample``: replace a large constant by a gaussian filler with its mean and standard deviation.
+    ``resample``: replace a large constant by a gaussian filler with its mean and standard deviation, unless
+    it is of BOOL, has equal elements, or has one that is not finite.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)
@@ -248,7 +254,8 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 def _listing(array: Array) -> Tree | None:
     """Return a filler with all elements, or with one element if there are more than 4 and all are equal.
 
-    Return None if too many elements would be listed, or if decimals cannot give the elements' bits.
+    Return None if too many elements would be listed, or if an element cannot be written as text without a
+    change of its bits (some NaN).
     """
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
@@ -259,7 +266,7 @@ def _listing(array: Array) -> Tree | None:
 
 
 def _strings(data: Array) -> list[bytes] | None:
-    """Return the strings in a buffer; None unless ``encode_strings`` makes the same buffer of the strings."""
+    """Return the strings in a buffer; None if writing these strings again would not give the same bytes."""
     try:
         strings: list[bytes] = decode_strings(data).tolist()
     except ModelError:
@@ -268,13 +275,14 @@ def _strings(data: Array) -> list[bytes] | None:
 
 
 def _elements(data: Array, dtype: DType, count: int) -> Array | None:
-    """Return the elements in the bytes ``data``; None if fillers cannot make these bytes."""
+    """Return the elements in the bytes ``data``; None if lists of elements cannot give these bytes."""
     if dtype.is_integer and dtype.numpy is None:
         numbers = unpacked(data, dtype)[:count]
         return numbers if np.array_equal(packed(numbers, dtype), data) else None
     kind = dtype.numpy
     if kind is None or kind.kind not in "fiub" or count * kind.itemsize != len(data):
         return None
+    # true is written as 1, so a byte above 1 would be lost
     return None if kind.kind == "b" and (data > 1).any() else data.view(kind)
 
 
@@ -312,6 +320,6 @@ def stored_count(sparsity: Tree) -> int:
         if dimension["format"] == "DENSE":
             count *= dimension["dense_size"]
         else:
-            # a sparse dimension lists the positions that are stored in it and in all dimensions before
+            # ``array_indices`` has an index for each position stored in this and all earlier dimensions
             count = len(dimension.get("array_indices", {}).get("values", ()))
     return count

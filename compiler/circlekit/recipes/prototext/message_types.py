@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message types of ``test.recipe``, and the names of operators and options in it.
 
+A message is a group of fields: ``operand { name: "x" type: FLOAT32 }`` is a field of the message ModelRecipe,
+whose value is a message Operand.  The messages of operators' options are the tables of the schema.
+
 A field in ``_MESSAGES`` is written ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.
 Its type is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of
 the schema.  The fields after ``|`` are additions to ONE's language, which some models need.
 
-By default, the type of an operator is its code in camel case (``ArgMax`` for ``ARG_MAX``), and the field of
-its options is its code in lower case with ``_options`` (``arg_max_options``).  The tables in this module hold
-the exceptions.
+In a message Operation, the field ``type`` is the operator's code in camel case (``Softmax`` for ``SOFTMAX``),
+and the field of its options is the code in lower case with ``_options`` (``softmax_options``).  SPELLINGS and
+OPTION_FIELDS hold the exceptions.  ``fmt`` is the format of the model, ``circle`` or ``tflite``.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ RENAMED: Final = {
 """{(table of options, or "" for all tables; field of the schema): its name in recipes}."""
 
 ALIASES: Final = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
-"""{field of the schema: a second name that recipes for circle may use}."""
+"""{field of the schema: a second name in recipes}; recipes for circle are written with the second name."""
 
 DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("", "padding"): "VALID",
@@ -62,11 +65,13 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
     ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
 }  # fmt: skip
-"""{(table of options, or "" for all tables; field): default in recipes}; the schema has another default."""
+"""{(table of options, or "" for all tables; field of the schema): default in recipes}.
 
+Only fields for which the schema has another default are listed.
+"""
 
 Options = Mapping[str, Any]
-"""The options of a custom operator in a recipe: {field: value}."""
+"""The options of a custom operator in a recipe, {field: value}; absent fields have their defaults."""
 
 _TYPES = enumeration("TensorType", "tflite").numbers
 FLOAT32, INT32, INT64 = _TYPES["FLOAT32"], _TYPES["INT32"], _TYPES["INT64"]
@@ -76,7 +81,7 @@ FLOAT32, INT32, INT64 = _TYPES["FLOAT32"], _TYPES["INT32"], _TYPES["INT64"]
 def _max_pool_with_argmax(options: Options) -> dict[str, FlexValue]:
     """Return the FlexBuffers map of the options of MaxPoolWithArgmax."""
     return {
-        "ksize": [1, options["filter_width"], options["filter_height"], 1],
+        "ksize": [1, options["filter_width"], options["filter_height"], 1],  # the width first, as ONE does
         "strides": [1, options["stride_w"], options["stride_h"], 1],
         "Targmax": _TYPES[options["output_type"]],
         "padding": options["padding"],
@@ -101,7 +106,10 @@ CUSTOM: Final[Mapping[str, tuple[str, Callable[[Options], dict[str, FlexValue]]]
     "MatrixBandPart": ("", lambda _: {"T": FLOAT32, "Tindex": INT64}),
     "MaxPoolWithArgmax": ("max_pool_with_argmax_options", _max_pool_with_argmax),
 }
-"""{custom operator: (field of its options in recipes, or ""; function that makes its FlexBuffers map)}."""
+"""{custom operator: (field of its options in recipes, or ""; function from Options to a map)}.
+
+The model file stores this map, encoded as FlexBuffers.
+"""
 
 
 @cache
@@ -129,7 +137,7 @@ def option_table(code: str) -> str | None:
 
 @cache
 def _tables() -> Mapping[str, str]:
-    """Return {code in lower case without _: table of options}, for operators without a declaration."""
+    """Return {code in lower case without "_": table of options}, for operators without a declared class."""
     return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
 
 
@@ -174,16 +182,18 @@ INDEX_VECTORS: Final = {
 }  # fmt: skip
 """{member of the union SparseIndexVector: (its table, the first number that is too large for an index)}."""
 
+# the recipes' own enum: the field ``type`` of the message IndexVec
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
 _INDEX_ENUM = Enumeration(
     "SparseIndexVecType", dict(enumerate(_INDEX_TYPES)), {n: i for i, n in enumerate(_INDEX_TYPES)}
 )
 
 VERSIONS: Final = {"tflite": TFLITE_VERSION, "circle": 0}
-"""By format, the schema version of a model whose recipe states none."""
+"""{format: the schema version of a model whose recipe does not state ``model_version``}."""
 
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
     {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
+    # a row of the enum: (name, number in tflite or None, number in circle or None)
     *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
 """The words that occur only in recipes for circle."""
@@ -203,7 +213,8 @@ class RecipeField(NamedTuple):
     ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
     ``default``: the value if a recipe that is read lacks the field; None: there is no value then.
     ``stored``: its name in trees; for a field of a table, the name in the schema.
-    ``schema_default``: the value if a tree that is written as a recipe lacks the field.
+    ``schema_default``: the value if the tree of a model file lacks the field.  If it is not ``default``, the
+    recipe that is written must state it.
     """
 
     name: str
@@ -218,7 +229,7 @@ class RecipeField(NamedTuple):
 def recipe_messages(fmt: str) -> Mapping[str, tuple[RecipeField, ...]]:
     """Return {message: its fields} for recipes for the format ``fmt``."""
     messages: dict[str, tuple[RecipeField, ...]] = {}
-    waiting = [*_MESSAGES]
+    waiting = [*_MESSAGES]  # messages to add; the tables that they contain follow
     while waiting:
         name = waiting.pop()
         messages[name] = fields = (
@@ -248,21 +259,21 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
 
     A field of the schema with a second name in ALIASES gives two fields; recipes are written with the first.
     """
-    for stored, type_, schema_default, only in TABLES[table]:
-        if only not in ("", fmt) or type_ in UNIONS:
+    for stored, type_, schema_default, only_format in TABLES[table]:
+        if only_format not in ("", fmt) or type_ in UNIONS:
             continue
         name = RENAMED.get((table, stored), RENAMED.get(("", stored), stored))
         default = DEFAULTS.get((table, stored), DEFAULTS.get(("", stored), schema_default))
         names = [name, *([ALIASES[stored]] if stored in ALIASES else ())]
         first, *others = names[::-1] if fmt == "circle" else names
-        repeated = type_.startswith("[") and type_ != "[ubyte]"
+        repeated = type_.startswith("[") and type_ != "[ubyte]"  # bytes are written as one string
         plain = type_.strip("[]") if repeated else type_
         yield RecipeField(first, plain, repeated, default, stored, schema_default)
         yield from (RecipeField(other, plain, repeated, None, stored) for other in others)
 
 
 def message_defaults(name: str, fmt: str) -> Tree:
-    """Return the tree of the message ``name`` without any field set: the defaults of its fields."""
+    """Return the tree of a message ``name`` that states no fields: its defaults, and ``name`` as key ""."""
     fields = recipe_messages(fmt)[name]
     return {"": name, **{f.stored: f.default for f in fields if f.default is not None}}
 
@@ -275,7 +286,10 @@ def enum_of(type_: str, fmt: str) -> Enumeration | None:
 
 
 def custom_options(custom_code: str, fmt: str, options: Tree | None = None) -> bytes:
-    """Return ``options`` as a FlexBuffers map; None: the defaults.  ``custom_code``: a key of CUSTOM."""
+    """Return the options of a custom operator as FlexBuffers bytes, as the model file stores them.
+
+    ``custom_code``: a key of CUSTOM.  ``options``: the tree of the message; None: the defaults.
+    """
     field, entries = CUSTOM[custom_code]
     operation = {item.name: item.type for item in recipe_messages(fmt)["Operation"]}
     tree = options or (message_defaults(operation[field], fmt) if field else {})

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
-The tree of a message is a dict {name of a field in trees (``RecipeField.stored``): value}.  Strings and
-enums are str, repeated fields are lists, and values of the type [ubyte] are arrays of uint8.  Messages are
-trees, except that those in VECTOR_MESSAGES are lists of integers.  The key "" of a tree holds the name of its
-message.
+A message is a group of named fields; the value of a field may be a message, too.  The tree of a message is a
+dict {``RecipeField.stored``, the name of a field in trees: value}; the key "" holds the name of the message.
+Strings and enums are str, repeated fields are lists, and values of the type [ubyte] are arrays of uint8.
+Messages are trees, except that those in VECTOR_MESSAGES are lists of integers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ Path = tuple[tuple[str, int], ...]
 """The fields that lead to a value, the outermost first: (name, index among the fields with this name)."""
 
 Places = dict[Path, text_format.ParseError]
-"""The place of each value in the text.  A ParseError holds line and column; it is not raised here."""
+"""The place of each value in the text.  A ParseError serves only as line and column; it is not raised."""
 
 _UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
+"""Matches the library's message for an unknown name.  Groups: message or enum; field or value; the name."""
+
 _MAX_ERROR_CHARACTERS = 300
 """Longer messages of the library are cut to this length, because they may quote a token of any length."""
 
@@ -80,10 +82,10 @@ def _recipe_class(fmt: str) -> Any:
 
 
 class RecipeText:
-    """A parsed recipe.  ``tree``: the tree of its message ModelRecipe.
+    """A parsed recipe.  ``tree``: the tree of the message ModelRecipe, the whole recipe.
 
-    ``label``: the name of the text, for errors.  ``fmt``: ``circle`` or ``tflite``, whose recipes have
-    different fields.  ParseError is raised for an invalid text.
+    ``label``: the name of the text, for errors.  ``fmt``: the format of the model, ``circle`` or ``tflite``;
+    recipes for them have different fields.  The constructor raises ParseError for an invalid text.
     """
 
     def __init__(self, text: str, label: str, fmt: str) -> None:
@@ -100,9 +102,10 @@ class RecipeText:
         self.tree = _tree_of(message, fmt)
 
     def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
-        """Raise ParseError at the place of value ``index`` of ``field`` in ``tree``, a message of the recipe.
+        """Raise ParseError with ``message`` at the place of a value in the recipe.
 
-        If the message does not have this value, the place is that of the message itself.
+        The value: number ``index`` of the repeated ``field`` of ``tree``, a message of the recipe.  If the
+        message does not have this value, the place is that of the message itself.
         """
         places: Places = {}
         _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)
@@ -116,7 +119,7 @@ class RecipeText:
         return error_at(self.label, self.text, start + column - 1, message)
 
     def _sentence(self, error: text_format.ParseError) -> str:
-        """Return the library's message without its place; for an unknown name, a text with similar names."""
+        """Return the library's message without its place; for an unknown name, one with similar names."""
         line = self.text.split("\n")[error.GetLine() - 1]
         place = f"{error.GetLine()}:{error.GetColumn()} : "
         text = str(error).removeprefix(place).removeprefix(f"'{line}': ")
@@ -133,7 +136,7 @@ class RecipeText:
 def _tree_of(message: Any, fmt: str) -> Tree:
     """Return the tree of ``message``, an object of the library, with defaults for absent fields.
 
-    The repeated fields that the field EMPTY lists become [].
+    A repeated field without values is absent, or [] if the field EMPTY lists its name.
     """
     name: str = message.DESCRIPTOR.name
     tree: Tree = {"": name}
@@ -164,7 +167,7 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
 
 
 def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> None:
-    """Add the places of all values in the message with the path ``prefix``, and in messages in it.
+    """Add to ``places`` the places of all values in the message with the path ``prefix``, nested ones too.
 
     ``tokens``: a tokenizer of a valid text, at the first field of the message.  On return, it is behind the
     message's closing bracket, or at the end of the text.
@@ -193,7 +196,7 @@ def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> 
 
 
 def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
-    """Yield the path of ``target``, found by identity, in ``tree``; ``path``: that of ``tree`` itself."""
+    """Yield the path of the message ``target``, found by identity; ``path``: the path of ``tree`` itself."""
     if tree is target:
         yield path
     for name, value in tree.items():
@@ -206,7 +209,7 @@ def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
 
 
 def format_recipe(tree: Tree, fmt: str) -> str:
-    """Return the text of ``tree``, a message ModelRecipe; fields that have their defaults are left out."""
+    """Return the text of ``tree``, a message ModelRecipe, without fields that have the recipes' defaults."""
     message = _recipe_class(fmt)()
     _fill(message, tree, fmt)
     text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)
@@ -218,7 +221,7 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
     done = set()
     for field in recipe_messages(fmt)[message.DESCRIPTOR.name]:
         value = tree.get(field.stored, field.schema_default)
-        if value is None or field.stored in done:  # a field that has two names is written once
+        if value is None or field.stored in done:  # done: a field with two names is written under the first
             continue
         done.add(field.stored)
         if field.repeated:
@@ -228,10 +231,10 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
                     _fill(items.add(), item, fmt)
             elif len(value):
                 items.extend(_stored(item, field, fmt) for item in value)
-            else:
+            else:  # protobuf does not distinguish an empty list from an absent field
                 getattr(message, EMPTY).append(field.name.encode())
         elif field.type in VECTOR_MESSAGES:
-            getattr(message, field.name).SetInParent()
+            getattr(message, field.name).SetInParent()  # makes the field present, even if it stays empty
             getattr(message, field.name).dim.extend(value)
         elif isinstance(value, dict):
             getattr(message, field.name).SetInParent()
@@ -248,7 +251,7 @@ def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
         return bytes(value)
     enum = enum_of(field.type, fmt)
     if enum is not None:
-        return enum.numbers.get(value, value)
+        return enum.numbers.get(value, value)  # a number for which the schema has no name stays
     return value.item() if isinstance(value, np.generic) else value
 
 

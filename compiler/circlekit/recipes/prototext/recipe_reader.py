@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe.
 
-A tree is a dict {field: value} of a table, or of a message of the recipe.  A recipe calls tensors operands.
+A recipe consists of messages (Operand, Operation, ...), a model of tables (Tensor, Operator, ...).  The tree
+of a message or table is a dict {field: value}.  In recipes, tensors are called operands, and operators are
+called operations.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ The version is 0, unless the recipe sets ``keep_versions``: then each version ha
 """
 
 _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
+"""Matches a comment, a string (group 1) or a word (group 2) of a recipe."""
 
 
 def recipe_format(text: str) -> str | None:
@@ -51,6 +54,7 @@ def recipe_format(text: str) -> str | None:
 def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool]:
     """Return (tree of the schema's table Model, whether its constants are to be external data).
 
+    External data stands in the file behind the flatbuffer.
     ``label``: the name of ``text``, for errors.  ``fmt``: ``circle`` or ``tflite``.
     ``files``: returns the content of a file that a filler (data of a constant) names.
     Raise ParseError for an invalid recipe.
@@ -64,8 +68,10 @@ class _RecipeReader:
 
     The argument ``recipe`` of a method is the tree of a message; the method returns the tree of a table.
 
-    ``buffers``: the trees of all buffers so far; the first buffer is empty.
-    ``indices``: for each graph so far, the index of each operand by name.
+    ``graphs``: the messages of all graphs; the recipe itself is the main graph.
+    ``types``: {type of an operation: its operator's code}.
+    ``buffers``: the tables Buffer so far; the first stays empty, because index 0 stands for no data.
+    ``indices``: for each graph so far, {name of an operand: index of its tensor}.
     ``codes``: the index of each operator code.
     """
 
@@ -83,7 +89,10 @@ class _RecipeReader:
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Tree:
-        """Return the table Model."""
+        """Return the table Model.
+
+        The order matters: graphs need the operator codes, signatures need the graphs.
+        """
         recipe = self.recipe
         return {
             "version": recipe.get("model_version", VERSIONS[self.format]),
@@ -123,7 +132,7 @@ class _RecipeReader:
             self.fail(message, recipe, field)
 
     def tensor_map(self, recipe: Tree, indices: dict[str, int]) -> Tree:
-        """Return a table TensorMap; ``indices``: the index of each operand of the graph, by name."""
+        """Return a table TensorMap; ``indices``: {name of an operand of the graph: index of its tensor}."""
         index = recipe.get("tensor_index")
         if "tensor" in recipe:
             index = self.find([recipe["tensor"]], indices, recipe, "tensor")[0]
@@ -137,7 +146,11 @@ class _RecipeReader:
     # -- operator codes ------------------------------------------------------------------------
 
     def operator_codes(self) -> list[Tree]:
-        """Return the tables OperatorCode; a version is the highest that an operator with the code has."""
+        """Set ``codes``; return the tables OperatorCode.
+
+        The version of a code is the highest of its operators.  Codes of builtin operators come first, by
+        number.
+        """
         versions: dict[Key, int] = {}
         for graph in self.graphs:
             for operation in graph.get("operation", ()):
@@ -148,7 +161,7 @@ class _RecipeReader:
         self.codes = {key: index for index, key in enumerate(ordered)}
         return [
             {
-                "deprecated_builtin_code": min(numbers[key[0]], PLACEHOLDER),
+                "deprecated_builtin_code": min(numbers[key[0]], PLACEHOLDER),  # a field of one byte
                 "builtin_code": key[0],
                 "version": versions[key],
                 "custom_code": key[1] or None,
@@ -177,7 +190,7 @@ class _RecipeReader:
         """Return a table SubGraph; ``number``: its index."""
         name = recipe.get("name", f"sub_{number}" if number else "main")
         interface = [*recipe.get("input", ()), *recipe.get("output", ())]
-        empty = {name: self.add_buffer() for name in interface}
+        empty = {operand: self.add_buffer() for operand in interface}  # they come first, as in ONE
         indices: dict[str, int] = {}
         tensors = []
         for operand in recipe.get("operand", ()):
@@ -191,10 +204,10 @@ class _RecipeReader:
         tree: Tree = {"tensors": tensors, "name": name}
         for side in ("input", "output"):
             tree[side + "s"] = self.find(recipe.get(side, ()), indices, recipe, side)
-        for number, index in enumerate(tree["inputs"]):
+        for position, index in enumerate(tree["inputs"]):
             if "data" in self.buffers[tensors[index]["buffer"]]:
-                message = f"expected an input without a filler, got the constant {recipe['input'][number]}"
-                self.fail(message, recipe, "input", number)
+                message = f"expected an input without a filler, got the constant {recipe['input'][position]}"
+                self.fail(message, recipe, "input", position)
         made: set[int] = set()
         tree["operators"] = [self.operator(item, indices, made) for item in recipe.get("operation", ())]
         return tree | _present(recipe, "data_format", "debug_metadata_index")
@@ -202,7 +215,7 @@ class _RecipeReader:
     def find(
         self, names: Sequence[str], indices: dict[str, int], recipe: Tree, field: str, optional: bool = False
     ) -> list[int]:
-        """Return the index of each operand in ``names``; -1 for "" if ``optional``.
+        """Return the index of each operand in ``names``; -1 for "" (an absent operand) if ``optional``.
 
         ``field``: the field of ``recipe`` that lists the names, for errors.
         """
@@ -262,20 +275,21 @@ class _RecipeReader:
             type_ = recipe.get(name, {}).get("type")
             if type_ not in INDEX_VECTORS:
                 continue
-            table, count = INDEX_VECTORS[type_]
+            table, limit = INDEX_VECTORS[type_]
             values = np.array(recipe[name].get("dim", []), np.int64)
-            if values.size and not 0 <= values.min() <= values.max() < count:
+            if values.size and not 0 <= values.min() <= values.max() < limit:
                 actual = values.tolist()[:8]
-                self.fail(f"expected indices from 0 to {count - 1}, got {actual}", recipe[name])
+                self.fail(f"expected indices from 0 to {limit - 1}, got {actual}", recipe[name])
             tree[name] = {"": table, "values": values}
         return tree
 
     # -- constants -----------------------------------------------------------------------------
 
     def data(self, recipe: Tree, tree: Tree, graph: str) -> bytes:
-        """Return the bytes of a constant operand; for ``make_sparse``, add the sparsity to ``tree``.
+        """Return the bytes of a constant operand, as the file stores them.
 
-        ``tree``: the table Tensor of the operand so far.  ``graph``: the name of its graph.
+        ``tree``: the table Tensor of the operand so far.  ``graph``: the name of its graph, for the seed.
+        If the operand has ``make_sparse``, they are those of its sparse form; add ``sparsity`` to ``tree``.
         """
         filler, dims, dtype = recipe["filler"], tree["shape"], DType[tree["type"]]
         args, tag = filler.get("arg", []), filler.get("tag")
@@ -308,8 +322,8 @@ class _RecipeReader:
     def operator(self, recipe: Tree, indices: dict[str, int], made: set[int]) -> Tree:
         """Return a table Operator.
 
-        ``indices``: the index of each operand of the graph, by name.  ``made``: the indices of the results of
-        earlier operators; those of this operator are added.
+        ``indices``: {name of an operand of the graph: index of its tensor}.  ``made``: the indices of the
+        results of earlier operators; those of this operator are added.
         """
         code, custom_code, _ = key = self.key(recipe)
         tree: Tree = {"opcode_index": self.codes[key]}
@@ -330,9 +344,10 @@ class _RecipeReader:
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
-        """Return {"builtin_options" or "builtin_options_2": options} of an operator; {} if its code has none.
+        """Return {"builtin_options" or "builtin_options_2": table of options} for an operator.
 
-        If the recipe states no options, they are the defaults.
+        If the recipe states no options, they are the defaults.  Return {} if operators with ``code`` have no
+        options.
         """
         table = option_table(code)
         if table is None or (union := options_field(table)) is None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a decoded model file as ``test.recipe``, from which ``recipe_reader`` makes an equal model."""
+"""Write a decoded model file as ``test.recipe``, from which ``recipe_reader`` makes an equal model.
+
+A model file consists of tables (Tensor, Operator, ...), a recipe of messages (Operand, Operation, ...).  The
+tree of a table or message is a dict {field: value}; in the value of a union, the key "" names the table.  A
+tree of the file lacks the fields that the file lacks, so ``get`` states the defaults of the schema.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ _DETAILS = {
     "BlockwiseQuantization": "blockwise",
     "MultiAxisQuantization": "multi_axis",
 }
-"""{table with details of a quantization: its field in a recipe}."""
+"""{table with details of a quantization: its field in the message Quantization}."""
 
 
 def recipe_text(
@@ -56,12 +61,14 @@ def recipe_text(
 class _RecipeWriter:
     """Converts one decoded file to the tree of the message ModelRecipe.
 
-    A tree is a dict {field: value}.  The argument ``tree`` of a method is the tree of a table of the file;
-    the method returns the tree of a message of the recipe.
+    The argument ``tree`` of a method is the tree of a table of the file; the method returns the tree of a
+    message of the recipe.
 
     ``has_external_data``: whether the file stores constants after the flatbuffer.
+    ``buffers``: the bytes of each buffer; None: no data.
     ``fillers``: the messages Filler (data of a constant) that were made, by (index of the buffer, dtype,
     number of elements or None).
+    ``codes``: (operator, custom code or None, version) of each operator code.
     ``names``: for each graph, unique names of its tensors, which recipes call operands.
     """
 
@@ -100,7 +107,7 @@ class _RecipeWriter:
             "ext_offset": self.has_external_data,
             "model_version": version if version != VERSIONS[self.format] else None,
             "description": tree.get("description"),
-            "keep_versions": len({key[:2] for key in used}) < len(used),  # a code with two versions
+            "keep_versions": len({key[:2] for key in used}) < len(used),  # an operator with two versions
             "metadata": [self.metadata(item) for item in tree.get("metadata", ())],
         }
 
@@ -160,19 +167,19 @@ class _RecipeWriter:
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
     def filler(self, tree: Tree, data: Array) -> Tree:
-        """Return a message Filler for a tensor with the bytes ``data``."""
+        """Return a message Filler for a tensor with the bytes ``data``; tensors may share it."""
         dtype = DType[tree.get("type", "FLOAT32")]
-        size: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
+        elements: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
-            size = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
-        key = (tree.get("buffer", 0), dtype.name, size)
+            elements = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
+        key = (tree.get("buffer", 0), dtype.name, elements)
         if key not in self.fillers:
-            self.fillers[key] = filler_of(data, dtype, size, self.folder, self.resample)
+            self.fillers[key] = filler_of(data, dtype, elements, self.folder, self.resample)
         return self.fillers[key]
 
     def sparsity(self, tree: Tree) -> Tree:
         """Return a message Sparsity."""
-        words = {table: word for word, (table, _) in INDEX_VECTORS.items()}
+        words = {table: word for word, (table, _) in INDEX_VECTORS.items()}  # type in recipes, by table
         dimensions = _dimensions(tree)
         for item in dimensions:
             for name in {"array_segments", "array_indices"} & item.keys():
@@ -212,7 +219,7 @@ class _RecipeWriter:
             data = self.data[start : start + tree.get("large_custom_options_size", 0)]
         stored = b"" if data is None else bytes(data)
         if stored == (custom_options(custom, self.format) if custom in CUSTOM else b""):
-            return {}
+            return {}  # the reader makes these options by default
         text = base64.b64encode(stored).decode("ascii")
         return {"custom_options": text} if stored else {"no_options": True}
 
@@ -228,7 +235,7 @@ def _dimensions(tree: Tree) -> list[Tree]:
 
 
 def _quantization(tree: Tree) -> Tree:
-    """Return the fields of an operand for the quantization ``tree`` of a tensor."""
+    """Return the fields of a message Operand for ``tree``, the table QuantizationParameters of a tensor."""
     details: Tree = tree.get("details") or {}
     kind = details.get("", "")
     quant = {name: value for name, value in tree.items() if name != "details"}
@@ -238,7 +245,10 @@ def _quantization(tree: Tree) -> Tree:
 
 
 def _unique(tensors: Sequence[Tree]) -> list[str]:
-    """Return a unique name for each tensor: its own or ``tensor_INDEX``, with a number if it is taken."""
+    """Return a unique name for each tensor.
+
+    It is the tensor's own name, or ``tensor_INDEX`` without one; if that is taken, with a number: ``x_1``.
+    """
     own_names = [tensor.get("name", "") for tensor in tensors]
     taken, seen = set(own_names), set[str]()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))

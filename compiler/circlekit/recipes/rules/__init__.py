@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules: what must hold for a model after passes, written in ``.ck`` recipes or in ONE's ``test.rule``."""
+"""Rules: what must hold for a model after passes, written in ``.ck`` recipes or ONE's ``test.rule`` files."""

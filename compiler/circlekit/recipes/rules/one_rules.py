@@ -3,9 +3,9 @@
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
-The conditions are those of the command ``expr``: = == != < > <= >=.  They compare numbers if both sides are
-integers, otherwise texts.  Anything else of the shell's language (variables, pipes, other commands) is an
-error.
+The function returns a property of the model file, which is compared with VALUE.  The conditions are those of
+the command ``expr``: = == != < > <= >=.  They compare numbers if both sides are integers, otherwise texts.
+Anything else of the shell's language (variables, pipes, other commands) is an error.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from circlekit.recipes.model_file import count_word
 from circlekit.recipes.rules.rule import Rule, Subject
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
-"""The end of messages about wrong rules."""
+"""The form of a rule, for the end of error messages."""
 
 
 def _joined(pairs: list[tuple[str, str]], name: str) -> str:
-    """Return the second items of the pairs whose first item is ``name``, separated by spaces."""
+    """Return the second items of the pairs whose first item is ``name``, separated by spaces.
+
+    Tensors of several graphs may have the same name.
+    """
     return " ".join(second for first, second in pairs if first == name)
 
 
@@ -41,9 +44,10 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "tensor_shape": (1, lambda file, name: _joined(file.tensor_shapes(), name)),
     "const_count": (1, lambda file, name: str(count_word(file.constants(), name))),
 }
-"""{name of a function in rules: (number of its arguments, function of the model file and the arguments)}.
+"""{name of a function in rules: (number of its arguments, function that returns the actual value as text)}.
 
-The function returns the actual value as text.
+The function gets the model file and the arguments: ``kind``, the name of an operator in the schema such as
+ADD, or ``name``, that of a tensor; for ``const_count`` a word in the names of constants.
 """
 
 CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -52,14 +56,17 @@ CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:
-    """Return whether the condition holds, as ``expr`` would decide; ``condition``: a key of CONDITIONS."""
+    """Return whether ``actual condition expected`` holds, as the command ``expr`` would decide.
+
+    ``condition``: a key of CONDITIONS.
+    """
     if _is_number(actual) and _is_number(expected):
         return CONDITIONS[condition](int(actual), int(expected))
     return CONDITIONS[condition](actual, expected)
 
 
 def _is_number(text: str) -> bool:
-    """Return whether ``text`` is an integer of at most 4,300 digits, as many as Python converts."""
+    """Return whether ``text`` is an integer of at most 4,300 digits; Python does not convert longer ones."""
     return re.fullmatch(r"-?[0-9]{1,4300}", text) is not None
 
 
@@ -73,13 +80,15 @@ _TOKEN = re.compile(
     |(?P<other>.)""",
     re.VERBOSE,
 )
+"""A token of a ``test.rule``.  ``skip``: spaces, comments, line ends after a backslash."""
+
 _PART = re.compile(
     r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<plain>.)""", re.S
 )
 
 
 class _ShellText(Source):
-    """A text in the shell's language as tokens: words without quotes and escapes, and the marks $( and )."""
+    """A text in the shell's language as tokens: words, without their quotes and escapes, and $( and )."""
 
     def _scan(self) -> list[Token]:
         """Return the tokens of the text."""
@@ -93,7 +102,7 @@ class _ShellText(Source):
         return [*tokens, Token("end", "the end of the line", len(self.text))]
 
     def word(self, expected: str) -> Token:
-        """Take the next token; raise ParseError, which asks for ``expected``, unless it is a word."""
+        """Take the next token; raise ParseError unless it is a word.  ``expected``: what it should be."""
         if self.peek.kind != "word":
             self.fail(f"expected {expected}, got {self.peek.text!r}; {FORM}")
         return self.take()
@@ -149,7 +158,7 @@ def _rule(source: _ShellText) -> Rule:
 
     def violations(subject: Subject) -> Iterator[str]:
         """Yield a sentence if the rule does not hold."""
-        actual = value_of(subject.file, *arguments)
+        actual = value_of(subject.file, *arguments)  # "": the model has no such operator or tensor
         if not actual or not compare(actual, condition.text, expected):
             yield f"{call}: expected {condition.text} {expected}, got {actual or 'nothing'}"
 

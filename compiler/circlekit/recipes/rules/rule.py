@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule of a recipe or of ONE's ``test.rule``, the model that it checks, and the arguments of a rule."""
+"""Rules for the result of passes: a rule, the model that it checks, and the reading of a rule's arguments.
+
+Rules are written in ``.ck`` recipes, as ``ops(Add: 1)``, or in ONE's ``test.rule``.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class Rule:
     """One rule of a ``.ck`` recipe or a ``test.rule``.
 
     ``place``: file, line and column.  ``text``: the rule as the recipe has it; of a ``test.rule``, its name.
-    ``violations``: checks the rule.
+    ``violations``: the function that checks the rule.
     """
 
     place: str
@@ -65,8 +68,9 @@ class Rule:
 
 
 class Call:
-    """One rule of a ``.ck`` recipe: ``name(arguments)``.  Its methods raise ParseError for wrong arguments.
+    """One rule of a ``.ck`` recipe, as parsed: ``name(argument, ..., name: argument, ...)``.
 
+    The methods return the arguments, and raise ParseError at the place of the rule for wrong arguments.
     ``source``: the text of the recipe.  ``node``: the parsed rule.
     """
 
@@ -85,10 +89,10 @@ class Call:
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """Return the rule as it is written, with single spaces."""
+        """Return the rule as it is written, with single spaces in place of line breaks and longer spaces."""
         tokens = self.source.tokens
         start = tokens.index(self.node.token)
-        depth = 0  # of brackets; the rule ends with the bracket that closes its arguments
+        depth = 0  # number of open brackets; the rule ends with the bracket that closes its arguments
         for token in tokens[start + 1 :]:
             depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
             if depth == 0:
@@ -108,7 +112,7 @@ class Call:
         return arguments
 
     def only(self) -> Literal:
-        """Return the argument without a name, of which there must be one."""
+        """Return the only argument without a name; there must be exactly one."""
         return self.positional(1, 1)[0]
 
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
@@ -126,17 +130,17 @@ class Call:
         return [str(self.expect(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
-        """Return the name, without %, of the value that is the only argument without a name."""
+        """Return the name, without ``%``, in the only argument without a name, which must be a value."""
         return str(self.expect(self.only(), ValueName, "a value (%name)"))
 
     def expect(self, literal: Literal, kind: type, what: str) -> Any:
-        """Return ``literal`` if it is of the class ``kind``; ``what``: describes the kind, for the error."""
+        """Return ``literal``, which must be of the class ``kind``; ``what``: the kind as text, for errors."""
         if type(literal) is not kind:
             self.fail(f"{self.name}: expected {what}, got {show(literal)}")
         return literal
 
     def kind(self, name: str) -> str:
-        """Return the code of an operator in the schema; ``name``: that code, or the name of its class."""
+        """Return the code of an operator in the schema (CONV_2D); ``name``: that, or its class (Conv2D)."""
         classes = {cls.__name__: code for code, cls in REGISTRY.items()}
         codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
         if name in classes:
@@ -146,12 +150,18 @@ class Call:
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
-        """Return {name of an argument: its ``amount``}; there must be no arguments without names."""
+        """Return {name of an argument: its (condition, number)}; all arguments must have names.
+
+        See ``amount``.
+        """
         self.positional(0, 0)
         return {name: self.amount(literal) for name, literal in self.node.named.items()}
 
     def amount(self, literal: Literal) -> tuple[str, int]:
-        """Return (condition, number): ("", 3) for ``3``, ("at most ", 3) for ``at_most(3)``."""
+        """Return (condition, number): ("", 3) for ``3``, ("at most ", 3) for ``at_most(3)``.
+
+        The condition is a part of messages: "expected at most 3 ADD, got 4".
+        """
         condition, number = "", literal
         if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
             condition = literal.name.replace("_", " ") + " "

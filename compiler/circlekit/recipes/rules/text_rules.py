@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse the blocks of rules that follow the graphs in the text of a recipe.
+"""Parse the blocks of rules that follow the graphs in a ``.ck`` recipe (a model as text).
 
     rules {
       passes(fuse_batchnorm_with_tconv)             # passes or pipelines
@@ -7,8 +7,9 @@
       value(%y, dtype: f32, shape: [1,4,4,3])
     }
 
-Each block is a test.  Every test also checks that the model is valid before and after the passes, that it
-keeps its interface, and that it computes the same values.
+Each block is a test: the passes run on the model, and the rules must hold for the result.  Every test also
+checks that the model is valid before and after the passes, that it keeps its interface, and that it computes
+the same values.
 
 ``SETTINGS`` and ``CHECKS`` hold all rules by name; docs/guide/recipe-rules.md describes them.
 """
@@ -132,7 +133,10 @@ CONDITIONS: dict[str, Callable[[int, int], bool]] = {"": eq, "at most ": le, "at
 
 
 def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
-    """Return a check that ``count(model, key)`` meets the (condition, number) of each key in ``amounts``."""
+    """Return a check of numbers.  ``amounts``: {key: (condition, number)}, see ``Call.amount``.
+
+    ``count``: returns the actual number for a model and a key.
+    """
 
     def check(subject: Subject) -> Iterator[str]:
         """Yield a sentence for each wrong number."""
@@ -155,7 +159,7 @@ def _custom(call: Call) -> Check:
     amounts = {f"custom {name}": amount for name, amount in call.amounts().items()}
 
     def count(model: Model, key: str) -> int:
-        """Return the number of operators for ``key``, "custom NAME"."""
+        """Return the number of custom operators NAME; ``key``: "custom NAME"."""
         return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == key for op in model.ops())
 
     return _counted(amounts, count)
@@ -188,7 +192,7 @@ def _find(model: Model, name: str) -> Value | None:
 
 
 def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
-    """Return a check of the value that ``call`` names; ``failures`` yields what is wrong with a value."""
+    """Return a check of the value that ``call`` names.  ``failures``: yields what is wrong with the value."""
     name = call.value()
 
     def check(subject: Subject) -> Iterator[str]:
@@ -228,8 +232,8 @@ def _value(call: Call) -> Check:
 
 
 def _shape(call: Call, literal: Literal) -> tuple[int | None, ...]:
-    """Return the shape in the argument ``literal``, with None for -1."""
-    dims = literal if isinstance(literal, list) else [None]
+    """Return the shape in the argument ``literal``, with None for -1 (an unknown dimension)."""
+    dims = literal if isinstance(literal, list) else [None]  # [None] fails the check below
     if not all(type(d) is int and d >= -1 for d in dims):
         call.fail(f"expected a list of integers as shape, -1 for an unknown dimension, got {show(literal)}")
     return tuple(None if d == -1 else d for d in dims)  # type: ignore[misc]  # they are numbers
@@ -242,7 +246,7 @@ def _quant(call: Call) -> Check:
     if len(literals) == 2:
         if literals[1] != "none" or arguments:
             call.fail("expected quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
-        call.node.positional = literals[:1]  # ``call.value`` takes only one argument without a name
+        call.node.positional = literals[:1]  # drop ``none``: ``call.value`` takes one argument without a name
         return _on_value(call, lambda v: iter([] if v.quantization is None else ["it is quantized"]))
     numbers = {name: _numbers(call, literal) for name, literal in arguments.items()}
 
@@ -291,7 +295,7 @@ def _attributes(call: Call) -> Check:
 
 
 def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
-    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``."""
+    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``; a graph is ``@name``."""
     graphs = {graph.name: graph for graph in op.called_graphs()}
     expected = attribute_of(spec, literal, graphs, call.fail)
     actual = getattr(op, spec.name)
@@ -342,14 +346,14 @@ MAX_SIMILAR = 3
 """The largest number of refusals in the message when the rule ``refused`` fails."""
 
 MAX_REFUSAL_CHARACTERS = 76
-"""Longer refusals are cut to this length; with the margin of dredd's output they fit into 80 columns."""
+"""Refusals are cut to this length.  With the margin that the command ``dredd`` adds, they fit 80 columns."""
 
 
 def _most_similar(expected: str, sentences: Sequence[str]) -> str:
     """Return a text: a first line, then the sentences that are most similar to ``expected``, one a line."""
     if not sentences:
         return "no operator was refused"
-    beginnings = [cut(sentence, SEARCH_LIMIT_CHARACTERS) for sentence in sentences]
+    beginnings = [cut(sentence, SEARCH_LIMIT_CHARACTERS) for sentence in sentences]  # bounds the time
     nearest = get_close_matches(expected, beginnings, MAX_SIMILAR, cutoff=0.0)
     count = len(sentences)
     head = "the only refusal is" if count == 1 else f"the most similar of the {count} refusals are"
