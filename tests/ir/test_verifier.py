@@ -12,7 +12,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Quantization, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ir.verifier import check, check_order, verify
 from tests.ir.recipes import graph_text
 
@@ -40,6 +40,11 @@ def named(m: Model, name: str) -> Value:
 def quantize(m: Model, scales: int, zeros: int, axis: int = 0) -> None:
     scale, zero = np.ones(scales, np.float32), np.zeros(zeros, np.int64)
     named(m, "w").quantization = Quantization(scale, zero, axis)
+
+
+def store(m: Model, data: Array, extra: dict[str, object]) -> None:
+    named(m, "w").data = data
+    named(m, "w").extra = extra
 
 
 def swap_order(m: Model) -> None:
@@ -205,6 +210,14 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
         lambda m: setattr(named(m, "w"), "dtype", DType.INT4),
         "graph main > %w: its data is float32[4], expected bytes (uint8, rank 1)",
     ),
+    "compressed by nothing": (
+        lambda m: store(m, np.zeros(4, np.uint8), {"compression_type": "NONE"}),
+        "graph main > %w: it is f32, its data is uint8",
+    ),
+    "compressed, of another type": (
+        lambda m: store(m, np.zeros(4, np.int32), {"compression_type": "HUFFMAN"}),
+        "graph main > %w: it is f32, its data is int32",
+    ),
     "variable": (
         lambda m: setattr(named(m, "w"), "is_variable", True),
         "graph main > %w: it is a variable and a constant",
@@ -269,6 +282,12 @@ def test_per_tensor_quantization_fits_any_shape() -> None:
     sound = model()
     quantize(sound, 1, 1, 0)
     quantize(sound, 4, 1, 0)
+    assert verify(sound) == []
+
+
+def test_a_compressed_constant_holds_bytes() -> None:
+    sound = model()
+    store(sound, np.zeros(9, np.uint8), {"compression_type": "HUFFMAN"})
     assert verify(sound) == []
 
 

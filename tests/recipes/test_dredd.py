@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,13 @@ def run(folder: Path, rules: str, model: str = MODEL) -> Result:
 
 
 def test_case_passes(tmp_path: Path) -> None:
+    started = time.monotonic()
     result = run(
         tmp_path, "passes(fuse_mul_with_fullyconnected) ops(FullyConnected: 1, Mul: 0) order(FullyConnected)"
     )
     assert result.failures == []
     assert (result.status, result.before, result.after, result.rules) == (PASSED, 2, 1, 2)
+    assert 0 < result.seconds <= time.monotonic() - started
     assert result.compared > 2
     assert result.litert == 2  # before and after
     files = tmp_path / "files"
