@@ -117,7 +117,34 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["operators"]["c"].update(code="ADD"), "%c: expected a result of ADD, .* got CONV_2D"),
     (lambda g: g["operators"]["c"]["operands"].update({"7": g["tensors"]["c"]}), "no float operand 7"),
     (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[1.0]), "operand 1.*: expected"),
-    (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=1e-17), "16 scales|does not fit"),
+    (
+        lambda g: g["operators"]["c"]["operands"]["1"].update(scale=1e-17, zero_point=0),
+        "the bias %b does not fit into i32",
+    ),
+    (
+        lambda g: g["tensors"]["x"].update(dtype="f16", scale=[], zero_point=[]),
+        "%c, operand 0 .%x.: expected i8, got f16",
+    ),
+    (
+        lambda g: g["operators"]["c"]["operands"]["1"].update(dtype="f16", scale=[], zero_point=[]),
+        "%c, operand 1 .%w.: expected i8, got f16",
+    ),
+    (
+        lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[]),
+        "%c, operand 1 .%w.: expected 1 scales, got 0",
+    ),
+    (
+        lambda g: g["operators"]["c"]["operands"]["1"].update(axis=3, scale=[0.1] * 3, zero_point=[0] * 3),
+        "the bias %b has 16 elements, the weights have 3 scales",
+    ),
+    (
+        lambda g: (
+            g["constants"].update(b={"dtype": "int64", "shape": [16], "data": [1] * 16}),
+            g["operators"]["c"]["operands"]["1"].update(scale=0.01, zero_point=0),
+            g["operators"]["c"]["operands"]["2"].update(scale=[0.1] * 2),
+        ),
+        "the bias %b: expected 16 scales, got 2",
+    ),
     (lambda g: g.pop("tensors"), "it has no 'tensors'"),
     (
         lambda g: g["constants"].update(w={"dtype": "int8", "shape": [2], "data": [1, 2]}),

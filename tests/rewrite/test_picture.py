@@ -35,7 +35,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
         ("y = Add(a: f32[1] quant(scale: 1), b)", "quant after a type is allowed in models only", 19),
         ("y = Add(a: f32[1] variable, b)", "variable after a type is allowed in models only", 19),
         ("y = Add(a, b) : f32[1]", "types of results are allowed in models only", 17),
-        ("y = Add(a, b) {like a}", "`like` is allowed in after only", 21),
+        ("y = Add(a, b) {like a}", "`like` is allowed in `after` only", 21),
         ("y = Add(a, b", "expected ',', got 'end of text'", 13),
         ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
         ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
@@ -80,16 +80,16 @@ def make(before: str, after: str, **members: object) -> type[Rewrite]:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("z = Relu(x)", "y = Relu6(x)", "after does not produce z"),
+        ("z = Relu(x)", "y = Relu6(x)", "`after` does not produce z, the result of `before`"),
         (
             "y = Relu(x)\nz = Relu(y)",
             "y = Relu(x)\nz = Relu(y)",
-            "after produces y, an interior value",
+            "`after` produces y, an interior value of `before`",
         ),
-        ("z = Relu(x)", "z = Relu6(x) {like y}", "after says like y"),
-        ("z = Relu(x)", "w", "after is w, which before does not have"),
-        ("x", "x", "before has no operator"),
-        ("z = Relu(x)", "z = Add(x, q)", "after reads q, which is neither in before nor computed"),
+        ("z = Relu(x)", "z = Relu6(x) {like y}", "`after` says `like y`"),
+        ("z = Relu(x)", "w", "`after` is the value w, which `before` does not have"),
+        ("x", "x", "`before` has no operator"),
+        ("z = Relu(x)", "z = Add(x, q)", "`after` reads q, which `before` does not have"),
     ],
 )
 def test_before_and_after_must_agree(before: str, after: str, message: str) -> None:
@@ -102,7 +102,7 @@ def test_parameter_must_be_a_name_in_the_picture() -> None:
     def small(self: Rewrite, weight: object) -> str | None:
         return None
 
-    with pytest.raises(RewriteError, match="the picture does not bind the parameter weight"):
+    with pytest.raises(RewriteError, match="the parameter weight is no name in `before`"):
         make("z = Add(x, w: const)", "x", small=small)
 
 
@@ -118,7 +118,7 @@ def test_constants_must_define_the_names_in_after() -> None:
 
     made = make("z = Relu(x)", "z = Add(x, q)", constants=constants)
     model = parse_model("graph main(%x: f32[2]) -> %z { %z = Relu(%x) : f32[2] }")
-    with pytest.raises(RewriteError, match="after reads q, which is neither in before nor computed"):
+    with pytest.raises(RewriteError, match="`after` reads q, which neither `before` nor `constants` gives"):
         made().run(model, Context())
 
 
@@ -159,7 +159,7 @@ def test_picture_errors_are_circlekit_errors() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('z = Custom("Erf", x)', 'z = Custom("Erf", x)', "after cannot create custom operators"),
+        ('z = Custom("Erf", x)', 'z = Custom("Erf", x)', "`after` cannot create custom operators"),
         ("z = Custom(x)", "z = Relu(x)", "expected the custom code first"),
         ('z = Custom("Erf", x) {act: RELU}', "z = Relu(x)", "has no attribute act"),
     ],

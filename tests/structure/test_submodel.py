@@ -213,7 +213,7 @@ def test_a_merged_model_has_format_and_name_of_the_first() -> None:
 def test_what_cannot_be_merged() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     wide = circlekit.parse(TAIL.replace("[2]", "[3]"))
-    with pytest.raises(ShapeError, match="expected equal types"):
+    with pytest.raises(ShapeError, match="expected equal dtypes, shapes and quantizations"):
         circlekit.merge([head, wide], {"x": "out"})
     with pytest.raises(ModelError, match="two models have an output 'out'"):
         circlekit.merge([head, head])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit passes: list all passes in groups, or describe some of them in full."""
+"""circlekit passes: list all passes by pipeline and phase, or describe some of them in full."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> int:
     names = [name.replace("-", "_") for name in arguments.names]
     for name in names:
         if name in PIPELINES:
-            arguments.refuse(f"{name} is a pipeline of passes, which circlekit passes lists by phase")
+            arguments.refuse(f"{name} is a pipeline; circlekit passes, without names, lists its passes")
         if name not in every_pass():
             arguments.refuse(unknown_name("pass", name, every_pass()))
     print_passes(in_order(every_pass()) if arguments.all else names)
@@ -43,9 +43,9 @@ def print_passes(names: Sequence[str]) -> None:
 
 passes = Command(
     "circlekit passes",
-    "List the passes in groups, or describe one. The description has its conditions, pictures and settings.",
+    "List the passes in groups, or describe one. A description has conditions, pictures and settings.",
     "[pass ...]",
     _declare,
     _run,
-    limits=False,
+    limits=False,  # no flags that limit memory: no model is read
 )

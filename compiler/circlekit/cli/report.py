@@ -31,8 +31,9 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("before", help=MODEL_HELP)
     parser.add_argument("after", nargs="?", help="a second model, to compare with the first")
     parser.add_argument(
-        "-o", "--output", default="report.html", metavar="FILE", help="where to write (default: report.html)"
-    )
+        "-o", "--output", default="report.html", metavar="FILE",
+        help="the page to write; - is stdout (default: report.html)",
+    )  # fmt: skip
     for name in PIPELINES:
         parser.add_argument(
             f"--{name}", action="append_const", dest="pipelines", const=name,
@@ -44,8 +45,9 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     add_inputs(parser, "compare the values on the inputs")
     parser.add_argument(
-        "--target", metavar="NAME,NAME", help="list what these runtimes cannot run (default: by the format)"
-    )
+        "--target", metavar="NAME,NAME",
+        help="list the operators that these runtimes cannot run (default: as for circlekit check)",
+    )  # fmt: skip
     parser.add_switch("--no-values", help="do not run the models to compare their values")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
@@ -60,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("expected a second model or passes, got both")
     if paths == [PIPE, PIPE]:
         arguments.refuse("expected at most one model from the standard input, got two")
-    require_jinja()
+    require_jinja()  # before the work: raises an error if jinja2 is not installed
     if arguments.output != PIPE:
         check_target(arguments.output)
         for path in paths:
@@ -73,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
             sources[0], second, passes, records, with_values=not arguments.no_values, target=arguments.target
         )
         page = render(content)
-        if isinstance(output, str):
+        if isinstance(output, str):  # a path, not the standard output
             write_file(output, [page])
         else:
             output.write(page)
@@ -86,6 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _source(path: str) -> Source:
+    """Return the model at ``path``, for the report, with its name and the size of its file."""
     from circlekit.report.content import Source
 
     model, file = read(source_of(path))

@@ -26,18 +26,23 @@ from circlekit.passes.engine.optimization_report import Port, Report
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12
-"""The result lists at most so many inputs, and at most so many outputs."""
+"""The result lists at most this many inputs, and at most this many outputs."""
 
 PIPE = "-"
 """The path that stands for the standard input or output."""
 
 NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
+"""The ``hint`` of a command that runs passes only if flags name them."""
 
 
 def add_result_flags(parser: Parser) -> None:
-    """Add ``--json`` and ``--quiet``, and defaults of ``mute_warnings`` and ``hint``.
+    """Add ``--json`` and ``--quiet``, which the functions of this file read from the parsed arguments.
 
-    ``run_conversion`` also reads ``format``, which the command has to add itself.
+    These functions also read the following.  A command may set them in another way.
+
+    - ``mute_warnings``: whether to drop warnings and notes; by default False
+    - ``hint``: a line to print if no pass ran; by default ""
+    - ``format``: circle, tflite or None; only ``converted`` and its callers need it, and it has no default
     """
     parser.add_switch("--json", help="print the result as one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
@@ -62,7 +67,10 @@ def source_name(path: str) -> str:
 
 
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
-    """Convert ``source`` to ``target``, where ``-`` is a standard stream, and print the result."""
+    """Convert the file ``source`` to the file ``target``, and print the result; ``-`` is a standard stream.
+
+    ``arguments``: see ``add_result_flags``.  ``options``: the passes and the checks of the conversion.
+    """
     with output_to(target) as output:
         report = converted(arguments, source, output, options)
         if arguments.json and not arguments.quiet:
@@ -101,7 +109,7 @@ def converted(
 ) -> Report:
     """Convert ``source`` to ``output`` and return the report.
 
-    ``is_strict``: whether to refuse an output path with the extension of another format.
+    ``is_strict``: whether to refuse an output path whose extension is that of another format.
     """
     return run_quietly(
         arguments, lambda: convert(source_of(source), output, options, arguments.format, is_strict=is_strict)
@@ -134,6 +142,7 @@ def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Re
 @contextlib.contextmanager
 def quietly(is_quiet: bool) -> Iterator[None]:
     """Return a context that shows neither progress nor warnings if ``is_quiet``."""
+    # the base class ``Progress`` ignores all reports
     with warnings.catch_warnings(), watched(Progress()) if is_quiet else contextlib.nullcontext():
         if is_quiet:
             warnings.simplefilter("ignore")
@@ -160,9 +169,9 @@ def output_to(path: str) -> Iterator[str | BinaryIO]:
 
 
 def result_lines(report: Report, hint: str) -> list[str]:
-    """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions.
+    """Return the lines of the result: inputs, outputs, operators, sizes, passes that fired, conclusions.
 
-    ``hint``: the line that is added if the report has no passes.
+    ``hint``: the line that is added if no pass ran.
     """
     lines = [f"{report.source} -> {report.target}"]
     for side, ports in (("input", report.after.inputs), ("output", report.after.outputs)):
@@ -178,6 +187,7 @@ def result_lines(report: Report, hint: str) -> list[str]:
 
 
 def _port_lines(side: str, ports: Sequence[Port]) -> Iterator[str]:
+    """Yield a line for each of the first MAX_PORTS inputs or outputs; ``side``: "input" or "output"."""
     for port in ports[:MAX_PORTS]:
         yield f"{side:6}  {printable(str(port), '')}"
     if len(ports) > MAX_PORTS:
@@ -185,7 +195,7 @@ def _port_lines(side: str, ports: Sequence[Port]) -> Iterator[str]:
 
 
 def _conclusion(report: Report, hint: str) -> Iterator[str]:
-    """Yield sentences on what was done, or that there was nothing to do; ``hint``: as in ``result_lines``."""
+    """Yield sentences that say what was done; ``hint``: as in ``result_lines``."""
     if hint and not report.passes:
         yield hint
     elif report.passes and not report.changes:
@@ -203,14 +213,15 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
 def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
     """Print the explanations and notes on several models, and a table with a row for each model.
 
-    ``reports``: the report on each of ``paths``, or None for a model that failed.  ``hint``: the line that is
-    added if no report has passes.
+    ``paths``: the models.  ``reports``: a report for each of them, or None for a model that failed.
+    ``hint``: the line that is added if no pass ran on any model.
     """
     named = [(Path(path).name, report) for path, report in zip(paths, reports, strict=True)]
     for name, report in named:
         if report is not None and (report.explanations or report.op_explanations):
             print(f"{name}:")
             _print_explanations(report)
+        # ``growth`` is "" if the file did not grow
         for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
             print(*paragraph(f"note: {name}: {text}"), sep="\n")
     print(_table(named))
@@ -219,6 +230,7 @@ def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: 
 
 
 def _table(named: Sequence[tuple[str, Report | None]]) -> str:
+    """Return a table with a row for each pair of a file name and its report; the input may be a text."""
     rows = [("model", "operators", "bytes", "seconds", "result")]
     for name, report in named:
         if report is None:

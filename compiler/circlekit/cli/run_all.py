@@ -28,13 +28,13 @@ JSON_SCHEMA = 1
 """The version of the JSON document; a change that breaks readers increases it."""
 
 MAX_MESSAGE_CHARACTERS = 300
-"""The length to which the printed message of a failed model is cut; the JSON document has all of it."""
+"""The printed message of a failed model is cut after this many characters; the JSON document is complete."""
 
 DESCRIPTION = """Run a pipeline or a command on all models of a folder.
 
-PIPELINE is O1 or a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In the
-last two, {model} is the path of a model, {name} its file name, {stem} this name without extension, and {out}
-the folder for its results:
+PIPELINE is O1, a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In a .cfg
+file and in a command line, {model} stands for the path of a model, {name} for its file name, {stem} for this
+name without extension, and {out} for the folder of its results:
 
     circlekit run-all O1 zoo -o zoo.O1 --json results.json
     circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies
@@ -68,12 +68,12 @@ def _run(arguments: argparse.Namespace) -> int:
     folder, output = Path(arguments.folder), Path(arguments.output)
     models = _models(folder, output)
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
-    progress().begin("", len(tasks), "models")
+    progress().begin("", len(tasks), "models")  # "": a step without a name
     with connected(arguments.scheduler) as client:
         runs = run_jobs(
             run_task,
             tasks,
-            lost_task,
+            lost_task,  # makes the result of a task whose process died at every attempt
             client=client,
             processes=arguments.jobs,
             retries=arguments.retries,
@@ -93,7 +93,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _pipeline(words: str) -> tuple[str, str]:
-    """Return ``Task.kind`` and ``Task.pipeline`` for the argument PIPELINE.
+    """Return (kind, pipeline) for the argument PIPELINE, the fields of ``Task`` that say what to do.
+
+    - "command": the command line
+    - "cfg": the text of a .cfg or .ini file
+    - "passes": the path of a .toml file, or the names of passes
 
     Raise FileError if PIPELINE is a file that cannot be read, or a cfg file without {model}.
     """
@@ -105,7 +109,7 @@ def _pipeline(words: str) -> tuple[str, str]:
             raise FileError(f"{words}: expected {{model}} where the path of the model belongs")
         return "cfg", text
     if Path(words).suffix == ".toml":
-        map_file(words)
+        map_file(words)  # raises the error for a file that cannot be read
         return "passes", str(Path(words).absolute())
     return "passes", words
 
@@ -129,6 +133,7 @@ def _models(folder: Path, output: Path) -> list[Path]:
 
 def _task(path: Path, folder: Path, output: Path, kind: str, pipeline: str) -> Task:
     """Return the task for the model at ``path``; make the folder below ``output`` for its results."""
+    # a model in a subfolder has its results in a subfolder of the same name
     place = (output / path.relative_to(folder)).parent.absolute()
     with translated(place, "made"):
         place.mkdir(parents=True, exist_ok=True)
@@ -136,6 +141,7 @@ def _task(path: Path, folder: Path, output: Path, kind: str, pipeline: str) -> T
 
 
 def _print(results: Sequence[TaskResult]) -> None:
+    """Print a table of all models, the messages of those that failed, and the number of models by status."""
     rows = [["model", "status", "seconds", "operators"]]
     for result in results:
         after = "" if result.after is None else f" -> {result.after}"

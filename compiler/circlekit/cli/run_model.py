@@ -38,22 +38,23 @@ WHOLE_ELEMENTS = 64
 """An output with at most this many elements is printed as a whole."""
 
 FIRST_ELEMENTS = 5
-"""The number of elements that are printed of a larger output."""
+"""Of a larger output, only this many elements are printed."""
 
 JSON_SCHEMA = 1
 """The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
 
-MAX_PRINTED_RECORDS = 4
-MAX_PRINTED_OPERATORS = 25
+MAX_PRINTED_RECORDS, MAX_PRINTED_OPERATORS = 4, 25
+"""At most this many records are printed with their outputs, and this many operators with their times."""
 
 MARGIN = "    "
-"""The indentation of the lines that describe an array."""
+"""The indentation of the lines with the contents of an array."""
 
 DESCRIPTION = """Run a model with the reference kernels and print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
 one input; a raw file with the elements of all inputs; or a folder with a file for each record, or with a file
-named after each input. Arrays with one axis more than the inputs hold several records."""
+named after each input. A record is one array for each input. Arrays with one axis more than the inputs hold
+several records."""
 
 
 @dataclass
@@ -90,10 +91,10 @@ def _declare(parser: Parser) -> None:
         "--output",
         type=output_path,
         metavar="PATH",
-        help="save the outputs: .npz, .npy, .h5, a folder of raw files",
+        help="save the outputs to an .npz, .npy or .h5 file, or to a folder of raw files",
     )
     parser.add_argument(
-        "--signature", metavar="NAME", help="run the graph of this signature, with its names of the outputs"
+        "--signature", metavar="NAME", help="run the graph of this signature, and use its names of outputs"
     )
     parser.add_argument("--graph", metavar="NAME", help="run this graph instead of the main one")
     parser.add_argument(
@@ -122,7 +123,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.repeat or arguments.per_op:
         first = next(iter(records.values()))
         progress().begin("measuring")
-        expect_runs(model, (arguments.repeat or 1) + 1, entry.index)
+        expect_runs(model, (arguments.repeat or 1) + 1, entry.index)  # one more, to warm up
         timing = time_runs(interpreter, first, entry.index, arguments.repeat or 1, arguments.per_op)
     if arguments.output is not None:
         write_outputs(arguments.output, entry.outputs, outputs)
@@ -151,7 +152,7 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
         aliases = {id(value): name for name, value in signatures[signature].outputs.items()}
         names = [aliases.get(id(value), value.name) for value in chosen.outputs]
     elif graph is not None:
-        graphs = {item.name: item for item in reversed(model.graphs)}
+        graphs = {item.name: item for item in reversed(model.graphs)}  # the first of equal names wins
         if graph not in graphs:
             raise ModelError(_unknown("graph", graph, list(graphs)))
         chosen = graphs[graph]
@@ -170,7 +171,10 @@ def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
 
 
 def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
-    """Return the inputs of each run, by the label of the record; random inputs are one record, "random"."""
+    """Return the inputs of each run, by the label of the record.
+
+    Random inputs are one record with the label "random"; its floats have a normal distribution.
+    """
     if arguments.inputs is not None:
         return read_records(arguments.inputs, model, graph)
     try:
@@ -180,6 +184,7 @@ def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mappi
 
 
 def _outputs(interpreter: Interpreter, entry: Entry, label: str, arrays: Sequence[Array]) -> list[Array]:
+    """Run the record ``label``, from the initial state of the model, and return its outputs."""
     interpreter.reset()
     try:
         return interpreter.run(arrays, entry.index)
@@ -191,6 +196,7 @@ def _outputs(interpreter: Interpreter, entry: Entry, label: str, arrays: Sequenc
 
 
 def _lines(run: Finished) -> Iterator[str]:
+    """Yield the lines to print: the inputs of the first record, the outputs, and the times."""
     arguments, entry, records, outputs = run.arguments, run.entry, run.records, run.outputs
     yield f"{source_name(arguments.model)}, graph {entry.graph.name}"
     yield f"inputs: {_origin(arguments, entry.graph, len(records))}"
@@ -259,6 +265,7 @@ def _number(value: Any) -> str:
 
 
 def _timing_lines(timing: Timing) -> Iterator[str]:
+    """Yield a line with the times of the runs and, if operators were timed, a table of them."""
     runs = [1000 * seconds for seconds in timing.runs]
     plural = "run" if len(runs) == 1 else "runs"
     yield (
@@ -267,7 +274,7 @@ def _timing_lines(timing: Timing) -> Iterator[str]:
     )
     if not timing.ops:
         return
-    total = sum(timed.seconds for timed in timing.ops) or 1.0
+    total = sum(timed.seconds for timed in timing.ops) or 1.0  # not 0, because shares are divided by it
     shown = timing.ops[:MAX_PRINTED_OPERATORS]
     numbers = [("ms", "%", "MACs")]
     for timed in shown:
@@ -277,7 +284,8 @@ def _timing_lines(timing: Timing) -> Iterator[str]:
     names = ["operator", *(f"{timed.op.code:{width}}  {_result(timed.op.results)}" for timed in shown)]
     yield "operators, longest first:"
     for columns, name in zip(format_columns(numbers, left=0).splitlines(), names, strict=True):
-        yield f"  {columns}  {abridged(name, text_columns() - len(columns) - 4)}".rstrip()
+        name_width = text_columns() - len(columns) - 4  # 4: the spaces before and after ``columns``
+        yield f"  {columns}  {abridged(name, name_width)}".rstrip()
     rest = timing.ops[MAX_PRINTED_OPERATORS:]
     if rest:
         remaining = 100 * sum(timed.seconds for timed in rest) / total
@@ -292,6 +300,7 @@ def _result(results: Sequence[Value]) -> str:
 
 
 def _document(run: Finished) -> dict[str, Any]:
+    """Return the document that ``--json`` prints; docs/guide/data.md describes the keys."""
     arguments, entry, timing = run.arguments, run.entry, run.timing
     input_names = [value.name for value in entry.graph.inputs]
     document: dict[str, Any] = {
@@ -327,6 +336,7 @@ def _document(run: Finished) -> dict[str, Any]:
 
 
 def _array_document(name: str, array: Array) -> dict[str, Any]:
+    """Return an array for the document: all elements, or only the first ones of a large array."""
     elements = array.reshape(-1)
     is_whole = array.size <= WHOLE_ELEMENTS
     shown = array.tolist() if is_whole else elements[:FIRST_ELEMENTS].tolist()

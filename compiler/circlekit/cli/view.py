@@ -25,14 +25,14 @@ DESCRIPTION = """Open a model in Netron or Model Explorer, if installed.
     circlekit view net.tflite --node-data-only -o macs.json
 
 Model Explorer shows MACs and moved bytes on every operator, and with
---against also the difference from another model.  circlekit report
-needs no viewer."""
+--against also the difference of its result from another model.  The
+command circlekit report needs no viewer."""
 
 VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
-"""The Python module of a viewer, and the package to install for it, by the name of the viewer."""
+"""{name of a viewer: (its Python module, the package to install)}."""
 
 READABLE = {"netron": ("circle", "tflite"), "model-explorer": ("tflite",)}
-"""The file formats that a viewer reads.  A model in another format is converted to a temporary file."""
+"""{name of a viewer: the formats that it reads}.  A model in another format is converted first."""
 
 
 def _declare(parser: Parser) -> None:
@@ -40,13 +40,13 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--with", dest="viewer", choices=VIEWERS, help="the viewer (default: one that is installed)"
     )
-    parser.add_argument("--against", metavar="MODEL", help="the reference model of --measure error")
+    parser.add_argument("--against", metavar="MODEL", help="the model to compare with, for the error")
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
     )
     parser.add_argument(
         "--measure", choices=("macs", "bytes", "error"), default=None,
-        help="what --node-data-only writes (default: macs, with --against error)",
+        help="what --node-data-only writes (default: error with --against, else macs)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=output_path, metavar="FILE", help="the file of --node-data-only"
@@ -97,9 +97,9 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
 
 
 def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
-    """Return node data for Model Explorer.
+    """Return node data, a number for each operator that Model Explorer shows on it.
 
-    ``measure``: "macs", "bytes" or "error".  ``against``: the path of the reference model of "error".
+    ``measure``: "macs", "bytes" or "error".  ``against``: the path of the model to compare with, for "error".
     """
     from circlekit.report.node_data import cost_data, error_data
     from circlekit.report.value_comparison import compare_values
@@ -113,7 +113,10 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
-    """Return the path to open: ``path`` if the viewer can read it, else that of a copy in ``folder``."""
+    """Return the path to open: ``path`` if the viewer can read it, else that of a copy in ``folder``.
+
+    The viewer goes by the extension, so the extension must be that of the model's format.
+    """
     suffix = Path(path).suffix.removeprefix(".")
     if suffix in READABLE[viewer] and suffix == model.format:
         return Path(path)
@@ -135,7 +138,7 @@ def _open_model_explorer(path: Path, data: list[dict[str, Any]]) -> None:
 
     config = model_explorer.config()
     config.add_model_from_path(str(path))
-    for each in data:
+    for each in data:  # {graph: {"name": title, ...}}, with the same title for all graphs
         title = next(iter(each.values()))["name"]
         config.add_node_data(title, json.dumps(each))
     model_explorer.visualize_from_config(config)

@@ -8,9 +8,12 @@ The user's file NAME.py has a class NAME.  Its methods are the hooks, all of the
     DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs)
     Conv2DPre(name, input, ...), Conv2DPost(name, input, ...) and so on for each operator in HOOKS
 
+Pre hooks are called before an operator runs, Post hooks after it.  If an operator has a hook of its own, its
+default hook is not called.
 ``inputs`` and ``outputs`` are lists of tensors.  A tensor is a dict with the keys name, data (an array; None
-if it would be empty), quantparam (a dict of the lists scale and zero_point, and the number
-quantized_dimension) and is_const.
+if there are no elements), quantparam (a dict of the lists scale and zero_point, and the number
+quantized_dimension) and is_const.  Absent operands are left out of ``inputs``; in a hook of an operator, they
+are None.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ HOOKS = {
     "InstanceNorm": "input gamma beta epsilon output fused_act",
     "Split": "split_dim value num_splits outputs",
 }
-"""The arguments of an operator's own hooks, after ``name``.  Pre hooks get no ``output`` or ``outputs``."""
+"""{operator: the arguments of its own hooks, after ``name``}.  Pre hooks get no ``output`` or ``outputs``."""
 
 ONE_OPCODES = {
     "L2_NORMALIZATION": "L2Normalize",
@@ -50,9 +53,10 @@ ONE_OPCODES = {
     "CUMSUM": "CumSum",
     "CUSTOM": "Custom",
 }
-"""The argument ``opcode`` of the operators whose name in ONE is not the name of their class in circlekit."""
+"""{code: argument ``opcode`` of the default hooks}; for other operators, it is the name of their class."""
 
 Tensor = dict[str, Any]
+"""A tensor as hooks get it, see the module."""
 
 
 class AnalysisError(CirclekitError):
@@ -72,7 +76,7 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
     if spec is None or spec.loader is None:
         raise FileError(f"{file}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.path.append(str(file.parent))  # for imports of files beside it
+    sys.path.append(str(file.parent))  # the user's file may import files beside it
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # anything can happen in a user's file
@@ -85,9 +89,8 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
 def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], arguments: str = "") -> int:
     """Run ``model`` on ``samples`` and call the hooks of ``analysis``; return the number of samples.
 
-    Pre hooks are called before an operator runs, Post hooks after it.  A sample has one array for each input
-    of the main graph, in order.  ``arguments``: the argument of StartAnalysis.  Raise AnalysisError if a hook
-    fails, and the errors of ``Interpreter.run``.
+    A sample has one array for each input of the main graph, in order.  ``arguments``: the argument of
+    StartAnalysis.  Raise AnalysisError if a hook fails, and the errors of ``Interpreter.run``.
     """
     _hook(analysis, "StartAnalysis", arguments)
     interpreter = Interpreter(model)
@@ -106,10 +109,10 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 
 
 class _Observer:
-    """Calls the hooks of operators.
+    """Calls the hooks of operators: ``before`` the Pre hook, ``after`` the Post hook.
 
-    ``running``: the operands of each operator that runs now.  If an operator runs in a graph that another
-    operator calls, such as WHILE, the operands of the caller come first.
+    ``running``: a stack with the operands of each operator that has begun and not ended.  It has several
+    items while an operator such as WHILE runs the operators of another graph.
     """
 
     def __init__(self, analysis: object) -> None:
@@ -126,13 +129,14 @@ class _Observer:
         self.call(op, "Post", self.running.pop(), outputs)
 
     def call(self, op: Op, when: str, inputs: list[Tensor | None], outputs: list[Tensor] | None) -> None:
-        """Call the hook of ``op``, or the default hook.
+        """Call the hook of ``op`` or, if the analysis has no such hook, the default hook.
 
         ``when``: "Pre" or "Post".  ``outputs``: None for Pre.
         """
         name = op.results[0].name if op.results else ""
         kind = type(op).__name__
         if kind in HOOKS and hasattr(self.analysis, kind + when):
+            # strict=False: optional operands may be missing at the end
             given: dict[str, Any] = dict(zip([o.name for o in op.operands], inputs, strict=False))
             words = [w for w in HOOKS[kind].split() if w not in ("output", "outputs") or outputs is not None]
             if outputs is not None:
@@ -146,14 +150,19 @@ class _Observer:
 
 
 def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
-    """Return the argument ``word`` of a hook of ``op``.
+    """Return the argument ``word`` of a hook of ``op``; ``word`` is one of the words in HOOKS.
 
-    It is a tensor, the list of outputs, an attribute, a dict of two numbers (stride and dilation), or None
-    for an absent operand.  ``given``: the operands, ``output`` and ``outputs``, by name.
+    - an operand or ``output``: a tensor, or None for an absent operand
+    - ``outputs``: a list of tensors
+    - ``stride``, ``dilation``: a dict with the numbers ``w`` and ``h``
+    - ``padding``, ``fused_act``: a name, such as ``SAME`` and ``relu``
+    - any other attribute: its value
+
+    ``given``: the operands, ``output`` and ``outputs``, by name.
     """
     attributes = op.attribute_items()
     if word in given or word not in {"stride", "dilation", "padding", "fused_act", *attributes}:
-        return given.get(word)  # None: the operator does not have this operand
+        return given.get(word)  # None: an operand that is not in ``given`` is absent
     if word in ("stride", "dilation"):
         return {axis: attributes[f"{word}_{axis}"] for axis in ("w", "h")}
     if word == "fused_act":
@@ -162,7 +171,7 @@ def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
 
 
 def _tensor(value: Value, array: Array | None) -> Tensor:
-    """Return the tensor that hooks get for ``value``.  ``array``: its elements, None if there are none."""
+    """Return the tensor that hooks get for ``value``; ``array``: its elements, or None."""
     form = value.quantization
     parameters = {
         "scale": [] if form is None else form.scale.tolist(),
@@ -181,7 +190,7 @@ def _hook(analysis: object, name: str, *arguments: Any) -> None:
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``function(*arguments)``; raise AnalysisError if the function, which is a user's, fails."""
+    """Return ``function(*arguments)`` for a user's function or class; raise AnalysisError if it fails."""
     try:
         return function(*arguments)
     except Exception as error:  # anything can happen in a user's hook

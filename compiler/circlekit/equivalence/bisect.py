@@ -25,21 +25,24 @@ from circlekit.rewrite.base import Budget, Context
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
-"""A function that returns a copy of a model after one pass or legalization, the step.
+"""A function that runs one step, a pass or the legalization, on a copy of a model, and returns the copy.
 
-The budget counts the rewrites and limits their number; None: they are neither counted nor limited.
+The budget counts the rewrites and limits their number; None: they are neither counted nor limited.  The
+legalization ignores the budget.
 """
 
 
 @dataclass
 class Culprit:
-    """A pass that fails, or changes what a model computes.
+    """A pass, or the legalization, that fails or changes what a model computes.
 
-    ``step``: the name of the pass, or ``writing as FORMAT`` for the legalization.  ``fault``: what is wrong
-    after it, as text.  ``model``: the smallest model found that shows the fault.  ``number``: the
-    number, from 1 to ``total``, of the first wrong rewrite; 0 if no rewrites were counted.  ``op``: the
-    operator at which this rewrite began, as text.  If the pass alone does not cause the fault, ``model`` is
-    the model before the pass, and ``number`` is 0.
+    ``step``: the name of the pass, or ``writing as FORMAT`` for the legalization.
+    ``fault``: what is wrong after the step, as text.
+    ``model``: the smallest model found that shows the fault.
+    ``number``: the number of the first wrong rewrite, from 1 to ``total``; 0 if no rewrites were counted.
+    ``op``: the operator at which this rewrite began, as text.
+
+    If the step alone does not cause the fault, ``model`` is the model before the step, and ``number`` is 0.
     """
 
     step: str
@@ -81,7 +84,7 @@ def find_culprit(
     def before(name: str) -> None:
         nonlocal snapshot, current
         current = name
-        if _epochs(snapshot) != _epochs(copy):
+        if _epochs(snapshot) != _epochs(copy):  # an earlier pass changed the model
             snapshot = clone(copy)
 
     def after(name: str, changes: int) -> None:
@@ -98,7 +101,7 @@ def find_culprit(
     def legalized(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format, targets=targets.legalized)
 
-    fault = _fault("", legalized, copy, records=records)
+    fault = _fault("", legalized, copy, records=records)  # "": ``_narrow`` makes the text again
     if fault is None:
         return None
     return _narrow(f"writing as {format}", legalized, copy, fault[1], tries, records)
@@ -126,7 +129,9 @@ def _fault(
 ) -> tuple[str, str] | None:
     """Return (kind, description) of the fault that ``step`` causes in ``model``; None if it causes none.
 
-    The kind is ``values``, ``invalid``, or ``raises TYPE`` if ``step`` raises an exception of that type.
+    The kind is ``raises TYPE`` if ``step`` raises an exception of that type, ``invalid`` if the new model
+    breaks a rule of the verifier, ``values`` if it fails in a run or differs in outputs or interface.
+    ``name``: the name of the step, for the description.
     """
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
@@ -165,8 +170,9 @@ def _narrow(
 ) -> Culprit:
     """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
 
-    ``name``: the name of the step.  ``model``: the model before the step.  ``sentence``: the fault that
-    was found after the step; it may show only in comparison with the model before all passes.
+    ``name``: the name of the step.  ``model``: the model before the step.
+    ``sentence``: the fault that was found after the step, in comparison with the model before all passes.
+    ``tries``: how many models the reduction may test.
     """
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()
@@ -175,7 +181,7 @@ def _narrow(
         return culprit
     kind, culprit.fault = fault
     before_rewrite = None
-    if unlimited.made:
+    if unlimited.made:  # the pass counts its rewrites
         culprit.total = unlimited.made
         # the least number of rewrites with which the step is wrong
         culprit.number = 1 + bisect_left(
@@ -193,6 +199,7 @@ def _narrow(
         fault = _fault(name, step, candidate, records=records)
         return fault is not None and fault[0] == kind
 
+    # the model before the first wrong rewrite is nearer to the fault, if the step still fails on it
     start = before_rewrite if before_rewrite is not None and shows(before_rewrite) else model
     culprit.model = reduce_model(start, shows, tries)
     return culprit

@@ -42,7 +42,7 @@ If it raises a CirclekitError, that counts as False; but a FileError ends the re
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
-    """Return a model for which ``shows`` is true and that no reduction step can make smaller.
+    """Return a model for which ``shows`` is true, and that no step of the reduction makes smaller.
 
     ``shows`` must be true for ``model``, which is not changed.  After ``tries`` tests, return the smallest
     model so far.  Raise FileError if ``shows`` raises it, because the test itself cannot run.
@@ -74,7 +74,8 @@ class _Reducer:
             lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
-        while sum(step() for step in steps) and self.tries_left > 0:  # ``any`` would skip steps
+        # ``sum`` runs all steps, ``any`` would stop at the first that finds a smaller model
+        while sum(step() for step in steps) and self.tries_left > 0:
             pass
         return self.model
 
@@ -109,6 +110,7 @@ class _Reducer:
 
     def inline_calls(self) -> bool:
         """Replace one operator that calls graphs by the operators of one of these graphs."""
+        # (index of a graph, index of an operator in it, index among the graphs that the operator calls)
         calls = [
             (index, number, callee)
             for index, graph in enumerate(self.model.graphs)
@@ -119,6 +121,7 @@ class _Reducer:
 
     def remove_ops_of_callees(self) -> bool:
         """Remove operators of called graphs one by one; keep the inputs and outputs of these graphs."""
+        # (index of a graph, index of an operator in it), the last operator first
         places = [
             (graph, number)
             for graph in range(1, len(self.model.graphs))
@@ -129,16 +132,18 @@ class _Reducer:
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Keep few of ``count`` items: divide them into parts, and try one part alone, or all parts but one.
+        """Keep few of ``count`` items: operators or outputs.
 
-        If no such choice shows the fault, the parts are made smaller.
-        ``select``: returns a model with the items at the given indices only.
+        The items are divided into parts.  Each part alone is tried, and then all parts but one.  If no such
+        choice shows the fault, the parts are made smaller.
+        ``select``: returns a model with only the items at the given indices.
         """
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
             bounds = [len(kept) * part // parts for part in range(parts + 1)]
             chunks = [kept[a:b] for a, b in pairwise(bounds)]
+            # with two parts, all parts but one are the other part
             complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
             smaller = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
             if smaller is not None:
@@ -163,7 +168,10 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Replace each dimension by the least of 1, 2, 3 and its half for which the fault remains."""
+        """Replace each dimension by the least of 1, 2, 3 and its half for which the fault remains.
+
+        Each size is tried twice: the old number in constants that may be shapes is replaced, too, or stays.
+        """
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
@@ -185,7 +193,10 @@ class _Reducer:
 
 
 def _simpler_constants(data: Array) -> Iterator[Array]:
-    """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first."""
+    """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first.
+
+    The candidates are in this order, so those after one that equals ``data`` are not simpler.
+    """
     with np.errstate(all="ignore"):
         candidates = [
             np.zeros_like(data),
@@ -202,7 +213,7 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
 
 
 PATH_PLACEHOLDER = "{}"
-"""The part of a command that stands for the path of the model; without it the path is appended."""
+"""The part of a command that stands for the path of the model; without it, the path is the last word."""
 
 
 def write_model(model: Model, path: Path) -> None:
@@ -234,7 +245,7 @@ class ShowsFault:
         with watched(Progress()):  # writing must not replace the progress message of this run
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
-        if words == [*self.words]:
+        if words == [*self.words]:  # no placeholder
             words.append(str(self.path))
         silent = subprocess.DEVNULL
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipelines: which passes they run, in which order, and why.  No other file orders the passes of a pipeline.
 
-The phases of a pipeline run one after the other, each until none of its passes changes the model; then all
-phases run again until nothing changes.  A pass joins a pipeline by its name in one phase.
+The phases of a pipeline run one after the other, each until none of its passes changes the model.  That is a
+round; rounds follow until nothing changes.  A pass joins a pipeline by its name in one phase.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Phase(NamedTuple):
-    """``passes`` that repeat until none changes the model; ``reason``: why they are a phase at this point."""
+    """``passes`` that repeat until none changes the model.  ``reason``: why the phase has this place."""
 
     name: str
     reason: str
@@ -47,8 +47,8 @@ FOLD = Phase(
 CANONICALIZE = Phase(
     "canonicalize",
     "Operators whose result equals their operand, or that undo each other, separate operators that can be "
-    "fused. This needs the constants of the previous phase. What BATCH_MATMUL can absorb goes before the "
-    "layouts are chosen: otherwise a layout is chosen to save a transpose that costs nothing later.",
+    "fused. This needs the constants of the previous phase. BATCH_MATMUL absorbs transposes before the "
+    "layouts are chosen: otherwise a layout may be chosen to save a transpose that costs nothing.",
     (
         "remove_reshape_around_batch_matmul",
         "fuse_transpose_with_batch_matmul",
@@ -74,15 +74,15 @@ CANONICALIZE = Phase(
 
 LAYOUT = Phase(
     "layout",
-    "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
+    "Transposes go to the places in the graph where they copy the fewest bytes. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
     ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain"),
 )
 
 FUSE_NORMALIZATION = Phase(
     "fuse normalizations and activation functions",
-    "An exporter writes several operators for what is one operator in circle. This comes before the fusion "
-    "into layers, which would merge some of these operators with others.",
+    "An exporter writes several operators for what can be one operator. This comes before the fusion into "
+    "layers, which would merge some of these operators with others.",
     (
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
@@ -119,12 +119,12 @@ FOLD_BATCHNORM = (
     "fuse_add_with_tconv",
     "fuse_add_with_fully_connected",
 )
-"""Passes that move constant factors and offsets of channels to a layer and fold them into its weights."""
+"""Passes that move constant factors and offsets of channels to a layer and fold them into its constants."""
 
 FUSE = Phase(
     "fuse into layers",
-    "Factors and offsets of channels move next to a convolution or a fully connected layer and into its "
-    "weights. Then activations move into the operator before them.",
+    "Factors and offsets of channels move next to a convolution or a fully connected layer, then into its "
+    "weights and bias. Activations move into the operator before them.",
     (
         "remove_reshape_around_unaryop",
         "remove_reshape_before_fullyconnected",
@@ -152,16 +152,16 @@ JOIN = Phase(
     "join parallel operators",
     "Equal operators become one. Layers that read the same input become one layer and a SPLIT. The SPLIT "
     "then moves past equal operators on its results. This comes after fusion, which needs results with one "
-    "user, and which folds factors and offsets into each layer alone.",
+    "user, and which folds factors and offsets into each layer separately.",
     ("common_subexpression_elimination", "join_grouped_convolution", "join_fully_connected", "forward_split"),
 )
 
 MERGE_MOVEMENT = Phase(
     "merge data movement",
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
-    "which absorbs some of them one by one. Slices first become a SPLIT, if possible; the others move up. "
-    "A NEG between slices and a concatenation is removed last: otherwise the slices and the concatenation "
-    "would become one chain.",
+    "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the others move "
+    "up. A NEG between slices and a concatenation is removed last: without the NEG, the slices and the "
+    "concatenation would be one chain.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 
@@ -205,7 +205,7 @@ O1 = (
 )
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {"O1": O1, "Omem": (*O1, ORDER)}
-"""The phases of each pipeline, in the order in which they run."""
+"""The phases of each pipeline, in the order in which they run; the option of a pipeline is ``--NAME``."""
 
 
 ON_REQUEST = (
@@ -265,6 +265,6 @@ def pipeline_passes(name: str) -> list[str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return ``names`` without repetitions: passes of O1 in its order, then the others alphabetically."""
+    """Return the passes ``names`` without repetitions: those of O1 in its order, then the others by name."""
     rank = {name: index for index, name in enumerate(pipeline_passes("O1"))}
     return sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name))

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the errors of a quantized model as text and as JSON types."""
+"""Show a ``Judgement``, the errors of a quantized model, as lines of text or as a document for JSON.
+
+A judgement has metrics of each output against the float model, the error of each layer (an operator and its
+result), and findings (sentences about probable faults, such as clipped elements).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,14 @@ from circlekit.equivalence.judgement.tables import Rows, layer_rows, output_rows
 from circlekit.ir.text.columns import format_columns, wrapped
 
 MAX_PRINTED_LAYERS = 40
+"""The table of operators has at most this many rows."""
 
 
 def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iterator[str]:
-    """Yield the table of the outputs, the table of the operators (only if ``per_layer``), and the findings.
+    """Yield the table of the outputs, the table of the operators, and the findings.
 
-    ``columns``: the width at which findings are wrapped; tables are not wrapped.
+    ``per_layer``: whether to show the table of the operators.
+    ``columns``: the width in characters at which findings are wrapped; tables are not wrapped.
     """
     yield "quantization error of the outputs"
     yield from _aligned(output_rows(judgement), left=0)
@@ -28,23 +34,28 @@ def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iter
         yield from _aligned(layer_rows(judgement, MAX_PRINTED_LAYERS), left=1)
         more = len(judgement.layers) - MAX_PRINTED_LAYERS
         if more > 0:
-            yield f"... and {more} more; --csv and --json list all"
+            yield f"... and {more} more operators; --csv and --json list all"
     for finding in judgement.findings:
         yield from wrapped(f"finding: {finding}", columns)
 
 
 def _aligned(rows: Rows, left: int) -> Iterator[str]:
-    """Yield the lines of a table; the last column has names, which may be long and are not aligned.
+    """Yield the lines of a table.
 
-    ``left``: the number of columns that are aligned to the left.
+    The last cell of a row is the name of a value.  Names may be long, so they stand unaligned at the ends of
+    the lines, with ``%`` before each.  ``left``: the number of columns that are aligned to the left.
     """
-    names = [rows[0][-1], *(f"%{row[-1]}" for row in rows[1:])]
+    header = rows[0]
+    names = [header[-1], *(f"%{row[-1]}" for row in rows[1:])]
     lines = format_columns([row[:-1] for row in rows], left).splitlines()
     yield from (f"{line}  {name}" for line, name in zip(lines, names, strict=True))
 
 
 def judgement_document(judgement: Judgement, per_layer: bool) -> dict[str, Any]:
-    """Return ``judgement`` as JSON types, with None for a number that is unknown or not finite."""
+    """Return ``judgement`` as a dict for JSON.
+
+    ``per_layer``: whether to list the layers, the largest added error first.
+    """
     document: dict[str, Any] = {
         "outputs": [{"name": name, **_metrics(m)} for name, m in judgement.outputs.items()],
         "findings": [vars(finding) for finding in judgement.findings],
@@ -65,6 +76,7 @@ def judgement_document(judgement: Judgement, per_layer: bool) -> dict[str, Any]:
 
 
 def _metrics(metrics: ErrorMetrics) -> dict[str, float | None]:
+    """Return the metrics by their keys in the document; None for a metric that is unknown or not finite."""
     numbers = {
         "sqnr_db": metrics.sqnr,
         "cosine": metrics.cosine,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for terminals: its width, and escapes for control sequences, because names in models are untrusted."""
+"""Prepare text for terminals: wrap it, cut it, and escape control characters.
+
+Names in an untrusted model may contain characters that control the terminal, so all output is escaped.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from typing import Any, TextIO
 from circlekit.ir.text.columns import PAGE_COLUMNS, wrapped
 
 MAX_LINE_CHARACTERS = 2000
-"""The length at which a line of an error message is cut."""
+"""A line of an error message is cut after this many characters."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal; a standard stream that the process lacks is None."""
+    """Return whether ``stream`` is a terminal; False for None, a standard stream that the process lacks."""
     return stream is not None and stream.isatty()
 
 
 def text_columns() -> int:
-    """Return the width of text in characters: the variable COLUMNS, else the terminal's width, else 80."""
+    """Return the width of text in characters: the variable COLUMNS, or the terminal's width, or 80."""
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 
@@ -31,31 +34,29 @@ def paragraph(text: str, margin: str = "") -> list[str]:
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """Return ``text`` with escapes for all characters that are not printable, except those in ``keep``.
-
-    Such characters could control the terminal, and the names in an untrusted model may contain them.
-    """
+    """Return ``text`` with an escape for each character that is neither printable nor in ``keep``."""
+    # a fast test that most texts pass
     if text.isascii() and text.replace("\n", "").isprintable() and "\n" in keep:
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def number_text(number: Any) -> str:
-    """Return a number as C++ streams print it: a float with six significant digits."""
+    """Return a number as ONE's programs print it, with C++ streams: a float has six significant digits."""
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
 def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
-    """Return ``text`` with every line cut after ``limit`` characters; names in messages may be long."""
+    """Return ``text`` with each line cut after ``limit`` characters: names in messages may be long."""
     lines = text.split("\n")
     return "\n".join(x if len(x) <= limit else f"{x[:limit]}... ({len(x)} characters)" for x in lines)
 
 
 @contextmanager
 def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
-    """Return a context in which all text for the standard output is escaped (see ``printable``).
+    """Return a context in which all text for ``sys.stdout`` is escaped (see ``printable``).
 
-    ``before`` is called before each write.
+    ``before``: is called before each write, for example to hide a progress line.
     """
     stdout = sys.stdout
     sys.stdout = stdout if stdout is None else _Escaping(stdout, before)
@@ -69,7 +70,7 @@ def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
 def printing_to_stderr() -> Iterator[None]:
     """Return a context in which printed text goes to stderr, because a model goes to the standard output.
 
-    Use it inside ``escaped_stdout``.
+    It must be used inside ``escaped_stdout``, whose ``before`` is then called before each write to stderr.
     """
     stdout: Any = sys.stdout
     sys.stdout = _Escaping(sys.stderr, stdout.before)
@@ -91,4 +92,5 @@ class _Escaping:
         return self.stream.write(printable(text))
 
     def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of ``stream``, such as ``flush`` or ``buffer``; they do not escape."""
         return getattr(self.stream, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit calibrate: the ranges of a model's tensors on samples."""
+"""circlekit calibrate: run a model on samples and write the range (min and max) of every float tensor."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, 
 
 DESCRIPTION = """Write the range of every float tensor on samples.
 
-OUTPUT is a .json file, which a person can read and edit, an .npz file, or a model file, which gets the ranges
-of its tensors as ONE's record-minmax writes them.
+OUTPUT is a .json file, which a person can read and edit; an .npz file; or a model file. A model file is the
+model itself, with the range of each tensor written into it as ONE's record-minmax does.
 
-DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
-names of raw files: a line for each sample, with one file for all inputs or one file for each input."""
+DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file. Each line
+of a .txt file is a sample: it names one raw file with all inputs, or one raw file for each input."""
 
 MAX_NAMES = 5
-"""Number of tensors that a note names at most."""
+"""A note names at most this many tensors."""
 
 
 def _declare(parser: Parser) -> None:
@@ -41,28 +41,29 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--random", type=positive_count, metavar="N",
-        help="N seeded random samples; ranges of real data differ",
+        help="use N seeded random samples; ranges of real data differ",
     )  # fmt: skip
     parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
     parser.add_argument(
         "--engine", choices=tuple(ENGINES), default="circlekit",
-        help="litert is faster for large models (default: circlekit)",
+        help="what runs the model; litert is faster for large models (default: circlekit)",
     )  # fmt: skip
     parser.add_argument(
         "--processes",
         type=positive_count,
         metavar="N",
-        help="processes that run samples (default: 1, for long work all CPUs)",
+        help="processes that run samples (default: 1, or one per CPU for long work)",
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
-    parser.add_switch("--channels", help="also write numbers per channel (last axis) of every tensor")
+    parser.add_switch("--channels", help="also write statistics of each channel (index of the last axis)")
     parser.add_switch("--histograms", help="also write a histogram of every tensor")
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
-        help=f"what ranges a model file gets: {', '.join(ESTIMATORS)} (default: min_max)",
+        help="how the ranges in a model file follow from the samples: "
+        f"{', '.join(ESTIMATORS)} (default: min_max)",
     )  # fmt: skip
     parser.add_switch(
-        "--resume", help="save OUTPUT from time to time; if it exists, continue with its samples"
+        "--resume", help="save OUTPUT from time to time; if OUTPUT exists, skip the samples that it contains"
     )
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
@@ -75,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None and arguments.random is None:
         arguments.refuse("--seed needs --random N")
     if arguments.resume and is_model:
-        arguments.refuse("--resume needs a .json or .npz file as the output")
+        arguments.refuse("--resume needs a .json or .npz file as the output, which it can continue")
     if not is_model:
         check_path(output)
     check_target(output)
@@ -98,6 +99,7 @@ def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Cali
     """Return the statistics of the tensors of ``model`` on the samples that the flags name.
 
     With ``--resume``, also write them to the file ``output``, from time to time and at the end.
+    The estimators in FROM_NUMBERS compute a range from a histogram; so they need ``--histograms``.
     """
     if arguments.random is None:
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
@@ -119,7 +121,10 @@ calibrate_command = Command("circlekit calibrate", DESCRIPTION, "model output", 
 
 
 def _lines(calibration: Calibration, is_random: bool, missing: list[str], output: str) -> Iterator[str]:
-    """Yield the lines to print; ``missing``: the names of tensors without a range."""
+    """Yield the lines to print: a summary, and notes about the ranges.
+
+    ``missing``: the names of tensors without a range.
+    """
     tensors = [(name, seen) for graph in calibration.graphs for name, seen in graph.items()]
     plural = "sample" if calibration.samples == 1 else "samples"
     yield f"{calibration.samples} {plural} ({calibration.source}), {len(tensors)} tensors: {output}"
@@ -128,10 +133,11 @@ def _lines(calibration: Calibration, is_random: bool, missing: list[str], output
     ignored = [name for name, seen in tensors if seen.ignored]
     if ignored:
         names = _listed(ignored)
-        yield f"note: numbers that are not finite, or as large as float32 allows, are in no range: {names}"
+        yield f"note: ranges leave out infinite numbers, NaN and the largest float32; found in {names}"
     if missing:
-        yield f"note: without a range, because no run computed a number: {_listed(missing)}"
+        yield f"note: without a range, because no run computed a finite number: {_listed(missing)}"
 
 
 def _listed(names: list[str]) -> str:
+    """Return the first MAX_NAMES names, each cut to 60 characters, and how many others there are."""
     return listed([f"%{abridged(name, 60)}" for name in names], MAX_NAMES)

@@ -34,8 +34,8 @@ from circlekit.quant.one.with_minmax import quantize_with_minmax
 
 DESCRIPTION = """Quantize a circle or TFLite model as ONE does.
 
-Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_weights, then record-minmax,
-then --quantize_with_minmax."""
+Give exactly one mode. The usual sequence is this command with --quantize_dequantize_weights, then
+record-minmax, then this command with --quantize_with_minmax."""
 
 CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
 """The names that the help page gives to the three words after ``--quantize_weights`` and similar flags."""
@@ -55,40 +55,49 @@ def _declare(parser: Parser) -> None:
     modes = parser.add_argument_group("modes")
     modes.add_argument(
         "--quantize_dequantize_weights", nargs=3, metavar=CONVERSION_WORDS,
-        help="round weights to what integers represent: float32, uint8 or int16, layer or channel",
+        help="round float weights to the numbers that integers stand for. FROM: float32; TO: uint8 or int16; "
+        "GRANULARITY: layer or channel",
     )  # fmt: skip
     modes.add_argument(
         "--quantize_with_minmax", nargs=3, metavar=CONVERSION_WORDS,
-        help="quantize with recorded min and max: float32, uint8 or int16, layer or channel",
+        help="quantize with the recorded min and max of tensors. FROM: float32; TO: uint8 or int16; "
+        "GRANULARITY: layer or channel",
     )  # fmt: skip
     modes.add_argument(
         "--quantize_weights", nargs=3, metavar=CONVERSION_WORDS,
-        help="quantize weights alone: float32, int4, int8 or int16, channel",
+        help="quantize weights alone. FROM: float32; TO: int4, int8 or int16; GRANULARITY: channel",
     )  # fmt: skip
-    modes.add_argument("--requantize", nargs=2, metavar=("FROM", "TO"), help="int8 uint8: change the dtype")
+    modes.add_argument(
+        "--requantize", nargs=2, metavar=("FROM", "TO"),
+        help="change all int8 tensors to uint8. FROM: int8; TO: uint8",
+    )  # fmt: skip
     modes.add_argument(
         "--force_quantparam", nargs=3, action="append", metavar=("TENSOR", "SCALE", "ZERO_POINT"),
         help="set scale and zero point of a tensor; may be repeated",
     )  # fmt: skip
     modes.add_argument(
         "--copy_quantparam", nargs=2, action="append", metavar=("SOURCE", "TARGET"),
-        help="give a tensor the quantization of another; may be repeated",
+        help="copy the quantization of tensor SOURCE to tensor TARGET; may be repeated",
     )  # fmt: skip
     for flag, text in (
-        ("--fake_quantize", "make a quantized model float, with QUANTIZE and DEQUANTIZE"),
-        ("--quantize_onnx_fq_model", "quantize a model with ONNX QuantizeLinear and DequantizeLinear"),
+        ("--fake_quantize", "make a quantized model float; QUANTIZE and DEQUANTIZE keep its rounding"),
+        ("--quantize_onnx_fq_model", "quantize a model by its ONNX QuantizeLinear and DequantizeLinear"),
     ):
         modes.add_argument(flag, action="store_true", help=text)
     options = parser.add_argument_group("options of --quantize_with_minmax")
     for side in ("input", "output"):
-        text = f"dtype of the {side}s, or one for each: uint8, int16, int32, int64, float32, bool"
+        text = f"one dtype for all {side}s, or one for each: uint8, int16, int32, int64, float32, bool"
         options.add_argument(f"--{side}_type", metavar="T,T", help=text)
-    options.add_argument("--TF-style_maxpool", action="store_true", help="MAX_POOL_2D keeps the scale")
+    text = "the result of MAX_POOL_2D gets the scale of its input"
+    options.add_argument("--TF-style_maxpool", action="store_true", help=text)
     options.add_argument("--save_min_max", action="store_true", help="keep the recorded min and max")
     parser.add_argument(
-        "--config", metavar="FILE", help="JSON with the dtype and granularity of single layers"
+        "--config", metavar="FILE", help="JSON file with another dtype and granularity for some layers"
     )
-    parser.add_switch("--generate_profile_data", help="write ONE's tables of origins into the metadata")
+    parser.add_switch(
+        "--generate_profile_data",
+        help="record in the metadata from which operators of the input each operator was made",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -102,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
     check_structure(model, arguments.input)
     reads_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
     if reads_weights:
-        expand_weights(model)
+        expand_weights(model)  # float16 weights become float32
     original = clone(model) if arguments.generate_profile_data else None
     _quantize(model, modes[0], arguments)
     if original is not None:
@@ -115,7 +124,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
     """Quantize ``model`` in place.
 
-    ``mode``: one of ``MODES``.  Raise UnsupportedError if the words after its flag are wrong.
+    ``mode``: one of ``MODES``.  Raise UnsupportedError if the words after its flag are wrong, and the errors
+    of the function that does the work.
     """
     words = getattr(arguments, mode)
     match mode:
@@ -138,18 +148,18 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
             copy_parameters(model, words)
         case "fake_quantize":
             fake_quantize(model)
-        case _:
+        case _:  # quantize_onnx_fq_model
             quantize_onnx_model(model)
 
 
 def _supported(word: str, what: str, known: Iterable[str]) -> str:
     """Return ``word`` in lower case; raise UnsupportedError with ONE's message if it is not in ``known``.
 
-    ``what``: what ``word`` names, for the message, such as "output type".
+    ``what``: what ``word`` names, for the message: "output type" or "granularity".
     """
     if word.lower() in known:
         return word.lower()
-    plural = what.replace("type", "types")
+    plural = what.replace("type", "types")  # as in ONE, "granularity" has no plural
     raise UnsupportedError(f"Unsupported {what} {word!r}. List of supported {plural}: {', '.join(known)}")
 
 
@@ -160,6 +170,7 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
     return Settings(
         default=layer_setting(words[1], words[2]),
+        # [{}]: no layer has a setting of its own
         layers=[{}] if arguments.config is None else read_layers(arguments.config),
         input_types=types["input"],
         output_types=types["output"],
@@ -171,14 +182,14 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
     """Return (name of the tensor, scale, zero point) from the three words after ``--force_quantparam``.
 
-    Exit if the scale is no number, or the zero point no integer.
+    Report wrong usage and exit if the scale is no number, or the zero point no integer.
     """
     try:
         return name, float(scale), int(zero_point)
     except ValueError:
         message = f"--force_quantparam {name}: expected a number and an integer, got {scale!r} {zero_point!r}"
         arguments.refuse(message)
-        raise
+        raise  # not reached: ``refuse`` exits
 
 
 main = Command("circle-quantizer", DESCRIPTION, "input output", _declare, _run, one=OneCodes())

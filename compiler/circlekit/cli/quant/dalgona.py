@@ -10,12 +10,13 @@ from circlekit.cli.arguments import MODEL_HELP, Parser
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model
 
-DESCRIPTION = """Run a model and call the hooks of an analysis before and after each operator.
+DESCRIPTION = """Run a model and call Python functions of the user, the hooks, before and after each operator.
 
-The file NAME.py has a class NAME with some of the methods StartAnalysis(args), EndAnalysis(),
-StartNetworkExecution(inputs), EndNetworkExecution(outputs), DefaultOpPre(name, opcode, inputs),
-DefaultOpPost(name, opcode, inputs, outputs), Conv2DPre, Conv2DPost, and the same pair for
-DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split."""
+FILE is NAME.py and defines a class NAME. The hooks are its methods, all of them optional:
+StartAnalysis(args), EndAnalysis(), StartNetworkExecution(inputs), EndNetworkExecution(outputs),
+DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs), Conv2DPre, Conv2DPost, and
+the same pair for DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split. If an operator
+has a hook of its own, its default hook is not called."""
 
 
 def _declare(parser: Parser) -> None:
@@ -31,8 +32,8 @@ def _run(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.input_model)
     if arguments.input_data is None:
         print("--input_data was not specified. Run with a random input.")
-    count = analyze(model, arguments.analysis, arguments.input_data, arguments.analysis_args)
-    what = f"{count}'th data" if arguments.input_data is not None else "a random input"
+    sample_count = analyze(model, arguments.analysis, arguments.input_data, arguments.analysis_args)
+    what = f"{sample_count}'th data" if arguments.input_data is not None else "a random input"
     print(f"Finished executing {what}")
     return 0
 

@@ -26,8 +26,8 @@ from circlekit.toolchain.evaluation import METRICS, compare_outputs, top_match
 
 DESCRIPTION = """Compare the outputs of two models on samples.
 
-The first model is the reference. The default metric is the mean absolute error, the default samples are three
-seeded random ones. --print_sqnr, --print_topk_match and --print_layers are not in ONE."""
+The first model is the reference. The default metric is the mean absolute error; the default samples are three
+seeded random ones. ONE's program does not have --print_sqnr, --print_topk_match and --print_layers."""
 
 Pair = tuple[list[Array], list[Array]]
 """The inputs of the first model and the inputs of the second model for one sample."""
@@ -40,14 +40,14 @@ def _declare(parser: Parser) -> None:
         parser.add_argument(f"--{which}_input_data", metavar="DATA", help=f"the samples of the {which} model")
     parser.add_argument(
         "--input_data_format", default="h5", metavar="FORMAT",
-        help="h5 or hdf5 (default), list or filelist, directory or dir",
+        help="h5 or hdf5 (default), list or filelist (a text with names of raw files), directory or dir",
     )  # fmt: skip
     parser.add_argument(
         "--dump_output_with_prefix",
         metavar="PREFIX",
         help="write output M of sample N to PREFIX.N.first.outputM and PREFIX.N.second.outputM",
     )
-    for metric, (heading, _, _) in METRICS.items():
+    for metric, (heading, _, _) in METRICS.items():  # the other two fields: a line to print, the formula
         parser.add_switch(f"--print_{metric}", help=heading)
     parser.add_switch("--print_sqnr", help="Signal to Quantization Noise Ratio (SQNR), in dB")
     parser.add_argument(
@@ -56,7 +56,7 @@ def _declare(parser: Parser) -> None:
         metavar="K",
         help="Ratio of Matched Indices between Top-K results",
     )
-    parser.add_switch("--print_layers", help="SQNR, MSE and MAE of each result that both models name")
+    parser.add_switch("--print_layers", help="errors of each result whose name occurs in both models")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -66,8 +66,8 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     models = load_model(arguments.first_model), load_model(arguments.second_model)
     metrics = [metric for metric in METRICS if getattr(arguments, f"print_{metric}")]
-    others = arguments.print_sqnr or arguments.print_topk_match or arguments.print_layers
-    if not metrics and not others:
+    asks_for_others = arguments.print_sqnr or arguments.print_topk_match or arguments.print_layers
+    if not metrics and not asks_for_others:
         metrics = ["mae"]
     summary = _Summary(models, arguments)
     for line in compare_outputs(*models, _pairs(models, arguments), metrics, summary.record):
@@ -98,17 +98,26 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
 
 
 class _Summary:
-    """Collects two metrics that ONE lacks (SQNR and top-k match) for each output; writes outputs to files."""
+    """Collects two metrics that ONE lacks (SQNR and top-k match) for each output; writes outputs to files.
+
+    ``metrics``: the errors of each output, over all samples.  ``matches``: for each output, the share of its
+    k largest elements that both models have in common, one number per sample.
+    """
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
         self.arguments = arguments
         first, second = models
+        # strict=False: ``compare_outputs`` raises the error for different numbers of outputs
         self.outputs = list(zip(first.main.outputs, second.main.outputs, strict=False))
         self.metrics = [ErrorMetrics() for _ in self.outputs]
         self.matches: list[list[float]] = [[] for _ in self.outputs]
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
-        """Add the outputs of both models for the sample ``number`` to the metrics; write them if asked to."""
+        """Add the outputs of both models for the sample ``number`` to the metrics.
+
+        With ``--dump_output_with_prefix``, also write them.  An output with fewer than k elements has no
+        top-k match.
+        """
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:
@@ -137,13 +146,14 @@ class _Summary:
 def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
     """Return a table: a heading, and a row for each result whose name occurs in both models.
 
-    The rows have the order of the results in the second model.
+    The rows have the order of the results in the second model.  A result is left out of the errors where the
+    two arrays have different shapes, or do not hold numbers.
     """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}
-    for inputs, others in pairs:
-        a = results_by_name(first, inputs, None, layers)
-        b = results_by_name(second, others, None, layers)
+    for first_inputs, second_inputs in pairs:
+        a = results_by_name(first, first_inputs, kernels=None, names=layers)
+        b = results_by_name(second, second_inputs, kernels=None, names=layers)
         for name, metrics in layers.items():
             if a[name].shape == b[name].shape and a[name].dtype.kind in "fiu":
                 metrics.add(real_numbers(left[name], a[name]), real_numbers(right[name], b[name]))
@@ -156,6 +166,7 @@ def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list
 
 
 def _results(model: Model) -> dict[str, Value]:
+    """Return the results of all operators of the main graph, by name."""
     return {v.name: v for op in model.main for v in op.results}
 
 

@@ -23,10 +23,10 @@ from circlekit.quant.fake.insert import BITS, TRAINING_OPTIONS, Inserted
 DESCRIPTION = """Put FAKE_QUANT operators into a float model.
 
 They stand where TensorFlow's contrib.quantize puts them: after weights and after activations. The result is
-a float model with the rounding errors of integers; circlekit quantize makes an integer model of it, with the
-same ranges.
+a float model with the rounding errors of integers. The command circlekit quantize makes an integer model of
+it, with the same ranges.
 
-DATA are samples for the ranges of activations, as for circlekit calibrate."""
+DATA are samples on which the ranges of activations are observed, as for circlekit calibrate."""
 
 
 def _declare(parser: Parser) -> None:
@@ -35,7 +35,8 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--calibration", metavar="FILE",
-        help="instead of --inputs: the file that circlekit calibrate wrote for the model after O1",
+        help="instead of --inputs: ranges that circlekit calibrate wrote for the model after O1 "
+        "(with --no-optimize: for the model itself)",
     )  # fmt: skip
     for name, what in (("weight", "weights"), ("activation", "activations")):
         parser.add_argument(
@@ -43,23 +44,29 @@ def _declare(parser: Parser) -> None:
             help=f"bits of {what}, {BITS[0]} to {BITS[-1]} (default: 8)",
         )  # fmt: skip
     parser.add_switch("--symmetric", help="ranges are centered at 0")
-    parser.add_switch("--narrow-range", help="activations do not use the lowest integer; weights never do")
+    parser.add_switch("--narrow-range", help="activations leave out the lowest integer, as weights do")
     parser.add_switch("--per-channel", help="weights have a range for each channel")
     parser.add_argument(
         "--ema-decay", type=finite_number, metavar="D",
-        help="ranges are moving averages over samples (default: min and max of all samples)",
+        help="ranges of activations are moving averages over the samples, with the decay D, 0 to below 1 "
+        "(default: min and max of all samples)",
     )  # fmt: skip
     parser.add_argument(
         "--init-range",
         type=finite_number,
         nargs=2,
         metavar=("MIN", "MAX"),
-        help="start of the moving average",
+        help="the range with which the moving average of --ema-decay starts",
     )
-    parser.add_argument("--scope", metavar="REGEX", help="only values with a match of REGEX in their names")
-    parser.add_switch("--quantize-inputs", help="also the inputs of the model")
-    parser.add_switch("--no-optimize", help="do not run O1 first, which folds batch norms")
-    for name in TRAINING_OPTIONS:  # declared only for an error that says why they are refused
+    parser.add_argument(
+        "--scope",
+        metavar="REGEX",
+        help="round only values with a match of REGEX in their names; for weights, the layer's name counts",
+    )
+    parser.add_switch("--quantize-inputs", help="also round the inputs of the model")
+    parser.add_switch("--no-optimize", help="do not run O1 first; O1 folds batch norms")
+    # these options of contrib.quantize are declared so that ``fake_quantize`` can say why it refuses them
+    for name in TRAINING_OPTIONS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, dest=name, nargs="?", const=True, help=argparse.SUPPRESS)
     add_result_flags(parser)
@@ -68,6 +75,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     output = output_path(output_of(arguments))
     training = {name: v for name in TRAINING_OPTIONS if (v := getattr(arguments, name)) is not None}
+    # with a training option, ``fake_quantize`` raises the error
     if not training and (arguments.inputs is None) == (arguments.calibration is None):
         arguments.refuse("expected either --inputs DATA or --calibration FILE")
     check_target(output)
@@ -100,7 +108,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:
-    """Return the document that ``--json`` prints, as JSON types."""
+    """Return the document that ``--json`` prints.
+
+    ``channels``: the number of ranges, one for each channel; 0 for a single range.
+    """
     entries = [
         {"rule": one.rule, "tensor": one.value, "min": one.low, "max": one.high, "channels": one.channels}
         for one in inserted

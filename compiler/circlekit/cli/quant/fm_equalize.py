@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fm-equalize, fme-detect and fme-apply: equalize feature maps, with ONE's flags and files."""
+"""fm-equalize, fme-detect and fme-apply: equalize feature maps, with ONE's flags and files.
+
+A pattern is a pair of layers, front and back, with a feature map between them.  The weights of the front are
+divided by a scale for each channel, and the weights of the back are multiplied by the same scales.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 def _read_patterns(path: str) -> list[Pattern]:
     """Return the patterns in the JSON file at ``path``.
 
-    Raise FileError if the file cannot be read, FormatError if it is no JSON, ModelError if it
-    is JSON of another kind.
+    Raise FileError if the file cannot be read, FormatError if it is no JSON, ModelError if the JSON is not a
+    list of patterns.
     """
     try:
         return patterns_of(parse_json(bytes(map_file(path))))
@@ -43,10 +47,11 @@ def _read_patterns(path: str) -> list[Pattern]:
 
 
 def _declare_input(parser: Parser, *flags: str) -> None:
+    """Add the flag of the model to read, which may have several spellings."""
     parser.add_argument(*flags, required=True, metavar="MODEL", help=MODEL_HELP)
 
 
-DETECT = "Find pairs of layers between which the channels of a feature map can be scaled."
+DETECT = "Find pairs of layers between which the channels of a feature map can be scaled; write them as JSON."
 
 
 def _declare_detect(parser: Parser) -> None:
@@ -55,7 +60,7 @@ def _declare_detect(parser: Parser) -> None:
         "--output", required=True, type=output_path, metavar="FILE", help="the JSON file to write"
     )
     parser.add_switch(
-        "--allow_dup_op", help="also layers whose result several operators use; fme-apply copies them"
+        "--allow_dup_op", help="also find layers whose result has several users; fme-apply copies them"
     )
 
 
@@ -75,8 +80,9 @@ APPLY = "Scale the channels of feature maps as the patterns say. The outputs sta
 def _declare_apply(parser: Parser) -> None:
     _declare_input(parser, "--input")
     parser.add_argument(
-        "--fme_patterns", required=True, metavar="FILE", help="JSON with front, back, act_scale"
-    )
+        "--fme_patterns", required=True, metavar="FILE",
+        help="JSON with front, back, type and act_scale (largest magnitude of each channel) of each pair",
+    )  # fmt: skip
     parser.add_argument("--output", required=True, type=output_path, metavar="MODEL", help="file to write")
 
 
@@ -98,10 +104,10 @@ fme_apply = Command(
 )
 
 
-EQUALIZE = """Scale the channels of feature maps between layers, so that they have similar magnitudes.
+EQUALIZE = """Scale the channels of feature maps between layers to similar magnitudes.
 
-The outputs of the model stay equal up to rounding. Without --data the magnitudes are those of one seeded
-random sample."""
+The outputs of the model stay equal up to rounding. The magnitudes are measured on the samples of --data, or
+else on one seeded random sample."""
 
 
 def _declare_equalize(parser: Parser) -> None:
@@ -117,7 +123,7 @@ def _declare_equalize(parser: Parser) -> None:
         "--allow_dup_op", help="also scale layers whose result several operators use: copy them"
     )
     for program in ("fme_detect", "dalgona", "fme_apply"):
-        parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: the work is done here")
+        parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: this command needs no other")
 
 
 def _equalize(arguments: argparse.Namespace) -> int:

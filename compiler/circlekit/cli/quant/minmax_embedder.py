@@ -27,7 +27,8 @@ def _declare(parser: Parser) -> None:
     for end, default in (("min", 1.0), ("max", 99.0)):
         parser.add_argument(
             f"--{end}_percentile", type=finite_number, default=default, metavar="P",
-            help=f"percentile of the runs' {end}, 0 to 100 (default: {default:g})",
+            help=f"the {end} of a tensor is this percentile of its {end} in all runs, 0 to 100 "
+            f"(default: {default:g})",
         )  # fmt: skip
 
 

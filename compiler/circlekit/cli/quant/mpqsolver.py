@@ -22,15 +22,17 @@ from circlekit.toolchain.mpqsolver_output import SearchFiles, bisection_heading,
 
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
-The ranges of the tensors must be recorded in the model (record-minmax). --bisection makes the operators near
-the inputs (true) or near the outputs (false) int16, as few as the allowed error needs. --patterns makes the
-operators of named patterns int16.
+The ranges of the tensors must be recorded in the model (record-minmax). --bisection makes operators near the
+inputs (true) or near the outputs (false) int16: as few as are needed to reach the allowed error. With auto,
+the errors of --visq_file decide between the two. --patterns makes the operators of named patterns int16.
 
 DATA are samples, as for record-minmax."""
 
 SIDES = {"true": True, "false": False, "auto": None}
-"""For each value of ``--bisection``: whether the int16 operators are those near the inputs (True) or near the
-outputs (False); None: the errors of visq decide."""
+"""{value of ``--bisection``: where the int16 operators are}.
+
+True: near the inputs.  False: near the outputs.  None: the errors that visq wrote decide.
+"""
 
 
 def _declare(parser: Parser) -> None:
@@ -40,22 +42,23 @@ def _declare(parser: Parser) -> None:
         "--data_format", default="h5", metavar="FORMAT",
         help="h5 (default), list or directory, as for record-minmax",
     )  # fmt: skip
-    parser.add_argument("--bisection", metavar="SIDE", help="int16 at the inputs: true, false or auto")
+    parser.add_argument("--bisection", metavar="SIDE", help="int16 near the inputs: true, false or auto")
     parser.add_argument(
         "--qerror_ratio", type=finite_number, default=0.5, metavar="R",
-        help="allowed share of the error that uint8 adds to the error of int16, 0 to 1 (default: 0.5)",
+        help="allowed error: int16 + R * (uint8 - int16), where int16 and uint8 are the errors with only "
+        "that dtype; R is 0 to 1 (default: 0.5)",
     )  # fmt: skip
     parser.add_argument(
-        "--visq_file", metavar="FILE", help="errors of tensors, which visq wrote; auto needs it"
+        "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
     )
-    parser.add_argument("--save_intermediate", metavar="FOLDER", help="write what --bisection tries")
-    parser.add_switch("--patterns", help="make the patterns of the next two flags int16")
-    parser.add_switch("--u8_layernorm_with_s16_variance", help="the variance of layer norms")
+    parser.add_argument("--save_intermediate", metavar="FOLDER", help="write what is tried, and its errors")
+    parser.add_switch("--patterns", help="make operators int16 that the next two flags select")
+    parser.add_switch("--u8_layernorm_with_s16_variance", help="operators for the variance of layer norms")
     parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")
     for side in ("input", "output"):
         parser.add_argument(
             f"--{side}_dtype", default="uint8", metavar="T,T",
-            help=f"dtype of the {side}s, or one for each (default: uint8)",
+            help=f"one dtype for all {side}s, or one for each (default: uint8)",
         )  # fmt: skip
     parser.add_argument("--quantized_dtype", default="uint8", metavar="T",
         help="dtype of operators outside of the patterns: uint8 (default) or int16; --bisection mixes both",
@@ -64,7 +67,7 @@ def _declare(parser: Parser) -> None:
         "--granularity", default="channel", metavar="G",
         help="granularity of uint8 weights: channel (default) or layer; of int16 weights it is channel",
     )  # fmt: skip
-    parser.add_switch("--TF-style_maxpool", help="MAX_POOL_2D keeps the scale")
+    parser.add_switch("--TF-style_maxpool", help="the result of MAX_POOL_2D gets its input's scale")
     parser.add_switch("--save_min_max", help="keep the recorded min and max")
 
 
@@ -79,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UnsupportedError("Unrecognized solver: expected --bisection or --patterns")
     settings = _settings(arguments)
     model = load_model(arguments.input_model)
-    print(*map(printable, heading(vars(arguments), not arguments.patterns)), sep="\n")
+    print(*map(printable, heading(vars(arguments), is_bisection=not arguments.patterns)), sep="\n")
     solver = Solver(model, settings)
     folder = arguments.save_intermediate
     files = SearchFiles(Path(folder), arguments.input_model) if folder else None
@@ -90,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         configuration = _bisect(solver, arguments, files)
     quantized = solver.quantized(configuration)
-    if configuration.default == settings.default:
+    if configuration.default == settings.default:  # else int16 is the default, and none are raised
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
     print(printable(f"Saving output model to {arguments.output_model}"))
     save_model(quantized, arguments.output_model)
@@ -98,7 +101,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """Return ONE's quantizer settings for the flags; raise UnsupportedError for an unknown word."""
+    """Return ONE's quantizer settings for the flags; raise UnsupportedError for an unknown word.
+
+    A bisection compares uint8 and int16, so its default dtype is uint8, whatever ``--quantized_dtype`` says.
+    """
     return Settings(
         default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
         if arguments.patterns
@@ -130,10 +136,10 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
 
 
 def _read_visq(path: str | None) -> dict[str, float]:
-    """Return the error of each tensor, by name, in the file of visq at ``path``.
+    """Return the error of each tensor, by name, from the file that visq wrote at ``path``.
 
-    Raise UnsupportedError if ``path`` is None, FileError if the file cannot be read, ParseError if it is no
-    JSON.
+    Raise UnsupportedError if ``path`` is None, FileError if the file cannot be read, ParseError if it is not
+    a JSON file of visq.
     """
     if path is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")

@@ -13,13 +13,13 @@ from circlekit.cli.one.one_files import load_model, save_model
 
 DESCRIPTION = """Quantize a float model with given parameters.
 
-The JSON file has an object for each tensor: dtype, quantized_dimension, and the names of npy files with
-scale, zerop and, for constants, value."""
+The JSON file has an object for each tensor. Its keys are dtype and quantized_dimension, and scale, zerop and,
+for a constant, value: the names of npy files with the scales, the zero points and the integers."""
 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
-    parser.add_argument("qparam", help="the JSON file; npy files are beside it")
+    parser.add_argument("qparam", help="the JSON file; the npy files are in its folder")
     parser.add_argument("output", type=output_path, help="file to write")
 
 

@@ -34,9 +34,9 @@ from circlekit.quant.scheme import NO_SCHEME, SCHEMES
 
 DESCRIPTION = """Quantize a float model.
 
-DATA are samples, as for circlekit calibrate. PATTERN: the name of a result, re: and a regular expression,
-or a kind (CONV_2D). Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8, weight_int8, weight_int4,
-weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
+DATA are samples, as for circlekit calibrate. PATTERN selects operators: the name of a result, re: and a
+regular expression, or a kind such as CONV_2D. Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8,
+weight_int8, weight_int4, weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 """The note that ``--random`` adds to the report."""
@@ -49,13 +49,13 @@ def _declare(parser: Parser) -> None:
         "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME", help="see above (default: int8)"
     )
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
-    parser.add_argument("--calibration", metavar="FILE", help="or the file that circlekit calibrate wrote")
     parser.add_argument(
-        "--plan", metavar="FILE", help="or the file of --save-plan, also edited; it decides everything"
+        "--calibration", metavar="FILE", help="in place of DATA: a file of circlekit calibrate"
     )
-    parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
+    parser.add_argument("--plan", metavar="FILE", help="in place of all choices: a file of --save-plan")
+    parser.add_argument("--random", type=positive_count, metavar="N", help="in place of DATA: random samples")
     parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
-    parser.add_switch("--no-auto", help="do not try techniques on samples, follow plain rules")
+    parser.add_switch("--no-auto", help="do not try techniques: scales follow from ranges alone")
     parser.add_argument(
         "--seconds",
         type=positive_number,
@@ -73,13 +73,13 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     _declare_choice_of_operators(parser)
     parser.add_argument(
-        "--io", choices=INTERFACES, default="float", help="dtype of inputs and outputs (default: float)"
+        "--io", choices=INTERFACES, default="float", help="kind of inputs and outputs (default: float)"
     )
     parser.add_switch("--no-optimize", help="do not run O1 first")
     parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
     parser.add_argument(
         "--save-plan", type=output_path, metavar="FILE",
-        help="write all parameters with reasons, as JSON",
+        help="write all parameters with reasons, as JSON, for --plan",
     )  # fmt: skip
     add_result_flags(parser)
 
@@ -94,15 +94,16 @@ def _declare_choice_of_operators(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="PATTERN=SCHEME",
-        help="another scheme for these operators",
+        help="use this scheme for these operators",
     )
     parser.add_argument(
         "--target-sqnr", type=finite_number, metavar="DB",
-        help="raise few operators to a higher precision, such that all outputs have this SQNR",
+        help="raise operators to a higher precision: few, but enough for this SQNR of every output",
     )  # fmt: skip
     parser.add_argument(
         "--budget", metavar="SHARE",
-        help="raise the most sensitive operators to a higher precision: 20%%, '20%% macs' or '20%% bytes'",
+        help="raise the most sensitive operators, up to a share of all: "
+        "20%% (of the number), '20%% macs' or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
         "--raise-to",
@@ -121,7 +122,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
     if arguments.seed is not None and arguments.random is None:
         arguments.refuse("--seed needs --random N")
-    operators = _schemes(arguments)
+    schemes = _schemes(arguments)
     for path in filter(None, (output, arguments.save_plan)):
         check_target(path)
         check_apart(arguments.model, path)
@@ -133,7 +134,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _samples(model, arguments),
         calibration=given,
         plan=arguments.plan,
-        operators=operators or None,
+        operators=schemes or None,  # a plan allows only None
         only=arguments.only,
         inputs=arguments.io,
         outputs=arguments.io,
@@ -147,6 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         raise_to=arguments.raise_to,
     )
+    # a scheme with float activations uses no ranges
     if arguments.random is not None and SCHEMES[arguments.scheme].activations is not None:
         report.notes.append(RANDOM_NOTE)
     report.source, report.target = source_name(arguments.model), output
@@ -158,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _schemes(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the schemes of ``--float`` and ``--set``, by pattern; exit if ``--set`` has no ``=``."""
+    """Return {pattern: scheme} from ``--float`` and ``--set``; exit if ``--set`` has no ``=``."""
     schemes = dict.fromkeys(arguments.float, NO_SCHEME)
     for item in arguments.set:
         pattern, equals, scheme = item.rpartition("=")

@@ -23,21 +23,22 @@ Without --input_data the samples are three seeded random ones, whose ranges are 
 
 def _declare(parser: Parser) -> None:
     add_model_flags(parser)
-    parser.add_argument("--input_data", metavar="DATA", help="the samples")
+    parser.add_argument("--input_data", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--input_data_format", default="h5", metavar="FORMAT",
-        help="h5 or hdf5 (default; also for npz and npy); list or filelist: a text with names of raw files; "
+        help="h5 or hdf5 (default; also for npz and npy); list or filelist: a text that names raw files; "
         "directory or dir: a folder of raw files",
     )  # fmt: skip
     parser.add_argument("--mode", default="percentile", help="percentile (default) or moving_average")
     for end, default in (("min", 1.0), ("max", 99.0)):
         parser.add_argument(
             f"--{end}_percentile", type=finite_number, default=default, metavar="P",
-            help=f"percentile of the samples' {end}, 0 to 100 (default: {default:g})",
+            help=f"the {end} of a tensor is this percentile of its {end} in all samples, 0 to 100 "
+            f"(default: {default:g})",
         )  # fmt: skip
     parser.add_argument(
         "--moving_avg_batch", type=positive_count, default=16, metavar="N",
-        help="samples of a batch, whose min and max enter the moving average (default: 16)",
+        help="number of samples in a batch; each batch adds its min and max to the average (default: 16)",
     )  # fmt: skip
     parser.add_argument(
         "--moving_avg_const", type=finite_number, default=0.1, metavar="C",
@@ -45,9 +46,12 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--num_threads", type=positive_count, metavar="N",
-        help="processes that run samples (default: 1, for long work all CPUs)",
+        help="processes that run samples (default: 1, or one per CPU for long work)",
     )  # fmt: skip
-    parser.add_switch("--generate_profile_data", help="write ONE's tables of origins into the metadata")
+    parser.add_switch(
+        "--generate_profile_data",
+        help="record in the metadata from which operators of the input each operator was made",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -22,8 +22,9 @@ from circlekit.quant.mixed.visq import METRICS, tensor_errors
 
 DESCRIPTION = """Write the error of each tensor of a quantized model, as ONE's visq does.
 
-At least one output is needed: MPEIR is the largest error relative to the extent of the tensor, MSE the mean
-squared error, TAE the total absolute error, SRMSE the root of the mean squared error in steps of the scale.
+Give at least one output: a JSON file with the error of each tensor in one metric. MPEIR is the largest error
+divided by the range of the tensor, MSE the mean squared error, TAE the sum of the absolute errors, SRMSE the
+root of the mean squared error divided by the scale. Errors are means over all samples.
 
 Without --data there is one seeded random sample, whose errors are not those of real data."""
 
@@ -36,7 +37,7 @@ def _declare(parser: Parser) -> None:
         parser.add_argument(
             f"--{metric.lower()}_output", type=output_path, metavar="FILE", help=f"JSON with {metric}"
         )
-    parser.add_switch("--dump_dot_graph", help="also a graph for Graphviz beside each output, FILE.dot")
+    parser.add_switch("--dump_dot_graph", help="also draw the graph for Graphviz, as FILE.dot")
     parser.add_argument(
         "-b", "--batch_size", type=positive_count, metavar="N",
         help="has no effect: one sample is in memory at a time",

@@ -22,7 +22,8 @@ from circlekit.recipes.recipe_export import write_recipe
 
 def _declare_file(parser: Parser) -> None:
     parser.add_argument("recipe", help="a test.recipe, or a model in the text form (.ck)")
-    parser.add_argument("output", help=f"the .{parser.get_default('format')} file to write")
+    format = parser.get_default("format")  # each of these commands has a fixed format
+    parser.add_argument("output", help=f"the .{format} file to write")
 
 
 def _make_from_file(arguments: argparse.Namespace) -> int:
@@ -40,8 +41,9 @@ def _make_on_streams(arguments: argparse.Namespace) -> int:
 def _recipe_on_stdin(format: str | None) -> Model:
     """Return the model that the recipe on the standard input describes.
 
-    ``format``: the format of a model in ONE's recipe language; None: see ``load_recipe``.
-    Raise FileError if the standard input cannot be read.
+    ``format``: the format of the model, if the recipe is in ONE's language; None: circle if the recipe has
+    words that only circle has, else tflite.  (A recipe in the text form names its format.)
+    Raise FileError if the standard input cannot be read, and the errors of ``load_recipe``.
     """
     if sys.stdin is None:
         raise FileError("expected a recipe on the standard input, which is closed")
@@ -53,15 +55,17 @@ def _recipe_on_stdin(format: str | None) -> Model:
 
 
 def _write_stream(model: Model, format: str) -> None:
+    """Write ``model`` to the standard output; raise FileError if the standard output is closed."""
     if sys.stdout is None:
         raise FileError("cannot write the model: the standard output is closed")
     sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
 
 
 RECIPE_TO_WRITE = (
-    "the recipe to write: .ck in the text form, any other name as test.recipe;"
+    "the recipe to write: in the text form if its name ends in .ck, else in ONE's language (test.recipe);"
     " large constants become .npy files beside it"
 )
+"""The help text of an argument for a recipe."""
 
 
 def _declare_reverse(parser: Parser) -> None:
@@ -72,7 +76,8 @@ def _declare_reverse(parser: Parser) -> None:
 
 def _add_gaussian(parser: Parser) -> None:
     parser.add_switch(
-        "--gaussian", help="replace large constants by random numbers of the same mean and deviation"
+        "--gaussian",
+        help="write large constants as random numbers with the same mean and deviation; not in the text form",
     )
 
 
@@ -96,6 +101,7 @@ def _declare_recipe(parser: Parser) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
+    """Run ``circlekit recipe`` by the functions of the other commands, with their names of arguments."""
     arguments.output = output_of(arguments)
     if arguments.reverse:
         arguments.model, arguments.recipe = arguments.input, arguments.output
@@ -103,7 +109,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
             arguments.refuse("expected a file for the recipe, got -; circlekit dump --text prints a recipe")
         return _reverse(arguments)
     if arguments.gaussian:
-        arguments.refuse("--gaussian is for --reverse")
+        arguments.refuse("--gaussian is for --reverse, which writes a recipe")
     arguments.recipe = arguments.input
     if PIPE not in (arguments.input, arguments.output):
         return _make_from_file(arguments)
@@ -126,7 +132,7 @@ def _make_with_pipe(arguments: argparse.Namespace) -> int:
 
 
 CODES = OneCodes(unread=255)
-"""The exit codes of ONE's circlechef and tflchef."""
+"""The exit codes of ONE's circlechef and tflchef; 255 also for a file that cannot be read."""
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:

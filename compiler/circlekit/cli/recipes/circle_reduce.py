@@ -18,11 +18,11 @@ DESCRIPTION = """Find the smallest model on which a command still succeeds.
 
     %(prog)s net.circle -- ./shows_the_fault.sh
 
-COMMAND is run again and again with the path of a candidate as its last argument, or in place of {} among its
-arguments.  Exit code 0 means that the candidate still shows the fault.  The output of COMMAND is not shown.
-Operators and outputs are removed, attributes reset, sizes and constants made simpler, as long as the fault
-remains.  The result is a recipe (a model as text, which every command can read), or a file in the format of
-the extension after -o."""
+COMMAND is run again and again, each time on a smaller model, the candidate.  The path of the candidate is the
+last argument of COMMAND, or replaces {} among its arguments.  Exit code 0 means that the candidate still
+shows the fault.  The output of COMMAND is not shown.  Operators and outputs are removed, attributes reset,
+sizes and constants made simpler, as long as the fault remains.  The result is a recipe (a model as text,
+which every command can read), or a file in the format of the extension after -o."""
 
 
 def _declare(parser: Parser) -> None:
@@ -52,8 +52,9 @@ def _run(arguments: argparse.Namespace) -> int:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
         command = ShowsFault(arguments.command, candidate, arguments.timeout)
         if not command(model):
-            raise CirclekitError(f"{' '.join(arguments.command)} fails on {arguments.model} itself")
-        smallest = reduce_model(model, command, arguments.tries - command.runs)
+            words = " ".join(arguments.command)
+            raise CirclekitError(f"{words} fails on {arguments.model} itself: expected exit code 0")
+        smallest = reduce_model(model, command, arguments.tries - command.runs)  # one run was just made
     write_model(smallest, Path(output))
     print(f"{len(model.main)} operators became {len(smallest.main)} in {command.runs} runs: {output}")
     return 0

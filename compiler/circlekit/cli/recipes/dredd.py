@@ -31,7 +31,7 @@ JSON_SCHEMA = 1
 """The version of the JSON document; a change that breaks readers increases it."""
 
 MAX_NOTE_CHARACTERS = 400
-"""The length at which the notes of a test are cut.  Notes say what was not compared, and why."""
+"""The notes of a test are cut after this many characters.  Notes say what was not compared, and why."""
 
 DESCRIPTION = (
     "Run tests that are written as recipes. Each makes a model, runs passes on it, checks rules, and "
@@ -48,6 +48,7 @@ def _declare(parser: Parser) -> None:
         "--recipes", action="append", default=[], metavar="DIR", help="folder with the recipes of a list"
     )
     parser.add_argument(
+        # names may also be separated by spaces
         "--passes", type=lambda text: parse_passes(",".join(text.split())), default=[], metavar="P,P",
         help="passes for recipes that do not name any",
     )  # fmt: skip
@@ -60,7 +61,7 @@ def _declare(parser: Parser) -> None:
     add_scheduler(parser)
     parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
-    parser.add_switch("--all", help="list the tests that passed too")
+    parser.add_switch("--all", help="list also the tests that passed without notes")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -77,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         for source in arguments.sources
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
-    progress().begin("", len(cases), "recipes")
+    progress().begin("", len(cases), "recipes")  # "": a step without a name
     with connected(arguments.scheduler) as client:
         runs = run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs, client)
         results = results_in_order(runs, lambda result: bool(result.failures))
@@ -98,6 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, litert_obstacle: str) -> int:
     """Print the table of tests, the failures and the totals; return the exit code.
 
+    ``results``: the result of each of ``cases``, in the same order.
     ``list_all``: whether the table also has tests that passed without notes.
     ``litert_obstacle``: why nothing was compared with LiteRT; "" if the comparison was possible.
     """
@@ -124,6 +126,7 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, li
 
 
 def _row(result: Result) -> tuple[str, ...]:
+    """Return the cells of the table for one test; a number that is 0 or unknown is left out."""
     after = "" if result.after is None else f" -> {result.after}"
     return (
         result.status,

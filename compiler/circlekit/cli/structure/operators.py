@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-operator lists a model's operators.  circle-input-names lists ONE's names of operands."""
+"""circle-operator lists the operators of a model; circle-input-names lists ONE's names of operands."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.op import REGISTRY
 from circlekit.recipes.model_file import ModelFile, name_of
 
-OPERATOR = """List the operators of the main graph of a model, one a line.
+OPERATOR = """List the operators of the main graph of a model, one on each line.
 
-With --name and --code, or with neither, a line is KIND,RESULT. Of several results the first is listed."""
+A line is KIND,RESULT: the kind of the operator and the name of its first result. With only one of --name and
+--code, a line has only that word."""
 
 
 def _declare_operator(parser: Parser) -> None:
     parser.add_argument("circle", help="a .circle or .tflite file")
-    parser.add_switch("--name", help="list the name of the first result")
+    parser.add_switch("--name", help="list the names of first results")
     parser.add_switch("--code", help="list the kinds of the operators")
     parser.add_argument(
-        "--output_path", type=output_path, metavar="FILE", help="write to a file (default: print)"
+        "--output_path", type=output_path, metavar="FILE", help="write to this file (default: print)"
     )
 
 
@@ -32,11 +33,11 @@ def _operator(arguments: argparse.Namespace) -> int:
     with_code = arguments.code or not arguments.name
     with_name = arguments.name or not arguments.code
     lines: list[str] = []
-    for graph in file.graphs[:1]:
+    for graph in file.graphs[:1]:  # the tables of the file as dicts, with the field names of the schema
         tensors = graph.get("tensors", ())
         for op in graph.get("operators", ()):
             first = [name_of(tensors[index]) for index in op.get("outputs", ())[:1]]
-            words = [file.code_of(op)] * with_code + first * with_name
+            words = ([file.code_of(op)] if with_code else []) + (first if with_name else [])
             lines.append(",".join(words))
     text = "".join(f"{line}\n" for line in lines)
     if arguments.output_path is None:
@@ -57,9 +58,9 @@ circle_operator = Command(
 
 
 RENAMED = {"lhs": "x", "rhs": "y"}
-"""ONE's name of an operand, by its name in circlekit.
+"""{name of an operand in circlekit: its name in ONE}, for any operand of any operator.
 
-The source of this table and of the next two is ONE's folder luci/logex.
+Source of this table and of the next two: ONE's folder luci/logex.
 """
 
 FIRST_NAMES = {
@@ -75,7 +76,7 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
-"""The operators whose first operand has another name in ONE than in circlekit, by the name in ONE."""
+"""{name of the first operand in ONE: the operators for which circlekit has another name}."""
 
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",
@@ -85,16 +86,17 @@ WHOLE_NAMES = {
     "SVDF": "input weight_feature weight_time bias State",
     "TRANSPOSE_CONV": "inputSizes filter outBackProp bias",
 }
-"""ONE's names of all operands, for the operators to which the other two tables do not apply."""
+"""{operator: ONE's names of all its operands}; the other two tables do not apply to these operators."""
 
 INPUT_NAMES = "Print the names that ONE gives to the operands of every operator, as JSON."
 
 
 def _declare_names(parser: Parser) -> None:
-    pass
+    """Add nothing: the command has no arguments."""
 
 
 def _names(arguments: argparse.Namespace) -> int:
+    # the layout of ONE's output: one line for each operator
     rows = [f'  "{code}" : [ {", ".join(map(json.dumps, _names_of(code)))} ]' for code in sorted(REGISTRY)]
     print("{\n" + ",\n".join(rows) + "\n}")
     return 0
@@ -107,6 +109,7 @@ def _names_of(code: str) -> list[str]:
     first = next((name for name, codes in FIRST_NAMES.items() if code in codes.split()), None)
     names = [RENAMED.get(operand.name, operand.name) for operand in REGISTRY[code].operands]
     if code.startswith("REDUCE_") or code in ("MEAN", "SUM"):
+        # ONE's name of this operand in reductions
         names = [name.replace("axis", "reduction_indices") for name in names]
     return names if first is None else [first, *names[1:]]
 

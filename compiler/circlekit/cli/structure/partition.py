@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit partition, and ONE's circle-partitioner and circle-part-driver."""
+"""circlekit partition and ONE's circle-partitioner divide a model; circle-part-driver runs its parts.
+
+A backend is the name of what runs an operator, such as cpu.  A connection file lists the files of the parts
+and the names of their inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
 
 PARTITIONER = """Divide a circle or TFLite model into parts, one for each group of operators of a backend.
 
-For NAME.circle it writes NAME.00001_BACKEND.circle and so on, NAME.conn.json and NAME.conn.ini, into the
-folder of the model."""
+For NAME.circle it writes the parts NAME.00001_BACKEND.circle and so on, and the connection files
+NAME.conn.json and NAME.conn.ini, into the folder of --work_path."""
 
 
 def _declare_partitioner(parser: Parser) -> None:
@@ -31,13 +35,11 @@ def _declare_partitioner(parser: Parser) -> None:
         "--part_file", required=True, metavar="FILE", help="which backend runs which operators"
     )
     parser.add_argument("--input_file", required=True, metavar="MODEL", help="the model to divide")
+    parser.add_argument("--work_path", default="", metavar="DIR", help="the folder of all files (default: .)")
     parser.add_argument(
-        "--work_path", default="", metavar="DIR", help="the folder of both files (default: .)"
+        "--backends", default="", metavar="B,B", help="use these backends, not those of the part file"
     )
-    parser.add_argument(
-        "--backends", default="", metavar="B,B", help="replaces the backends in the part file"
-    )
-    parser.add_argument("--default", metavar="B", help="replaces the default backend in the part file")
+    parser.add_argument("--default", metavar="B", help="the backend of all other operators")
 
 
 def _partitioner(arguments: argparse.Namespace) -> int:
@@ -65,8 +67,10 @@ circle_partitioner = Command(
 
 PARTITION = """Divide a model into parts for several backends.
 
-The backends come from a part file, or from --opcode or --opname with --default. The files are those of ONE's
-circle-partitioner: NAME.00001_BACKEND.circle and so on, NAME.conn.json and NAME.conn.ini."""
+The backends come from a part file, or from --opcode or --opname with --default. An opcode is a kind of
+operators, such as CONV_2D; an opname is the name of a result. The written files are those of ONE's
+circle-partitioner: the parts NAME.00001_BACKEND.circle and so on, and the connection files NAME.conn.json and
+NAME.conn.ini."""
 
 
 def _declare_partition(parser: Parser) -> None:
@@ -75,8 +79,9 @@ def _declare_partition(parser: Parser) -> None:
     parser.add_argument("--part", metavar="FILE", help="a part file of ONE's circle-partitioner")
     for kind in COMPLY:
         parser.add_argument(
-            f"--{kind}", action="append", default=[], metavar="NAME=B", help=f"the backend of an {kind}"
-        )
+            f"--{kind}", action="append", default=[], metavar="NAME=B",
+            help=f"the operators with the {kind} NAME run on backend B; may be repeated",
+        )  # fmt: skip
     parser.add_argument("--default", metavar="B", help="the backend of all other operators")
     parser.add_switch("--fewest", help="form as few parts as possible, also of unconnected operators")
 
@@ -88,9 +93,9 @@ def _partition(arguments: argparse.Namespace) -> int:
     divided = partition(model, table, arguments.fewest)
     with translated(folder, "made"):
         folder.mkdir(exist_ok=True)
-    connected = save_parts(divided, folder, Path(arguments.model).name)
+    connection = save_parts(divided, folder, Path(arguments.model).name)
     rows: list[tuple[object, ...]] = [("file", "operators", "inputs", "outputs")]
-    for part, file in zip(divided.parts, connected.parts, strict=True):
+    for part, file in zip(divided.parts, connection.parts, strict=True):
         graph = part.model.main
         rows.append((file.file, len(graph), len(graph.inputs), len(graph.outputs)))
     print(format_columns(rows))
@@ -98,7 +103,7 @@ def _partition(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> PartTable:
-    """Return the table of backends from the part file or from the flags; exit for wrong flags."""
+    """Return the backend of each operator, by the part file or by the flags; exit for wrong flags."""
     given = [kind for kind in COMPLY if getattr(arguments, kind)]
     if (arguments.part is not None) + len(given) != 1:
         arguments.refuse("expected one of --part, --opcode and --opname")
@@ -108,10 +113,12 @@ def _table(arguments: argparse.Namespace) -> PartTable:
         return table
     if arguments.default is None:
         arguments.refuse(f"--{given[0]} needs --default")
+    # {name: backend}; a word without "=" gives the empty name
     pairs = dict(word.rpartition("=")[::2] for word in getattr(arguments, given[0]))
     if not all(pairs) or not all(pairs.values()):
         arguments.refuse(f"--{given[0]}: expected NAME=BACKEND")
     backends = list(dict.fromkeys([arguments.default, *pairs.values()]))
+    # the field ``opcodes`` or ``opnames`` gets the pairs; ``comply`` says which of the two counts
     return PartTable(backends, arguments.default, **{f"{given[0]}s": pairs}, comply=given[0])
 
 
@@ -131,7 +138,7 @@ def _declare_driver(parser: Parser) -> None:
     parser.add_argument("num_inputs", type=count, help="number of inputs")
     parser.add_argument("input_prefix", help="beginning of the names of the input files")
     parser.add_argument("output_prefix", help="beginning of the names of the output files")
-    parser.add_switch("--compare", help="run the whole model, too; exit with 1 if an output differs in a bit")
+    parser.add_switch("--compare", help="run the whole model, too; it is an error if an output differs")
 
 
 def _drive(arguments: argparse.Namespace) -> int:
@@ -143,12 +150,15 @@ def _drive(arguments: argparse.Namespace) -> int:
     outputs = divided.run(inputs)
     write_raw(arguments.output_prefix, main.outputs, outputs)
     for index, array in enumerate(outputs):
-        text = ",".join(map(str, array.shape)) or "1"
+        text = ",".join(map(str, array.shape)) or "1"  # "1" for a scalar
         write_file(f"{arguments.output_prefix}{index}.shape", [text.encode()])
     if arguments.compare:
-        for value, mine, whole in zip(main.outputs, outputs, divided.run_whole(inputs), strict=True):
-            if not same_array(mine, whole):
-                raise EquivalenceError(f"output %{value.name} of the parts differs from that of the whole")
+        expected = divided.run_whole(inputs)
+        for value, of_parts, of_whole in zip(main.outputs, outputs, expected, strict=True):
+            if not same_array(of_parts, of_whole):
+                raise EquivalenceError(
+                    f"output %{value.name} of the parts differs from that of the whole model"
+                )
     return 0
 
 

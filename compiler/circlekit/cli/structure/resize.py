@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit resize, and ONE's circle-resizer."""
+"""circlekit resize, and ONE's circle-resizer: give the inputs of a model other shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _declare_resizer(parser: Parser) -> None:
         "--input_shapes",
         required=True,
         metavar="SHAPES",
-        help="a shape for each input, as [1,2],[3,4]; -1: unknown",
+        help="a shape for each input, such as [1,2],[3,4]; -1 is an unknown dimension",
     )
 
 
@@ -47,7 +47,7 @@ def _resizer(arguments: argparse.Namespace) -> int:
 
 
 def _print_interface(model: Model, when: str) -> None:
-    """Print the shapes of inputs and outputs in ONE's words; ``when``: "before" or "after"."""
+    """Print the shapes of inputs and outputs, in ONE's words; ``when``: "before" or "after" the resizing."""
     for kind, values in (("inputs", model.main.inputs), ("outputs", model.main.outputs)):
         print(f"Shapes of {kind} {when} resizing:")
         for index, value in enumerate(values):
@@ -73,7 +73,8 @@ circle_resizer = Command(
 
 RESIZE = """Give the inputs of a model other shapes.
 
-The shapes of all results follow, and so do constants that state a shape, such as that of a RESHAPE."""
+The shapes of all results change with them, and so do constants that state a shape, such as the new shape of a
+RESHAPE."""
 
 
 def _declare(parser: Parser) -> None:
@@ -84,17 +85,17 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--shapes",
         metavar="SHAPES",
-        help="a shape for each input, as [1,2],[3,4]; -1 is an unknown dimension",
+        help="a shape for each input, such as [1,2],[3,4]; -1 is an unknown dimension",
     )
     parser.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=SHAPE",
-        help="the shape of one input; repeatable",
+        help="the shape of one input, the others stay; may be repeated",
     )
     parser.add_argument(
-        "--batch", type=integer, metavar="N", help="the first dimension of every input; -1: unknown"
+        "--batch", type=integer, metavar="N", help="a new first dimension of all inputs; -1: unknown"
     )
 
 
@@ -105,7 +106,7 @@ def _resize(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
     model = load(arguments.model)
     resized = resize(model, _shapes(arguments, model))
-    check_structure(resized, arguments.model)
+    check_structure(resized, arguments.model)  # an error names the model that was read
     save(resized, arguments.output)
     for before, after in zip(
         (*model.main.inputs, *model.main.outputs), (*resized.main.inputs, *resized.main.outputs), strict=True
@@ -117,13 +118,17 @@ def _resize(arguments: argparse.Namespace) -> int:
 def _shapes(
     arguments: argparse.Namespace, model: Model
 ) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
-    """Return the new shapes that the flags give: a list for all inputs in order, or a dict by input name."""
+    """Return the new shapes: a list with one for each input, or a dict with some of them by input name.
+
+    Exit for a wrong ``--input``.  Raise ModelError if an input has no dimension for ``--batch``, ShapeError
+    for a text that is no shape.
+    """
     if arguments.shapes is not None:
         return parse_shapes(arguments.shapes)
     if arguments.batch is not None:
-        scalar = next((v for v in model.main.inputs if not v.shape), None)
-        if scalar is not None:
-            raise ModelError(f"input %{scalar.name} has no first dimension; name the inputs with --input")
+        unfit = next((v for v in model.main.inputs if not v.shape), None)  # a scalar, or of unknown rank
+        if unfit is not None:
+            raise ModelError(f"input %{unfit.name} has no first dimension; give shapes with --input")
         return [[arguments.batch, *(v.shape or ())[1:]] for v in model.main.inputs]
     pairs = [word.rpartition("=")[::2] for word in arguments.input]
     shapes = {name: parse_shapes(text) for name, text in pairs}
@@ -133,7 +138,7 @@ def _shapes(
 
 
 def _change(before: Value, after: Value) -> str:
-    """Return a line with the name of a value and its shape, and its new shape if that differs."""
+    """Return a line with the name and the shape of a value, and its new shape if the two differ."""
     change = "" if before.shape == after.shape else f" -> {_text(after.shape)}"
     return f"{before.name}: {_text(before.shape)}{change}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit extract and merge, and ONE's circle-opselector."""
+"""circlekit extract and ONE's circle-opselector cut out a submodel; circlekit merge joins models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.structure.selection import parse_ids
 
 
 def _summary(model: Model) -> str:
-    """Return the number of operators, the inputs and the outputs, on three lines."""
+    """Return three lines: the number of operators, the inputs, and the outputs."""
     sides = [", ".join(map(repr, side)) for side in (model.main.inputs, model.main.outputs)]
     return f"{len(model.main)} operators\n  inputs:  {sides[0]}\n  outputs: {sides[1]}"
 
@@ -25,15 +25,15 @@ def _summary(model: Model) -> str:
 
 SELECTOR = """Make a model of chosen operators of the main graph.
 
-Values that they read but do not compute become inputs. Their results that other operators read, or that
-the model returns, become outputs."""
+Values that the chosen operators read but do not compute become inputs. Results that other operators read, or
+that are outputs of the model, become outputs."""
 
 
 def _declare_selector(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument("output", type=output_path, help="file to write")
-    parser.add_argument("--by_id", metavar="IDS", help="numbers of operators, from 0, as 1-3,5")
-    parser.add_argument("--by_name", metavar="NAMES", help="names of results, separated by commas")
+    parser.add_argument("--by_id", metavar="IDS", help="indices of operators, from 0, such as 1-3,5")
+    parser.add_argument("--by_name", metavar="NAMES", help="names of their results, separated by commas")
 
 
 def _select(arguments: argparse.Namespace) -> int:
@@ -60,9 +60,9 @@ circle_opselector = Command(
 
 EXTRACT = """Cut a submodel out of a model.
 
-It has all operators that compute the outputs from the inputs. Or, with --ops or --names, it has the named
-operators: values that they read but do not compute become inputs; results that other operators read, or
-that the model returns, become outputs."""
+With --inputs or --outputs, the submodel has all operators that compute the outputs from the inputs. With
+--ops or --names, it has the chosen operators: values that they read but do not compute become inputs; results
+that other operators read, or that are outputs of the model, become outputs."""
 
 
 def _declare_extract(parser: Parser) -> None:
@@ -71,10 +71,10 @@ def _declare_extract(parser: Parser) -> None:
         "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
     )
     parser.add_argument(
-        "--inputs", metavar="NAMES", help="values to begin with (default: the model's inputs)"
+        "--inputs", metavar="NAMES", help="values where it begins, its inputs (default: the model's inputs)"
     )
     parser.add_argument("--outputs", metavar="NAMES", help="values to compute (default: the model's outputs)")
-    parser.add_argument("--ops", metavar="IDS", help="numbers of operators, from 0, as 1-3,5")
+    parser.add_argument("--ops", metavar="IDS", help="indices of operators, from 0, such as 1-3,5")
     parser.add_argument("--names", metavar="NAMES", help="operators with results of these names")
 
 
@@ -82,7 +82,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     by_values = arguments.inputs is not None or arguments.outputs is not None
     by_operators = arguments.ops is not None or arguments.names is not None
     if by_values == by_operators:
-        arguments.refuse("expected --inputs or --outputs, or else --ops or --names")
+        arguments.refuse("expected either --inputs/--outputs or --ops/--names")
     check_target(arguments.output)
     model = load(arguments.model)
     if by_values:
@@ -90,7 +90,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     else:
         ids = [] if arguments.ops is None else parse_ids(arguments.ops)
         part = select(model, ids, comma_separated(arguments.names))
-    check_structure(part, arguments.model)
+    check_structure(part, arguments.model)  # an error names the model that was read
     save(part, arguments.output)
     print(f"{arguments.output}: {_summary(part)}")
     return 0
@@ -101,10 +101,10 @@ extract_command = Command("circlekit extract", EXTRACT, "MODEL -o MODEL", _decla
 
 # -- circlekit merge ---------------------------------------------------------------------------
 
-MERGE = """Connect models to one model.
+MERGE = """Join several models into one.
 
-An input reads the output of another model that has the same name, or the output that --connect names. Inputs
-for which there is no output become inputs of the result."""
+An input is connected to the output of the same name in another model, or to the output that --connect gives.
+Inputs for which there is no output become inputs of the result."""
 
 
 def _declare_merge(parser: Parser) -> None:
@@ -114,7 +114,7 @@ def _declare_merge(parser: Parser) -> None:
     )
     parser.add_argument(
         "--connect", action="append", default=[], metavar="OUTPUT=INPUT",
-        help="connect an output with an input of another name; repeatable",
+        help="connect an output to an input of another name; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--outputs", metavar="NAMES", help="outputs of the result (default: outputs that no model reads)"
@@ -128,7 +128,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
     models = [load(path) for path in arguments.models]
     merged = merge(models, {input: output for output, input in pairs}, comma_separated(arguments.outputs))
-    check_structure(merged, arguments.output)
+    check_structure(merged, arguments.output)  # several models were read, so an error names the new one
     save(merged, arguments.output)
     print(f"{arguments.output}: {_summary(merged)}")
     return 0

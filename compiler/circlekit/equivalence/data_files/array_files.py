@@ -41,9 +41,11 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
 def compare_files(left: FilePath, right: FilePath, tolerance: float | None = None) -> list[Outcome]:
     """Compare the arrays of two files by name; return one outcome per name.
 
-    ``left``: the file with the reference arrays; the outcomes of its arrays come first.
-    ``tolerance``: the absolute difference up to which two numbers count as equal, by default
-    ``allowed_difference`` of the left array.  A ``:0`` at the end of a name, which ONE appends, is ignored.
+    ``left``: the file with the reference arrays; the outcomes of its arrays come first.  The outcome of an
+    array that only one file has gives the missing array as the reason.
+    ``tolerance``: the absolute difference up to which two numbers count as equal; None: it follows from the
+    dtype and the largest magnitude of the left array (``allowed_difference``).
+    A ``:0`` at the end of a name, which ONE appends, is ignored.
     Raise the errors of ``read_arrays``, and FormatError if two arrays of a file have the same name.
     """
     a, b = _by_name(left), _by_name(right)
@@ -58,8 +60,11 @@ def compare_files(left: FilePath, right: FilePath, tolerance: float | None = Non
 
 
 def _by_name(path: FilePath) -> dict[str, Array]:
+    """Return the arrays of a file by name, without ``:0``; raise FormatError if two have the same name."""
     arrays: dict[str, Array] = {}
-    for name, array in read_arrays(path):
-        if arrays.setdefault(name.removesuffix(":0"), array) is not array:
-            raise FormatError(f"{os.fspath(path)} has two arrays named {name.removesuffix(':0')}")
+    for full_name, array in read_arrays(path):
+        name = full_name.removesuffix(":0")
+        if name in arrays:
+            raise FormatError(f"{os.fspath(path)} has two arrays named {name}")
+        arrays[name] = array
     return arrays

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write named arrays in HDF5 files, in the layout of ONE's test data generator.
 
-The dataset ``/value/I`` is array number I, and the attribute ``I`` of the group ``/name`` is its name.  In a
-file of several records, ``/value/R/I`` is array I of record R.
+A file has one of two layouts.  In a file of named arrays, the dataset ``/value/I`` is array number I, and the
+attribute ``I`` of the group ``/name`` is its name.  In a file of several records, ``/value/R/I`` is array I
+of record R; these arrays have no names.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from circlekit.ir.value import Array
 T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
+"""A function that yields arrays of an open file, each as an ``Item``: (number of the record, name, array)."""
+
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""How many bytes, and how many chunks, of a dataset the file may leave out.
+"""A dataset may claim this many bytes, and this many chunks, more than the stored data can explain.
 
 HDF5 does not store a chunk in which all elements have the fill value.
 """
 
 MAX_GROUP_DEPTH = 8
-"""Datasets are read from groups that are nested at most so deeply below /value."""
+"""Datasets are read from groups that are nested at most this many levels below /value."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """The exceptions that h5py raises for a file that is not HDF5 or is damaged."""
@@ -63,8 +66,8 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of an HDF5 file with a group for each key, and a dataset in it for each array.
 
-    A key with ``/`` makes nested groups, as in ONE; what HDF5 does not allow in the name of a group becomes
-    an escape sequence.  Names of arrays stay as they are.  Equal arrays always give equal bytes.
+    A key with ``/`` makes nested groups, as in ONE.  Parts of a key that HDF5 does not allow become escape
+    sequences.  Names of arrays stay as they are.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
@@ -76,16 +79,22 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
 
 
 def _in_memory() -> h5py.File:
+    """Return an open HDF5 file in memory, in the oldest version of the format, which all programs read."""
     return h5py.File("memory", "w", driver="core", backing_store=False, libver="earliest")
 
 
 def _image(file: h5py.File) -> bytes:
+    """Return the bytes of the file that ``_in_memory`` opened."""
     file.flush()
     return bytes(file.id.get_file_image())
 
 
 def _member_name(name: str) -> str:
-    """Return ``name`` without empty path parts, and with escape sequences for NUL and for parts ``.``."""
+    """Return ``name`` as a path of groups.
+
+    Empty parts are left out, NUL and parts ``.`` become escape sequences.  A name without other parts becomes
+    the escape sequence of ``/``.
+    """
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
 
@@ -129,7 +138,7 @@ def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[s
 
 
 def count_records(path: FilePath) -> int:
-    """Return the number of records; 0 if the group /value is missing or empty.
+    """Return the number of records, 1 for a file of named arrays; 0 if /value is missing or empty.
 
     Raise the errors of ``read``, except those that only reading the arrays would find.
     """
@@ -177,8 +186,9 @@ def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
 
 
 def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[Item]:
-    """Yield the items that ``items`` yields for the file at ``path``; a process of its own reads the file.
+    """Yield the items that ``items`` yields for the file at ``path``.
 
+    A forked process reads the file, because a damaged file may crash the HDF5 library or make it loop.
     ``together``: the memory limit applies to all arrays together, not to each.
     """
     path = Path(path)
@@ -210,7 +220,7 @@ def _records(path: Path, file: h5py.File) -> Iterator[Item]:
     if records is None or not len(records):
         raise FormatError(f"{path}: expected records in a group /value")
     groups = [_member(path, records, key, h5py.Group) for key in sorted(records, key=_order)]
-    if any(group is None for group in groups):
+    if any(group is None for group in groups):  # a dataset: the other layout, of named arrays
         yield from _named(path, file)
         return
     for number, group in enumerate(groups):
@@ -265,7 +275,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
             raise FormatError(f"{place} is compressed by filter {filter_id}, which HDF5 itself does not have")
     size = dataset.size * dataset.dtype.itemsize
     need_memory(size + prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, place)  # h5py holds one chunk
-    # a small file may claim any size and any number of chunks
+    # a small file may claim any size and any number of chunks; a stored chunk has at least one byte
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
 
-A record is one array for each input.  In an npz or HDF5 file, each array has the name of its input, the
-name that a signature gives to that input, or the number of the input (``in0``, ``input0``, ``arr_0``, ``0``).
-A single array for a single input may have any name.  So may the arrays of an HDF5 file, which are then taken
-in order.
-If the arrays of an npz or npy file have one axis more than the inputs, each index of the first axis is a
-record.  A raw file holds the elements of all inputs in the order of the graph, little-endian, without a
-header.  A folder is one record if each file holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
-and ``in1``); otherwise each file or folder in it holds one or more records.  If there is a file ``input.h5``,
-other files beside it hold outputs and are not read.
+A record is one array for each input.
+
+- npz, HDF5: each array has the name of its input, the name that a signature gives to that input, or the
+  number of the input (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a single input may have any
+  name.  As many arrays as inputs in an HDF5 file may have any names, too: they are taken in their order.
+- npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
+- raw: the elements of all inputs in the order of the graph, little-endian, without a header.
+- A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
+  and ``in1``); otherwise each file or folder in it holds one or more records.  If there is a file
+  ``input.h5``, other files beside it hold outputs and are not read.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ GIVEN = "given"
 """The label of the only record in a file, and of a folder that is one record."""
 
 _LAST_NUMBER = re.compile(r"\d+$")
+"""The number at the end of a file name."""
+
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
+"""A name that gives the number of an input."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,13 @@ class GraphInputs:
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
         """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
 
-        ``arrays``: (name, array) pairs.  ``by_order``: if the names do not tell the inputs and there are as
-        many arrays as inputs, take the arrays in their order.  A single array for a single input may have any
-        name.
+        ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
+        ignored.
+        ``by_order``: if the names do not tell the inputs, as many arrays as inputs are taken in their order.
+        A single array for a single input is always taken.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
+        # the names of the inputs, then their names in signatures, then their numbers
         for position in (names.get, self.aliases.get, self._number):
             found = [(position(name.removesuffix(":0")), array) for name, array in arrays]
             by_index = {index: array for index, array in found if index is not None}
@@ -76,11 +82,12 @@ class GraphInputs:
         return [array for _, array in arrays] if takes_any_name else None
 
     def _number(self, name: str) -> int | None:
-        """Return the number that a name such as ``in0`` contains; None for another name."""
+        """Return the number in a name such as ``in0``; None for any other name."""
         match = _NUMBERED.fullmatch(name)
         return int(match[1]) if match is not None else None
 
     def __str__(self) -> str:
+        """Return the names and types of the inputs, for messages."""
         return ", ".join(f"%{value.name}: {_declared(value)}" for value in self.inputs) or "none"
 
 
@@ -163,7 +170,7 @@ def _folder_records(
 
 
 def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
-    """Return the only record if each of ``files`` holds one input; None if each file is a record."""
+    """Return the only record if each of ``files`` holds one input; None if they hold whole records."""
     inputs = interface.inputs
     if len(files) != len(inputs) or len(inputs) == 1 or not all(p.is_file() for p in files):
         return None
@@ -173,6 +180,7 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
     prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
     if len(prefixes) == 1:  # files of ONE's tools: the same prefix, then the number of the input
         stems = [stem.removeprefix(*prefixes) for stem in stems]
+    # in place of the arrays of the files, the indices of the files are ordered
     order = interface.in_order([(stem, np.array(n)) for n, stem in enumerate(stems)])
     if order is None:
         return None
@@ -183,7 +191,7 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
 
 
 def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
-    """Return whether each raw file has the size of all inputs together."""
+    """Return whether each raw file has the size of all inputs together, and so holds a whole record."""
     sizes = [_raw_bytes(value) for value in inputs]
     return None not in sizes and all(p.stat().st_size == sum(filter(None, sizes)) for p in files)
 
@@ -220,6 +228,7 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     values, arrays = interface.inputs, _arrays(str(path), read_arrays(path), interface)
     counts = {len(array) for array in arrays if array.ndim}
     pairs = list(zip(values, arrays, strict=True))
+    # several records need one number of records, which is the size of the first axis of all arrays
     if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
         yield [_fitted(str(path), v, a) for v, a in pairs]
         return
@@ -256,7 +265,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array``; if ONE stored the bytes of ``value`` in it as a vector, return the decoded array."""
+    """Return ``array`` or, if it is a vector of the bytes of ``value``, as ONE may write it, decode it."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
@@ -264,7 +273,10 @@ def _unpacked(value: Value, array: Array) -> Array:
 
 
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
-    """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``."""
+    """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``.
+
+    With several inputs, all must have known shapes, because the file does not say where an input ends.
+    """
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
@@ -312,7 +324,8 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
     if array.shape[:1] == (0,) and _fits(value, array.shape[1:]):
         raise ShapeError(f"{place}: input %{value.name}: expected at least one record, got none")
     if not fits and value.shape is not None and array.ndim >= len(value.shape):
-        message += f"; several records have the shape [N,{format_shape(value.shape)[1:]}".replace(",]", "]")
+        several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"
+        message += f"; several records have the shape {several}"
     raise ShapeError(message)
 
 

@@ -28,7 +28,7 @@ MAX_HEADER_BYTES = 1 << 16
 """The largest size of the header of an npy file."""
 
 ENCRYPTED = 1
-"""The flag of an encrypted member of a zip file."""
+"""The bit in the flags of a zip member that says that the member is encrypted."""
 
 LOCAL_HEADER_BYTES = 30
 """The size of the fixed part of the header of a zip member; the name and the extra field follow it."""
@@ -54,7 +54,7 @@ def read_npy(path: FilePath) -> Array:
 
 
 LARGEST_EMPTY_BYTES = 64
-"""A zip file of at most this size may have no members; then zipfile cannot read it from a memory map."""
+"""A zip file without members has at most this size.  zipfile cannot read such a file from a memory map."""
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
@@ -67,6 +67,7 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     name, pairs = os.fspath(path), []
     content = map_file(path)
     try:
+        # ``content`` is a view of a memory map, except for a pipe or an empty file
         is_map = isinstance(content.obj, mmap.mmap) and len(content) > LARGEST_EMPTY_BYTES
         file: Any = content.obj if is_map else io.BytesIO(content)
         with counted_memory(), zipfile.ZipFile(file) as archive:
@@ -100,7 +101,7 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> memoryview:
-    """Return the bytes of ``member``; they are a view of ``content`` if they are not compressed.
+    """Return the bytes of ``member``: a view of ``content`` if they are neither compressed nor encrypted.
 
     ``name``, ``content``: the name and the bytes of the whole file.  Raise BadZipFile for a wrong checksum,
     LimitError if the decompressed member exceeds the memory limit.
@@ -134,7 +135,7 @@ def _decode(content: memoryview) -> Array:
         shape, is_fortran, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are not loaded")
-    size = int(np.prod(shape, dtype=object))
+    size = int(np.prod(shape, dtype=object))  # dtype=object: Python integers, which cannot overflow
     array = np.frombuffer(content, dtype, size, stream.tell()) if size else np.zeros(0, dtype)
     array = array.reshape(shape, order="F" if is_fortran else "C")
     return array.astype(dtype.newbyteorder("="), copy=False)

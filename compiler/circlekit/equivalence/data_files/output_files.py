@@ -24,8 +24,9 @@ FilePath = str | os.PathLike[str]
 
 
 def check_output(path: FilePath, outputs: int) -> None:
-    """Raise FileError if the results of a model with ``outputs`` outputs cannot be written to ``path``.
+    """Raise FileError if the outputs of a model cannot be written to ``path``.
 
+    ``outputs``: the number of outputs of the model.
     Call this function before the model runs, so that a wrong path is reported before the work.
     """
     target, suffix = Path(path), Path(path).suffix.lower()
@@ -38,7 +39,7 @@ def check_output(path: FilePath, outputs: int) -> None:
         expected = f"{', '.join(ARRAY_SUFFIXES)}, or a folder, which ends in /"
         raise FileError(f"{os.fspath(path)}: expected one of {expected}")
     if suffix == ".npy" and outputs != 1:
-        raise FileError(f"{os.fspath(path)}: an npy file holds one output, got {outputs}; write npz")
+        raise FileError(f"{os.fspath(path)}: an npy file holds one output, got {outputs}; write an npz file")
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
@@ -46,9 +47,13 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
 
     ``names``: the names of the outputs.  ``records``: the outputs of each run, by a label of the run.
 
-    In npz and npy files, several records are stacked along a new first axis.  HDF5 files have the layouts of
-    the module ``hdf5``.  A folder gets the raw files ``output0``, ``output1``...; of several records, each
-    gets a folder with its label as the name.  ``input_files`` can read all of these as inputs of a model.
+    - npz, npy: several records are stacked along a new first axis.
+    - HDF5: one record has the datasets ``/value/0``, ``/value/1``... and their names in the group ``/name``;
+      several records have ``/value/R/I``, output I of record R, without names.
+    - folder: one record has the raw files ``output0``, ``output1``...; of several records, each gets a folder
+      with its label as the name.
+
+    ``input_files`` can read all of these as inputs of a model, except strings in HDF5.
     Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
     shape.
     """
@@ -72,7 +77,7 @@ def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
         place = folder / label if len(records) > 1 else folder
         with translated(place, "made"):
             place.mkdir(parents=True, exist_ok=True)
-        write_raw(place / "output", (), arrays)
+        write_raw(place / "output", (), arrays)  # (): ``write_raw`` needs no values
 
 
 def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from circlekit.equivalence.verify import Verifier
 
 Prefix = str | os.PathLike[str]
+"""The path of an HDF5 file, or the beginning of the paths of raw files, to which a number is appended."""
 
 
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
@@ -71,14 +72,17 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
 def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
     """Return the shape of ``value`` with ``count`` elements; for an unknown rank, return (``count``,).
 
+    One dimension may be unknown: ``count`` determines it, unless another dimension is 0.
     Raise ShapeError if no shape fits, or more than one.
     ``path``, ``unit``: the file, and what it holds ("elements" or "strings"), for the message.
     """
     if value.shape is None:
         return (count,)
     unknown_dims = value.shape.count(None)
+    # the product of the known dimensions
     known = int(np.prod([d for d in value.shape if d is not None], dtype=np.int64))
-    fits = count == known if not unknown_dims else unknown_dims == 1 and known > 0 and count % known == 0
+    determines_one = unknown_dims == 1 and known > 0 and count % known == 0
+    fits = determines_one if unknown_dims else count == known
     if not fits:
         expected = value.dtype.short + format_shape(value.shape)
         raise ShapeError(f"{path} holds {count} {unit}, input %{value.name} is {expected}")
@@ -125,6 +129,7 @@ def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> 
 
 
 INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
+"""The files of ``write_record``: inputs, outputs before the passes, outputs after the passes."""
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -148,6 +153,7 @@ def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifie
     """
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
+        # the first set of inputs has no folder of its own
         place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)
         given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
         with translated(place, "made"):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace fused activations that runtimes ignore or reject by operators of their own.
+"""Replace fused activations that runtimes ignore or reject by separate operators.
 
-Some dtypes of integers have no activation operator (RELU_N1_TO_1 of int16, any activation of int32).
-MAXIMUM and MINIMUM limit their values instead.  If a runtime lacks these, the activation stays fused, but in
-a new ADD of 0.  A fused TANH does not limit integers, as in TFLite's kernels, and so is only removed.
+Some dtypes of integers have no activation operator: int16 has no RELU_N1_TO_1, int32 has none at all.  Then
+MAXIMUM and MINIMUM limit the values.  If the integers have no scale and a runtime lacks MAXIMUM or MINIMUM,
+the activation is fused into a new ADD of 0 instead.  TFLite's kernels do not limit integers for a fused TANH,
+so a fused TANH of integers is only removed.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ OPERATORS: dict[Activation, type[Op]] = {
     Activation.RELU_N1_TO_1: ReluN1To1,
     Activation.TANH: Tanh,
 }
+"""The operator that computes each activation; other activations (SIGN_BIT) are not split."""
 
 
 class _Step(NamedTuple):
-    """An operator ``kind`` on a value and perhaps a constant ``number``, with a fused activation ``act``."""
+    """One operator of a replacement: ``kind(value)``, or ``kind(value, number)`` if there is a ``number``.
+
+    ``number``: a constant of one element.  ``act``: the fused activation of the operator.
+    """
 
     kind: type[Op]
     number: Value | None = None
     act: Activation = Activation.NONE
 
     def op(self, value: Value) -> Op:
-        """Return the operator on ``value``; its result has the same type."""
+        """Return this operator for ``value``; its result has the type and quantization of ``value``."""
         others = () if self.number is None else (self.number,)
         fused = {} if self.act is Activation.NONE else {"act": self.act}
         return self.kind(value, *others, results=[Value.of_type(value)], **fused)
@@ -50,7 +55,7 @@ class _Step(NamedTuple):
 class _Split(Replacement):
     """op(x) with a fused activation  ==  activation(op(x)).
 
-    The results of both operators have the type and the quantization of the old result.
+    The result of ``op`` without activation has the type and quantization of the old result.
     """
 
     def wants(self, op: Op) -> bool:
@@ -69,11 +74,12 @@ class _Split(Replacement):
         return [value]
 
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
-        """Return steps that limit values like ``result`` as ``act`` does.
+        """Return the steps that apply ``act`` to a value with the type and quantization of ``result``.
 
-        The only step is the activation's own operator if this has a kernel for the dtype.  Otherwise the
-        steps are MAXIMUM, MINIMUM or both.  If a runtime lacks these for integers without a scale, and all
-        runtimes have an ADD of 0 with the fused activation, this ADD is the only step.
+        - Floats, and quantized dtypes for which the operator of ``act`` has a kernel: this operator.
+        - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` does not limit integers (TANH).
+        - If these integers are not quantized, a runtime lacks MAXIMUM or MINIMUM, and all runtimes have an
+          ADD of 0 with ``act`` fused: this ADD.
         """
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
@@ -86,16 +92,16 @@ class _Split(Replacement):
         return fused if self.runs(fused, result) else limits
 
     def runs(self, steps: Sequence[_Step], value: Value) -> bool:
-        """Return whether the format and all runtimes have ``steps`` for values like ``value``."""
+        """Return whether the format and all runtimes have ``steps`` for the type of ``value``."""
         ops = [step.op(Value.of_type(value)) for step in steps]
         sentences = [self.obstacle(op) for op in ops]
         for op in ops:
-            op.drop_inputs()
+            op.drop_inputs()  # the operators were made only to be examined
         return not any(sentences)
 
 
 class SplitActivation(_Split):
-    """Split the activation of any operator but TRANSPOSE_CONV if a runtime refuses the operator."""
+    """Split off the activation of an operator that a runtime refuses; TRANSPOSE_CONV has its own class."""
 
     kinds = (Op,)
 
@@ -104,17 +110,17 @@ class SplitActivation(_Split):
 
 
 class SplitTransposeConvActivation(_Split):
-    """Split the activation of TRANSPOSE_CONV, which ONE's runtime ignores."""
+    """Split off the activation fused into a TRANSPOSE_CONV, because ONE's runtime ignores the activation."""
 
-    targets = frozenset({"luci"})
-    lowers = "fused_activations"
+    targets = frozenset({"luci"})  # for these, split every such activation, although the table accepts it
+    lowers = "fused_activations"  # the word in the argument ``keep`` of ``legalize`` that omits this class
     kinds = (TransposeConv,)
 
 
 class SplitConcatenationActivation(_Split):
-    """Split the activation of CONCATENATION.
+    """Split off the activation fused into a CONCATENATION.
 
-    LiteRT and ONE's interpreter reject it, and ONE's runtime ignores it.
+    LiteRT and ONE's interpreter reject such an activation, and ONE's runtime ignores it.
     """
 
     targets = LITERT | {"luci", "onert"}
@@ -122,16 +128,19 @@ class SplitConcatenationActivation(_Split):
 
 
 def _activation(op: Op) -> Activation:
-    """Return the fused activation, NONE if ``op`` has no such attribute."""
+    """Return the fused activation of ``op``; NONE if ``op`` has no attribute ``act``."""
     return op.attribute_items().get("act", Activation.NONE)  # type: ignore[no-any-return]
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
-    """Return the operators, each with its constant, that limit integers to the range of ``act``."""
+    """Return (operator, constant) for each operator that limits ``value`` to the range of ``act``.
+
+    The list is empty if ``act`` excludes no number of the dtype, or if ``value`` is not of integers.
+    """
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return []
     grid = value
-    if value.quantization is None or not value.quantization.scale.size:
+    if value.quantization is None or not value.quantization.scale.size:  # plain integers have a scale of 1
         grid = Value("", value.dtype, (), None, Quantization(np.array([1.0], np.float32)))
     low, high = quantized_activation_range(act, grid)
     lowest, highest = dtype_limits(value.dtype)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeat constants so that they broadcast in longer runs, for delegates that compute run by run."""
+"""Repeat constants so that kernels of delegates, which compute run by run, have fewer and longer runs.
+
+Run: consecutive elements of the result for which the constant has one number each, or one number for all.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +18,31 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 LONG_RUNS = 4
-"""A run of LONG_RUNS * ``run_bytes`` bytes (see ``targets.target``) costs little more than its elements."""
+"""A run is long enough at LONG_RUNS * ``run_bytes`` bytes: then its fixed cost is small beside its elements.
+
+``run_bytes``: the fixed cost of one run, as the number of bytes that are copied in the same time.
+"""
 
 MAX_WIDE_BYTES = 1 << 14
-"""Largest constant that is made: it has to stay in the cache together with the data."""
+"""Size of the largest constant that is made: it has to stay in the cache together with the data."""
 
 
 class WidenConstant(Replacement):
     """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
 
-    A kernel computes the elements of a run at once.  In a run, c has either a number for each element, or one
-    number for all.  If c has a number for each of a few channels (NHWC), a run is one pixel; if c' repeats
-    these numbers along a row, a run is the whole row.
+    The operator may be any ``Binary``, such as ADD or MUL, with one constant operand.  Example: if c has one
+    number for each channel of an NHWC image, a run is one pixel; if c' repeats these numbers along a row, a
+    run is the whole row.
     """
 
     kinds = (Binary,)
 
     def wants(self, op: Op) -> bool:
-        return self.delegate_obstacle(op) is None  # unlike in other legalizations: delegates take ``op``
+        return self.delegate_obstacle(op) is None  # other legalizations want operators that are refused
 
     @property
     def run_bytes(self) -> int:
-        """The largest fixed cost of a run in any of the runtimes, in bytes."""
+        """The largest ``run_bytes`` (see LONG_RUNS) of all runtimes; 0 if there is no runtime."""
         return max((runtime.run_bytes for runtime in self.runtimes), default=0)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
@@ -57,9 +63,10 @@ class WidenConstant(Replacement):
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
-        """Return ``array`` repeated for longer runs.
+        """Return ``array`` broadcast along its last axes, so that runs in a result of ``shape`` are longer.
 
-        Return None if runs are long enough, or cannot become longer within MAX_WIDE_BYTES.
+        It is broadcast along as few axes as give runs of LONG_RUNS, or else the longest runs possible.
+        Return None if runs are long enough already, or cannot become longer within MAX_WIDE_BYTES.
         """
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
@@ -74,9 +81,10 @@ class WidenConstant(Replacement):
 
 
 def _run(constant: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the number of elements of a run, see WidenConstant, of data of ``shape``.
+    """Return the number of elements of a run in data of ``shape``.
 
-    A run consists of the last axes: either ``constant`` broadcasts along all of them, or along none.
+    ``constant``: the shape of the constant, of the same rank.  A run comprises the last axes as far as the
+    constant broadcasts along all of them, or along none; axes of size 1 do not count.
     """
     broadcasts = [size == 1 for size, whole in zip(constant, shape, strict=True) if whole > 1]
     sizes = [whole for whole in shape if whole > 1]

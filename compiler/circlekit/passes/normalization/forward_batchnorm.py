@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move factors and offsets per channel up the graph, to the linear operator that can absorb them.
+"""Move constant factors and offsets of channels up the graph, next to the linear operator that absorbs them.
 
-A linear operator is a convolution or a fully connected layer, into which the fuse passes fold
-factors and offsets.
+A linear operator is a convolution or a fully connected layer.  The passes whose names begin with ``fuse_``
+then fold the factors into its weights, and the offsets into its bias.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ MOVES = (
 )
 """Operators that move elements, or average them with weights whose sum is 1.
 
-A factor or an offset per channel may be applied before them instead of after them; but an offset stays after
-a Pad, because the zeros get it, too.
+A factor or an offset per channel may be applied before them instead of after them.  There is one exception:
+an offset stays after a Pad, because it is also added to the zeros of the padding.
 """
 
 
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    ``p``, ``q``, ``r``: further operands, if any.  The constant ``d`` has the numbers of ``c``: a single one,
-    or one for each channel (index of the last axis) of ``x``.
+    ``p``, ``q``, ``r``: the further operands of ``move``, if any.  ``d`` has the numbers of ``c`` in one
+    dimension: a single number, or one for each channel of ``x``, which is an index of the last axis.
     """
 
     name = "forward_batchnorm"
@@ -68,7 +68,7 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def commutes(self, match: Match) -> str | None:
-        """An offset before a Pad is not added to the padding; activations do not commute with averages."""
+        """Refuse an offset after a Pad, and an activation together with an average."""
         y, z = match.ops["y"], match.ops["z"]
         if isinstance(y, Pad) and isinstance(z, Add):
             return f"%{y.output.name}: pads with zeros, which do not get the offset"
@@ -97,7 +97,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
         return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
-    # unknown axes count as the last axis; a MEAN over the last axis is refused
+    # a MEAN over the last axis is refused, and so is one over unknown axes
     mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []
     if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
         return None
@@ -105,8 +105,11 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Return a sentence unless ``c`` has one number, or one per channel along the transposed channel axis."""
-    perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
+    """Return a sentence unless ``c`` has a single number, or one per channel along the right axis.
+
+    The right axis is that to which the Transpose of ``match`` moves the last axis of ``x``.
+    """
+    perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]  # ``p``: the perm
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"
     axis = checked_perm(perm, len(perm)).index(len(perm) - 1)
@@ -118,10 +121,10 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value, y: Value) -> Array | None:
-    """Return the row of numbers, one per channel of ``x``, that ``c`` repeats; ``y`` is ``x`` reshaped.
+    """Return one number per channel of ``x`` if ``c`` repeats the row of these numbers; else None.
 
-    Return None if ``c`` repeats no such row, or if an element of ``y`` may be combined with the number of
-    another channel when ``c`` is broadcast to the shape of ``y``.
+    ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Return None also if
+    this may combine an element of ``y`` with the number of another channel, because ``c`` is broadcast.
     """
     channels = x.shape[-1] if x.shape else None
     if not channels or not c.size or c.size % channels:
@@ -167,7 +170,7 @@ class _Product(Rewrite):
 
 
 class _Offset(_Product):
-    """(a + b) + c  ==  (a + d) + b."""
+    """(a + b) + c  ==  (a + d) + b, where d is c reshaped to rank 1, and a comes from a linear operator."""
 
     before = """
         y = Add(a, b)
@@ -189,7 +192,7 @@ class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
     A factor moves only if both a and b come from linear operators, as at the end of a residual block.  An
-    offset moves if a or b comes from one.
+    offset moves if one of them does.
     """
 
     name = "forward_batchnorm_over_add"
@@ -199,9 +202,9 @@ class ForwardBatchNormOverAdd(Rules):
 class ForwardBatchNormOverConcat(GraphPass):
     """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels, and the same for sums.
 
-    c1 and c2 are the parts of c.  All operands of the concatenation must come from linear operators, for
-    example from the convolutions into which an exporter has split a grouped convolution.  There is no
-    picture, because a picture has a fixed number of operands.
+    c1 and c2 are the parts of c for the channels of x and of y.  All operands of the concatenation must come
+    from linear operators, for example from the convolutions into which an exporter has split a grouped
+    convolution.  This is not written as a picture, because a picture has a fixed number of operands.
     """
 
     name = "forward_batchnorm_over_concat"

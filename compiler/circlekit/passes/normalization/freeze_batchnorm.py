@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let batch norms in training mode use constant statistics of a data set, not those of the batch."""
+"""Give batch norms in training mode constant statistics, computed from a data set.
+
+In training mode, a batch norm computes mean and variance (the statistics) from the batch that it receives.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from circlekit.rewrite.picture import parse_picture
 class TrainingNorm(NamedTuple):
     """A batch norm in training mode.
 
-    ``mean``, ``variance``: those of ``input`` over all axes but that of the channels.
+    ``mean``, ``variance``: the statistics of ``input`` over all its axes but one, the axis of the channels.
     """
 
     input: Value
@@ -52,7 +55,10 @@ PICTURES = (
         for product in ("p = Square(m)", "p = Mul(m, m)")
     ),
 )
-"""The mean, and the variance as mean((x - mean)^2) or mean(x^2) - mean^2."""
+"""Pictures of the mean ``m`` of ``x`` and its variance ``v``: mean((x - m)^2) or mean(x^2) - m^2.
+
+``a``, ``b``: the axes of the means.
+"""
 
 
 @cache
@@ -69,7 +75,7 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
     for match in matches:
         norm = TrainingNorm(match.value("x"), match.value("m"), match.value("v"))
         if _is_over_batch(norm.input, match.value("a").array(), match.value("b").array()):
-            found.setdefault(norm.mean, norm)
+            found.setdefault(norm.mean, norm)  # one batch norm may match several pictures
     return found.values()
 
 
@@ -82,7 +88,7 @@ def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
 
 
 Records = Sequence[Sequence[Array] | Mapping[str, Array]]
-"""The inputs of the model for each batch, in order or by name."""
+"""For each batch, the inputs of the model: a sequence in their order, or a mapping by name."""
 
 
 def _decay(text: str) -> float:
@@ -96,8 +102,9 @@ def _decay(text: str) -> float:
 class FreezeBatchNorm(Pass):
     """Give batch norms in training mode constant statistics, computed from data, and fold the batch norms.
 
-    The statistics are moving averages over the batches of the data, as in training:
-    average = decay * average + (1 - decay) * statistic.  The first batches, the warm-up, have equal weights.
+    Each statistic becomes its moving average over the batches of the data, as in training: after each batch,
+    average = decay * average + (1 - decay) * statistic.  During the first batches, the warm-up, the average
+    is the mean of all batches so far.
     Raise RewriteError if the main graph has such batch norms and the user gives no data.
     """
 
@@ -145,11 +152,12 @@ def averages(
 ) -> list[Array]:
     """Return the moving average (float32) of each of ``values`` over runs of ``model`` on ``records``.
 
-    ``decay``, ``warmup``: as in FreezeBatchNorm.  Raise CirclekitError if the model cannot run on a record.
+    ``values``: results of operators of the main graph.  ``decay``, ``warmup``: as in FreezeBatchNorm.  Raise
+    CirclekitError if the model cannot run on a record.
     """
     indices = {id(value): index for index, value in enumerate(values)}
     totals: list[Array | None] = [None] * len(values)
-    latest: dict[int, Array] = {}
+    latest: dict[int, Array] = {}  # the value of the current batch, by index into ``values``
 
     def observe(op: Op, results: Sequence[Array]) -> None:
         for value, array in zip(op.results, results, strict=True):
@@ -162,7 +170,7 @@ def averages(
             interpreter.run(record, observe=observe)
         except CirclekitError as error:
             raise error.note(f"in record {count} of the data for freeze_batchnorm") from None
-        weight = count / (count + 1) if count < warmup else decay
+        weight = count / (count + 1) if count < warmup else decay  # of the average of ``count`` batches
         for index, array in latest.items():
             old = totals[index]
             totals[index] = array if old is None else weight * old + (1 - weight) * array

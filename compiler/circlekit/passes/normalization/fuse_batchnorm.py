@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite batch norms as sums and products that layers can absorb, or fold them into layers across a RELU."""
+"""Rewrite batch norms as sums and products that a layer can absorb, or fold them into a layer past a RELU."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """Conditions: ``y`` comes from a linear operator, and the constant ``c`` has a number per channel.
+    """Conditions: ``y`` comes from a linear operator, and the constant ``c`` has one number per channel.
 
-    A linear operator is a convolution or a fully connected layer.
-    ``is_offset``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
-    data may be along another axis than the last.
+    A linear operator is a convolution or a fully connected layer; other operators may stand between it and
+    ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
+    ``any_axis``: whether, if one of the operators between is a Transpose, the numbers of ``c`` may be along
+    any one axis.  If not, they must be along the last axis.
     """
 
     is_offset: ClassVar[bool] = True
@@ -63,9 +64,9 @@ class _Quotient(_Normalized):
 
 
 class _DifferenceFromConstant(_Normalized):
-    """c - y  ==  y * (-1) + c; this is one operator more, so the fuse passes must be able to absorb both."""
+    """c - y  ==  y * (-1) + c: one operator more, which pays only if a layer absorbs both."""
 
-    any_axis = False
+    any_axis = False  # the stricter condition, because an operator is added
 
     before = "z = Sub(c: const f32, y)  {act: any = act}"
     after = """
@@ -80,8 +81,8 @@ class _DifferenceFromConstant(_Normalized):
 class NormalizeBatchNorm(Rules):
     """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), for a constant c after a layer.
 
-    The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and
-    variance, one operator after the other, whatever order an exporter has chosen for them.
+    A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and variance.
+    When only sums and products are left, the fuse passes absorb one after the other, in any order.
     """
 
     name = "normalize_batchnorm"
@@ -89,7 +90,7 @@ class NormalizeBatchNorm(Rules):
 
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta); RELU becomes an operator."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with a RELU operator."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -107,7 +108,7 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """IntoConvBefore with a max pool between the convolution and the factors; no factor may be negative."""
+    """IntoConvBefore, with a max pool between the convolution and gamma; no factor may be negative."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -149,12 +150,12 @@ class IntoConvAfter(Rewrite):
 
     def constants(self, w: Array, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
         g = per_channel(gamma, C)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # the engine refuses constants that are infinite
             return {"w2": w * g, "shift": per_channel(beta, C) / g}
 
 
 class IntoConvAfterMean(IntoConvAfter):
-    """The rule IntoConvAfter, with a mean over the image between the RELU and the convolution."""
+    """IntoConvAfter, with a mean over the image between the RELU and the convolution."""
 
     before = """
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
@@ -172,7 +173,8 @@ class IntoConvAfterMean(IntoConvAfter):
 class FusePreActivationBatchNorm(Rules):
     """Fold factors and offsets before a RELU into a convolution before or after it.
 
-    A convolution after the RELU absorbs only the factors; the offsets stay.
+    A convolution before the RELU absorbs both.  A convolution after the RELU absorbs only the factors; the
+    offsets, divided by the factors, stay.
     """
 
     name = "fuse_preactivation_batchnorm"
@@ -182,8 +184,8 @@ class FusePreActivationBatchNorm(Rules):
 class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
-    This lets fuse_preactivation_batchnorm apply its rules that move gamma across the RELU: they need a
-    positive gamma.
+    The pass ``fuse_preactivation_batchnorm`` can then move gamma past the RELU, for which gamma must be
+    positive.
     """
 
     name = "make_batchnorm_gamma_positive"

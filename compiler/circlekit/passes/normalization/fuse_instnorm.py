@@ -20,34 +20,39 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 NEGLIGIBLE_EPSILON = 1e-8
-"""The largest epsilon e that a pipeline accepts where e is added to the standard deviation d.
+"""The largest epsilon e that a pipeline accepts in (x - mean) / (d + e) with the standard deviation d.
 
 INSTANCE_NORM adds e^2 to the variance instead, so d + e becomes sqrt(d^2 + e^2), which differs by at most e.
-For d >= 1e-3, the relative error of (x - mean) / (d + e) is at most 1e-5.  If d is 0, x - mean is 0, too, and
-nothing changes.
+For d >= 1e-3, the relative error of the quotient is at most 1e-5.  It is larger for a smaller d above 0, in
+an image that is almost constant.  If d is 0, x - mean is 0, too, and nothing changes.
 """
 
 SMALL_EPSILON = 1e-5
-"""The largest epsilon e, added to the standard deviation d, that the pass accepts if requested by name.
+"""The largest epsilon e in (x - mean) / (d + e) that the pass accepts if it is requested by name.
 
-INSTANCE_NORM then adds e / 2 + e^2 to the variance: that is 2 e d + e^2, from (d + e)^2, for a typical d of
-1/4.  The relative error of the quotient is about 15 e or less for d from 0.1 to 10, and 0 if d is 0.
+(d + e)^2 = d^2 + 2 e d + e^2, but INSTANCE_NORM can add only a constant to the variance d^2.  The pass takes
+2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  The relative error of the quotient is about 15 e or
+less for d from 0.1 to 10, larger for a smaller d above 0, and 0 if d is 0.
 """
 
 
 class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
-    In the pictures, ``m`` and ``m2`` are the means (often the same value), ``d`` and ``e`` the differences
-    x - mean, ``q`` the squares, ``v`` the variance, ``r`` its root or the reciprocal of the root, ``f`` the
-    factor gamma * r, ``n`` the quotient, ``g`` and ``b`` gamma and beta if present.  A Reshape from x to
-    ``s`` may append a dimension of 1 after the channels.
+    The forms further down in this file use these letters.  ``m``, ``m2``: the means, often the same value.
+    ``d``, ``e``: the differences x - mean.  ``q``: their squares.  ``v``: the variance.  ``a``: v + epsilon.
+    ``r``: the divisor, or its reciprocal.  ``g``, ``b``: gamma and beta, if present.  ``f``: gamma * r.
+    ``n``: the quotient.  Other letters are intermediate results.
+    Some exporters reshape x of [N,H,W,C] to ``s`` of [N,H,W,C,1], normalize s to ``y``, and reshape y back.
     ``max_epsilon``: the largest epsilon that is accepted.
     """
 
     shared = ("m", "m2")
     max_epsilon: float = np.inf
 
+    # $square: one of SQUARES.  $ending: one of SUMS, or a quotient, perhaps with AFFINE; its result is $z.
+    # $first and $last: the Reshapes from x to s and back; then $x is s, and $z is y.  Without Reshapes, $x is
+    # x, $z is z, $first is empty, and $last has the attributes of the last operator of $ending.
     before = """
         $first
         m = Mean($x: f32, axes: const)      {keep_dims: true}
@@ -76,19 +81,19 @@ class InstanceNorm(Rewrite):
         expected = [2] if x.rank == 3 else [1, 2]
         for mean, operand in (("m", "axes"), ("m2", "axes2"), ("v", "axes3")):
             axes = sorted(reduced_axes(int_list(match.value(operand).array()), inner.known_rank))
-            if [a for a in axes if a != 4] != expected:  # axis 4 is the 1 that the Reshape has appended
+            if [a for a in axes if a != 4] != expected:  # axis 4 of s has dimension 1
                 return f"%{match.value(mean).name}: expected a mean over the axes {expected}, got {axes}"
         return None
 
     @condition
     def parameters_per_channel(self, match: Match) -> str | None:
         x = match.value("x")
-        # the channel axis of the operators in the picture; -2 for [N,C,W] and [N,H,W,C,1]
+        # the axis of the channels in the normalized value: -1 in [N,H,W,C], -2 in [N,C,W] and [N,H,W,C,1]
         axis = -1 if x.rank == 4 and "s" not in match.values else -2
         for value in (match.values.get("g"), match.values.get("b")):
             if value is None:
                 continue
-            shape = (1, 1, *value.static_shape)
+            shape = (1, 1, *value.static_shape)  # so that there is an axis -2
             if value.numel != shape[axis] or shape[axis] not in (1, channels_of(x)):
                 found = format_shape(value.shape)
                 return f"%{value.name}: expected one number per channel of %{x.name}, got shape {found}"
@@ -102,7 +107,7 @@ class InstanceNorm(Rewrite):
             why = "which would be 0 in float32 when added to the variance"
             return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
         if not epsilon and {"f", "p"} & match.values.keys():
-            why = "for a constant image, MUL limits an infinite 1 / sqrt(0) and INSTANCE_NORM does not"
+            why = "in a constant image, 1 / sqrt(0) is infinite; MUL makes it finite, INSTANCE_NORM gives NaN"
             return f"%{eps.name}: expected an epsilon above 0, got 0: {why}"
         if 0 <= epsilon <= self.max_epsilon:
             return None
@@ -125,7 +130,10 @@ class InstanceNorm(Rewrite):
 
 
 class EpsilonAddedToDeviation(InstanceNorm):
-    """Instance normalization with a small epsilon that is added to the standard deviation."""
+    """Instance normalization with a small epsilon that is added to the standard deviation.
+
+    A pipeline (``context.exact``) accepts fewer epsilons than a request by name.
+    """
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         self.max_epsilon = NEGLIGIBLE_EPSILON if context.exact else SMALL_EPSILON
@@ -136,7 +144,7 @@ class EpsilonAddedToDeviation(InstanceNorm):
 
 
 def channels_of(x: Value) -> int | None:
-    """Return the number of channels of NHWC or NCW data; None if it is unknown."""
+    """Return the number of channels of ``x``, which is NHWC or NCW as INSTANCE_NORM takes it, or None."""
     return None if x.shape is None else x.shape[1 if x.rank == 3 else -1]
 
 
@@ -146,7 +154,7 @@ def _per_channel(value: Value | None, default: float, channels: int | None) -> A
     return np.array(np.broadcast_to(numbers, known_dims([channels])))
 
 
-# -- forms -------------------------------------------------------------------------------------
+# -- forms: for the letters and $words see InstanceNorm -----------------------------------------
 
 SQUARES = (
     "q = SquaredDifference($x, m2)",
@@ -156,7 +164,10 @@ SQUARES = (
 """q = (x - m2)^2, whose mean is the variance v."""
 
 ROOT = "a = Add(v, eps: const f32[*, 1])  r = Rsqrt(a)"
+"""r = 1 / sqrt(v + epsilon)."""
+
 FACTOR = f"{ROOT}  f = Mul(r, g: const f32)"
+"""f = gamma / sqrt(v + epsilon)."""
 
 SUMS = (
     f"{FACTOR}  d = Sub($x, m)  t = Mul(d, f)  $z = Add(t, b: const f32)",
@@ -165,19 +176,20 @@ SUMS = (
     f"{FACTOR}  p = Mul($x, f)  i = Neg(m)  o = Mul(i, f)  h = Add(o, b: const f32)  $z = Add(p, h)",
     f"{ROOT}  p = Mul($x, r)  i = Neg(m)  o = Mul(i, r)  h = Add(o, b: const f32)  $z = Add(p, h)",
 )
-"""x * f + (beta - m * f) with f = gamma / sqrt(v + epsilon), or with f = r where gamma is absent."""
+"""(x - m) * f + beta, or x * f + (beta - m * f); r takes the place of f if gamma is absent."""
 
 QUOTIENTS = (
     f"d = Sub($x, m)  {ROOT}  $n = Mul(d, r)",
     "d = Sub($x, m)  a = Add(v, eps: const f32[*, 1])  r = Sqrt(a)  $n = Div(d, r)",
     "d = Sub($x, m)  a = Add(v, eps: const f32[*, 1])  r = Pow(a, 0.5)  $n = Div(d, r)",
 )
-"""(x - m) / sqrt(v + epsilon)."""
+"""(x - m) / sqrt(v + epsilon); ``$n`` is the name of the result."""
 
 QUOTIENT_BY_DEVIATION = "d = Sub($x, m)  o = Sqrt(v)  r = Add(o, eps: const f32[*, 1])  $n = Div(d, r)"
+"""(x - m) / (sqrt(v) + epsilon)."""
 
 AFFINE = "t = Mul(n, g: const f32)  $z = Add(t, b: const f32)"
-"""n * gamma + beta, where n is one of the quotients."""
+"""n * gamma + beta, where n is a quotient."""
 
 BETWEEN_RESHAPES = {
     "x": "s", "first": "s = Reshape(x, to?) {new_shape: any}",
@@ -210,6 +222,6 @@ class FuseInstNorm(Rules):
     rules = tuple(_forms())
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if Mean not in graph.kinds:  # explaining each of so many forms would take long
+        if Mean not in graph.kinds:  # every form has a Mean; --explain would try each of them for nothing
             return 0
         return super().run_graph(graph, context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write layer normalizations of all exporters in one form, which reads and writes the data least often."""
+"""Write the layer normalizations of all exporters in the form that reads and writes the data least often."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _LayerNorm(Rewrite):
-    """(x - m) / sqrt(variance + epsilon) * gamma + beta, as one of the exporters writes it."""
+    """(x - m) / sqrt(variance + epsilon) * gamma + beta, as one of the exporters writes it.
+
+    In the pictures, ``g`` is gamma and ``b`` is beta, if present; ``axes`` are the axes of the mean ``m``.
+    """
 
     shared = ("m",)
 
+    # $square: one of SQUARES.  $ending: the rest of the form.  $result: what replaces $ending; it may use
+    # d = x - m and k = 1 / sqrt(variance + epsilon)
     before = """
         m = Mean(x: f32, axes: const)       {keep_dims: true}
         $square
@@ -51,12 +56,15 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """Refuse if f (see FACTORS) or h (see SUMS) is smaller than x: then the present form is cheaper."""
+        """Refuse if f (see FACTORS) or h (see SUMS) is smaller than x: then the present form is cheaper.
+
+        An example is a gamma or beta of one number.
+        """
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)
             if constant in match.values and small is not None and small.shape != x.shape:
-                return f"%{small.name}: is smaller than %{x.name}, and applied in one pass"
+                return f"%{small.name}: is smaller than %{x.name}, so the present form is cheaper"
         return None
 
 
@@ -72,7 +80,10 @@ FACTORS = {
     "r = Rsqrt(a)  f = Mul(r, g: const f32)": "n = Mul(d, k)  $y = Mul(n, g)",
     "f = Rsqrt(a)": "$y = Mul(d, k)",
 }
-"""f = gamma / sqrt(variance + epsilon), with or without gamma, and the new form of (x - m) * f."""
+"""f = gamma / sqrt(variance + epsilon), with or without gamma, and the new form of (x - m) * f.
+
+``$y`` is the name of the new result: ``y`` if beta is added to the result, else ``z``.
+"""
 
 SUMS = {
     "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  z = Add(p, o)": "",
@@ -82,7 +93,7 @@ SUMS = {
     "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  h = Add(o, b: const f32)  z = Add(p, h)  {act: any = act}":
     "z = Add(y, b)  {act: act}",
 }  # fmt: skip
-"""x * f - m * f + beta, with or without beta, and the new form of the addition."""
+"""x * f - m * f + beta, with or without beta, and the new form of the addition of beta."""
 
 SEPARATE_PRODUCTS = tuple(
     _LayerNorm.member(
@@ -92,21 +103,22 @@ SEPARATE_PRODUCTS = tuple(
     )
     for square, (factor, product_of_d), (total, addition) in product(SQUARES, FACTORS.items(), SUMS.items())
 )
-"""The forms that multiply x and m by f separately."""
+"""The forms that multiply x and m by f separately: every combination of SQUARES, FACTORS and SUMS."""
 
 OTHER_FORMS_OF_D = _LayerNorm.members(
     square=SQUARES[:1],
     ending=("d0 = Sub(x, m)  r = Rsqrt(a)  z = Mul(d0, r)", "d0 = Sub(x, m)  r = Sqrt(a)  z = Div(d0, r)"),
     result=("z = Mul(d, k)",),
 )
-"""(x - m) / sqrt(v + epsilon) where the variance is computed from x and m, and not from x - m."""
+"""(x - m) / sqrt(v + epsilon), where v is the mean of SquaredDifference(x, m) and so x - m is computed twice.
+"""
 
 
 class _GammaLast(Rewrite):
-    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and r * gamma is as large as x."""
+    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and f = r * gamma as large as x."""
 
     before = """
-        r = $root
+        r = Rsqrt(a)
         f = Mul(r, g: const f32)
         z = Mul(x: f32, f)
     """
@@ -130,10 +142,10 @@ class _GammaLast(Rewrite):
 class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
 
-    r is 1 / sqrt(variance + epsilon).  If there is a gamma, the new form has one value of the size of
-    x less: d and d * r take the place of f, x * f and mean(x) * f.  gamma and beta come last, where the next
-    layer can absorb them, and fuse_rmsnorm recognizes d * r.
+    r is 1 / sqrt(variance + epsilon).  If there is a gamma, the new form computes d and d * r instead of f,
+    x * f and mean(x) * f: two values of the size of x instead of three.  gamma and beta come last, where the
+    next layer can absorb them, and the pass ``fuse_rmsnorm`` recognizes d * r.
     """
 
     name = "fuse_layernorm"
-    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _GammaLast.member(root="Rsqrt(a)"))
+    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _GammaLast)

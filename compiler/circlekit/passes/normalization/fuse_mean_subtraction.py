@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the subtraction of the mean in layer normalizations into the weights of the layers before them.
+"""Remove subtractions of the mean in layer normalizations: center the weights of the layers before them.
 
-Rows are vectors along the last axis; a row is centered if its mean is 0.
+A row is a vector along the last axis.  A row is centered if its mean is 0; a value, if all its rows are
+centered.  To center a row means to subtract its mean.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 Layer = Conv2D | TransposeConv | FullyConnected | Gather
-"""Operators whose results are centered if their weights, or the rows of their table, are centered."""
+"""Operators whose results are centered if their weights and bias, or the rows of their table, are."""
 
 ROW_MOVEMENTS = (
     Reshape, Squeeze, ExpandDims, Transpose, Slice, StridedSlice, SplitOperator, Unpack, Concatenation, Pack
 )  # fmt: skip
-"""Operators that move whole rows if ``_keeps_last_axis`` says so and the size of the last axis stays."""
+"""Operators that move whole rows if the size of the last axis stays and ``_keeps_last_axis`` returns True."""
 
 
 class FuseMeanSubtraction(GraphPass):
     """x - mean(x)  ==  y, where y is x computed with centered weights, so that its mean is 0 already.
 
-    The mean is over the last axis.  x is a sum of results of layers, as in a transformer whose layer
-    normalizations all read the sum of the blocks before.  All users of x must be such normalizations, further
-    sums, or movements of rows.  If no layer computes an operand of a sum, a subtraction of its mean is added.
+    The mean is over the last axis.  x is a sum of results of layers, as in a transformer, where each layer
+    normalization reads the sum of all blocks before.  The users of x must be subtractions of its mean,
+    further sums, or movements of rows.  An operand of a sum that no layer computes is centered by a new
+    subtraction.
     The pass refuses unless more subtractions disappear than are added.
     """
 
@@ -61,7 +63,7 @@ class FuseMeanSubtraction(GraphPass):
             stream = _Stream(graph, data)
             done |= stream.seen
             sentence = stream.refusal(data)
-            if context.accepts(self.name, op, sentence, progress=4):
+            if context.accepts(self.name, op, sentence, progress=4):  # Mean and Sub match, 2 for each
                 stream.center()
                 count += 1
         return count
@@ -80,10 +82,10 @@ def _centered_operand(op: Op) -> Value | None:
 
 
 class _Stream:
-    """Values that are connected by sums and movements of rows; some of these values are normalized.
+    """Values that are connected with the value ``start`` by sums and movements of rows.
 
-    ``centered``: those whose rows will have a mean of 0.  ``seen``: all values that were examined.
-    ``obstacles``: for values that are not in ``centered``, why they cannot be.
+    ``channels``: the size of all rows.  ``centered``: the values that can be centered together.
+    ``seen``: all values that were examined.  ``obstacles``: for values that cannot be centered, the reason.
     """
 
     def __init__(self, graph: Graph, start: Value) -> None:
@@ -105,12 +107,12 @@ class _Stream:
         self.shrink()
 
     def neighbors(self, value: Value) -> list[Value]:
-        """Return the operands and results of the sums and movements that make or read ``value``."""
+        """Return the operands and results of the sums and movements that produce or read ``value``."""
         ops = [op for op in (value.producer, *value.users) if op is not None and self.keeps_rows(op)]
         return [v for op in ops for v in (*_row_operands(op), *op.results)]
 
     def has_rows(self, value: Value) -> bool:
-        """Return whether ``value`` is f32, no variable, and has rows of ``channels`` elements."""
+        """Return whether ``value`` is f32, is no variable, and has rows of ``channels`` elements."""
         shape = value.shape
         return (
             value.dtype is f32
@@ -128,7 +130,7 @@ class _Stream:
         return _keeps_last_axis(op) and all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
 
     def shrink(self) -> None:
-        """Remove values from ``centered`` until each value that is left has no obstacle."""
+        """Remove each value that has an obstacle from ``centered``, then examine its neighbors again."""
         todo = list(self.centered)
         while todo:
             value = todo.pop()
@@ -142,9 +144,12 @@ class _Stream:
         op = value.producer
         if op is None:
             return f"%{value.name}: is an input of the graph"
+        # ``value`` will take the place of the results of ``ends``, and only one of them can be an output
         ends = [user for user in value.users if _centered_operand(user) is value]
-        if self.graph.is_output(value) or sum(self.graph.is_output(end.output) for end in ends) > 1:
-            return f"%{value.name}: is an output of the graph, or would be two outputs"
+        if self.graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        if sum(self.graph.is_output(end.output) for end in ends) > 1:
+            return f"%{value.name}: would have to stand for two outputs of the graph"
         if isinstance(op, Layer):
             sentence = _layer_refusal(op)
             if sentence is not None:
@@ -159,7 +164,7 @@ class _Stream:
         return None
 
     def _is_mean(self, op: Op, value: Value) -> bool:
-        """Return whether ``op`` is the mean of ``value`` and is only subtracted from ``value``."""
+        """Return whether ``op`` is a mean of ``value`` that is only subtracted from ``value``."""
         return (
             isinstance(op, Mean)
             and not self.graph.is_output(op.output)
@@ -171,7 +176,10 @@ class _Stream:
         return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
-        """Yield (operator, index, operand) of sums and movements, for operands not in ``centered``."""
+        """Yield the operands of sums and movements of rows that have to be centered, too.
+
+        Each is (operator, index of the operand, operand); the operand is not in ``centered``.
+        """
         for op in dict.fromkeys(value.producer for value in self.centered):
             if op is None or isinstance(op, Layer):
                 continue
@@ -184,13 +192,14 @@ class _Stream:
         """Return why ``start`` cannot be centered, or why centering does not pay; None if it pays."""
         subtractions = self.subtractions()
         if not subtractions:
-            return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"
+            return self.obstacles.get(start) or f"%{start.name}: is a constant or a variable"
         added = {value for _, _, value in self.uncentered() if not value.is_const}
-        # the other added values are read by a subtraction of their mean already
+        # for the other values in ``added``, the graph has a subtraction of their mean already
         new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
         if len(subtractions) > len(new):
             return None
-        return f"%{min(v.name for v in new)}: would be centered by as many operators as disappear"
+        why = "that adds at least as many subtractions of a mean as are removed"
+        return f"%{min(v.name for v in new)}: has to be centered, too; {why}"
 
     def center(self) -> None:
         """Center weights, tables and the operands of ``uncentered``; remove the subtractions of the mean."""
@@ -223,14 +232,18 @@ class _Stream:
         for index, value in enumerate(layer.inputs):
             if value is None or value not in _constants(layer):
                 continue
-            has_rows = isinstance(layer, Gather) or value is not _weights(layer)  # of a table, or of a bias
+            # weights have the output channels along axis 0; a table and a bias have them along the last axis
+            has_rows = isinstance(layer, Gather) or value is not _weights(layer)
             array = _centered(value.array(), -1 if has_rows else 0)
             name = self.graph.unique_name(f"{layer.output.name}/centered")
             layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
 
 def _keeps_last_axis(op: Op) -> bool:
-    """Return whether a sum or movement leaves the last axis in place; equal sizes alone do not show that."""
+    """Return whether a sum or movement leaves the last axis in place.
+
+    The caller checks that the size of the last axis stays; that alone does not show that the axis does.
+    """
     if isinstance(op, Transpose):
         perm = constant_perm(op)
         return perm is not None and perm[-1] == len(perm) - 1
@@ -243,7 +256,7 @@ def _keeps_last_axis(op: Op) -> bool:
 
 
 def _row_operands(op: Op) -> Iterator[Value]:
-    """Yield the operands of a sum or movement ``op`` from whose rows the results are made."""
+    """Yield the operands of a sum or movement ``op`` that have rows: not its axes, sizes or indices."""
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield from (value for value in op.inputs if value is not None)
     elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:
@@ -258,7 +271,7 @@ def _weights(layer: Layer) -> Value:
 
 
 def _constants(layer: Layer) -> list[Value]:
-    """Return the operands of ``layer`` that must be centered: weights and bias, or the table."""
+    """Return the operands of ``layer`` that have to be centered: weights and bias, or the table."""
     bias = None if isinstance(layer, Gather) else layer.bias
     return [_weights(layer), *([] if bias is None else [bias])]
 
@@ -272,7 +285,7 @@ def _layer_refusal(layer: Layer) -> str | None:
         return f"%{result.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
     weights = _weights(layer)
     if isinstance(layer, Gather) and not (layer.axis == 0 and layer.batch_dims == 0 and weights.rank == 2):
-        return f"%{result.name}: expected rows of a table"
+        return f"%{result.name}: expected a Gather of rows of a matrix"
     for value in _constants(layer):
         if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"

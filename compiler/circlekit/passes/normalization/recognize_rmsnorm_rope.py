@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize RMS_NORM (root mean square) and ROPE (rotary position embedding) in what exporters write."""
+"""Recognize RMS_NORM and ROPE (rotary position embedding), which exporters write as several operators."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 SQUARES = ("Mul(x: f32, x)", "Square(x: f32)", "Pow(x: f32, 2.0)")
+"""Ways to compute s = x^2."""
+
 DIVISIONS = (
     "r = Rsqrt(a)  z = Mul(x, r)",
     "r = Sqrt(a)  z = Div(x, r)",
     "r = Pow(a, -0.5)  z = Mul(x, r)",
     "r = Pow(a, 0.5)  z = Div(x, r)",
 )
+"""Ways to compute z = x / sqrt(a) with a = mean(x^2) + epsilon."""
 
 
 class RmsNormForm(Rewrite):
-    """Conditions on x / sqrt(mean(x^2) + epsilon): the mean is over the last axis, epsilon is above 0."""
+    """Conditions on x / sqrt(mean(x^2) + epsilon): the mean is over the last axis, epsilon is above 0.
+
+    ``axes``: the axes of the mean.  ``eps``: epsilon.
+    """
 
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
@@ -41,7 +47,7 @@ class RmsNormForm(Rewrite):
 
 
 class _Form(RmsNormForm):
-    """x / sqrt(mean(x^2) + epsilon), written in one of several ways."""
+    """x / sqrt(mean(x^2) + epsilon), written as one of SQUARES and one of DIVISIONS."""
 
     before = """
         s = $square
@@ -89,10 +95,14 @@ HALVES = (
     "lo = Slice(x: f32, b1: const, n1: const)\n        hi = Slice(x, b2: const, n2: const)",
     "lo, hi = Split(dim: const, x: f32)  {num_splits: 2}",
 )
+"""Ways to take lo and hi, the first and the second half of x along the last axis."""
 
 
 class _Rope(Rewrite):
-    """Conditions on a rotation of lo and hi, the halves of the last axis of x that ``$halves`` computes."""
+    """Conditions on a rotation of x, whose halves along the last axis, lo and hi, one of HALVES computes.
+
+    ``axis``: along which the halves of the result are joined.
+    """
 
     after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
 
@@ -108,6 +118,7 @@ class _Rope(Rewrite):
     @condition
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
         half = x.static_shape[-1] // 2
+        # moving the index of each element instead of its value shows which elements lo and hi take
         index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
         for name, part in (("lo", index[..., :half]), ("hi", index[..., half:])):
             if not np.array_equal(_moved_elements(match.ops[name], match.value(name), index), part):
@@ -117,7 +128,7 @@ class _Rope(Rewrite):
 
 
 def _row_obstacle(table: Value, entries: int) -> str | None:
-    """Return why ``table`` is not one row of ``entries`` numbers; None if it is."""
+    """Return why ``table``, of sines or cosines, is not one row of ``entries`` numbers; None if it is."""
     shape = format_shape(table.shape)
     if table.shape is None or table.shape[-1:] != (entries,):
         return f"%{table.name}: expected a row of {entries}, got shape {shape}"
@@ -128,7 +139,7 @@ def _row_obstacle(table: Value, entries: int) -> str | None:
 
 
 class _HalfNegated(_Rope):
-    """x * cos + concat(-hi, lo) * sin."""
+    """x * cos + concat(-hi, lo) * sin; ``sin`` and ``cos`` may be computed."""
 
     before = """
         $halves
@@ -145,7 +156,7 @@ class _HalfNegated(_Rope):
 
 
 class _SinesNegated(_Rope):
-    """x * cos + concat(hi, lo) * sines, where sines is sin with its first half negated."""
+    """x * cos + concat(hi, lo) * sines, where the constant sines is sin with its first half negated."""
 
     before = """
         $halves
@@ -166,7 +177,7 @@ class _SinesNegated(_Rope):
 
 
 class _HalvesApart(_Rope):
-    """concat(lo * cos - hi * sin, hi * cos + lo * sin), with constant tables of half a row."""
+    """concat(lo * cos1 - hi * sin1, hi * cos2 + lo * sin2); each constant table has half a row of numbers."""
 
     before = """
         $halves
@@ -190,7 +201,7 @@ class _HalvesApart(_Rope):
 
 
 def _moved_elements(op: Op, result: Value, index: Array) -> Array:
-    """Run ``op``, a slice or split, on ``index`` in place of its data; return the array for ``result``."""
+    """Run ``op``, a slice or split, on ``index`` in place of x; return what it computes for ``result``."""
     data = [None if v is None else (index if v.data is None else v.data) for v in op.inputs]
     moved = op.kernel(*data)
     return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
@@ -199,9 +210,10 @@ def _moved_elements(op: Op, result: Value, index: Array) -> Array:
 class FuseRope(Rules):
     """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only).
 
-    This is recognized, too, if half of the sines is negated instead of half of x, or if each half of the
-    result is computed on its own from constant tables.  Rotations of pairs of neighboring elements stay,
-    because ONE's interpreter and runtime have no kernel for their mode, GPT_J.
+    rotate_half(x) is concat(-hi, lo), where lo and hi are the halves of x along the last axis.  Two other
+    forms are recognized: with half of the sines negated instead of hi, and with each half of the result
+    computed on its own from constant tables.  A rotation of pairs of neighboring elements (mode GPT_J) stays,
+    because ONE's interpreter and runtime have no kernel for that mode.
     """
 
     name = "fuse_rope"

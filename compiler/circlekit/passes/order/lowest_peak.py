@@ -3,8 +3,9 @@
 
 Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
 order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
-programming over these sets) continues from every set at most once; if it takes too long, a beam search of
-bounded width replaces it.  A set is an integer: bit ``i`` stands for operator number ``i``.
+programming over these sets) continues from every set at most once.  If it takes too long, a beam search
+replaces it, which keeps only the best sets of each size.
+In this file, a set of operators is an integer: bit ``i`` stands for operator number ``i``.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 EXACT_TRIALS = 200_000
-"""The exact search gives up after it has tried this many operators as the next of a path: about a second."""
+"""The exact search gives up after this many continuations of paths, which take about a second."""
 
 BEAM_TRIALS = 100_000
-"""About how many operators the bounded search tries in total; each step of the order gets an equal share."""
+"""About how many continuations the beam search tries; each position of the order has an equal share."""
 
 BEAM_WIDTH = 64
-"""The most sets that the bounded search keeps after a step."""
+"""The most sets that the beam search keeps at each position of the order."""
 
 
 class BufferUse(NamedTuple):
     """A buffer of ``size`` bytes.
 
-    ``producer``: the number of the operator that creates it, -1 if it is live from the beginning.  ``users``:
-    a set of operators, the producer included; the buffer is released when all of them have run.  ``is_kept``:
-    whether it is never released.
+    ``producer``: the number of the operator that creates the buffer, -1 if it is live from the beginning.
+    ``users``: the set of operators that read or write the buffer, the producer included.  The buffer is
+    released when all of them have run; if ``is_kept`` is true, never.
     """
 
     size: int
@@ -42,10 +43,11 @@ class BufferUse(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """A step of a path: the set ``done`` of operators that have run, ``count`` in number.
+    """A position on a path: the set ``done`` of operators has run.
 
-    ``operator`` ran last, after the step ``previous``.  ``live``: the bytes that are live now.  ``peak``: the
-    most bytes so far.  ``ready``: the set of operators that can run next.
+    ``count``: the number of operators in ``done``.  ``operator``: the one that ran last, after the step
+    ``previous``; -1 and None before the first.  ``live``: the bytes that are live now.  ``peak``: the most
+    bytes that were live so far.  ``ready``: the set of operators that can run next.
     """
 
     done: int
@@ -57,7 +59,7 @@ class Step:
     previous: Step | None = None
 
     def order(self) -> list[int]:
-        """Return the operators of the path."""
+        """Return the operators of the path up to this step, in order."""
         found, step = [], self
         while step.previous is not None:
             found.append(step.operator)
@@ -69,13 +71,16 @@ class Step:
 class OrderSearch:
     """The search for one graph.
 
-    ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: a number
-    of bytes; the search is for orders with a lower peak.
-    ``_live``: the bytes that are live at the beginning.  ``_floor``: a lower bound of every peak.  It is the
-    larger of ``_live`` and the most bytes that any single operator needs: inputs that are never released,
-    plus the other buffers that it uses or creates.
+    ``predecessors``: for each operator, the set of operators that must run before it.
+    ``limit``: a number of bytes; only orders with a lower peak are wanted.
+    ``_successors``: for each operator, the operators that have it among their ``predecessors``.
+    ``_created``: for each operator, the bytes of the buffers that it creates.
     ``_released_by``: for each operator, (size, users) of each buffer that it releases if it is the last user.
+    ``_live``: the bytes that are live at the beginning.
+    ``_floor``: a lower bound of the peak of every order.  It is the larger of ``_live`` and of the most bytes
+    that an operator needs: its buffers, and the inputs of the graph that are never released.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
+    ``_trials``: the number of continuations of paths that were tried.
     """
 
     predecessors: Sequence[int]
@@ -96,7 +101,7 @@ class OrderSearch:
             for other in members(before):
                 self._successors[other].append(index)
         self._created, self._released_by = [0] * size, [[] for _ in range(size)]
-        always, touched = 0, [0] * size
+        always, touched = 0, [0] * size  # bytes live during every operator; bytes of each operator's buffers
         for buffer in self.buffers:
             if buffer.producer >= 0:
                 self._created[buffer.producer] += buffer.size
@@ -115,10 +120,10 @@ class OrderSearch:
         self._floor = max(self._live, always + max(touched, default=0))
 
     def lowest(self) -> tuple[list[int] | None, bool]:
-        """Return the best order with a peak below ``limit`` that was found, or None if none was found.
+        """Return (the best order that was found, whether the search was complete).
 
-        Also return whether the search was complete: then no order is better, or, if None is returned, no
-        order has a peak below ``limit``.
+        The order is None if none with a peak below ``limit`` was found.  If the search was complete, no order
+        is better.
         """
         if self._floor >= self.limit:
             return None, True
@@ -128,19 +133,19 @@ class OrderSearch:
         return self._beam(), False
 
     def _first(self) -> Step:
-        """Return the step before any choice between operators."""
+        """Return the step from which the search starts."""
         ready = sum(1 << index for index, before in enumerate(self.predecessors) if not before)
         return self._without_choice(Step(0, self._live, self._live, ready, 0))
 
     def _exact(self) -> tuple[list[int] | None, bool]:
-        """Return the best order below the limit, or None; and whether the search came to its end."""
+        """Return (the best order below the limit, or None; whether the search came to its end)."""
         first, numbers = self._first(), count()
         queue = [(first.peak, -first.count, next(numbers), first)]  # the number orders equal steps
-        lowest, reached = {first.done: first.peak}, dict[int, int]()
+        lowest, reached = {first.done: first.peak}, dict[int, int]()  # both: the lowest peak of each set
         while queue:
             *_, step = heappop(queue)
             if step.count == len(self.predecessors):
-                return step.order(), True
+                return step.order(), True  # no other step of the queue has a lower peak
             if step.peak > lowest[step.done]:
                 continue
             if self._trials > EXACT_TRIALS:
@@ -152,8 +157,8 @@ class OrderSearch:
         return None, True
 
     def _beam(self) -> list[int] | None:
-        """Return the best order below the limit that a search of bounded width finds, or None."""
-        trials = BEAM_TRIALS // len(self.predecessors)
+        """Return the best order below the limit that a beam search finds, or None."""
+        trials = BEAM_TRIALS // len(self.predecessors)  # for each position of the order
         steps, best = [self._first()], None
         while steps:
             found: dict[int, Step] = {}
@@ -162,19 +167,21 @@ class OrderSearch:
                 for following in self._following(step, reached):
                     known = found.get(following.done, following)
                     found[following.done] = min(known, following, key=lambda step: step.peak)
+            # of equal peaks, the one with fewer live bytes is better, then the one with more operators
             ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
             complete = [step for step in ranked if step.count == len(self.predecessors)]
             best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)
             better = [step for step in ranked if best is None or step.peak < best.peak][:BEAM_WIDTH]
+            # the number of continuations of each step and all better ones
             tried = list(accumulate(step.ready.bit_count() for step in better))
             steps = better[: max(1, bisect_right(tried, trials))]
         return best.order() if best is not None else None
 
     def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
-        """Yield the steps to which the operators that are ready lead.
+        """Yield the step after each operator that can run next, if the peak of that step is low enough.
 
-        ``reached``: the lowest peak with which each set was reached.  A step that reaches a set with a peak
-        that is not lower is left out, and so is one with a peak that is not below ``limit``.
+        It must be lower than ``limit``, and lower than the peak in ``reached``, the lowest with which the
+        same set was reached before.  ``reached`` is updated.
         """
         for index in members(step.ready):
             done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])
@@ -183,12 +190,13 @@ class OrderSearch:
                 yield self._without_choice(self._after(step, index))
 
     def _without_choice(self, step: Step) -> Step:
-        """Return the step after all operators that are best run immediately: those that cost no bytes.
+        """Run all operators that cost no bytes, as long as there are any, and return the last step.
 
         Such an operator releases at least as many bytes as it creates, and while it runs, no more bytes are
-        live than the peak so far or the floor.  In any order that follows, it can be moved to the beginning.
-        There it may release fewer bytes than at its old place, because other users of its operands have not
-        run yet; but it still releases as many as it creates, so the peak of the order does not rise.
+        live than the peak so far or ``_floor``.  To run it now is best: in any order of the operators that
+        are left, it can be moved to the beginning.  There it may release fewer bytes than at its old place,
+        because other users of its operands have not run yet; but it still releases as many as it creates, so
+        the peak of the order does not rise.
         """
         is_changed = True
         while is_changed:
@@ -202,12 +210,12 @@ class OrderSearch:
         return step
 
     def _released(self, done: int, index: int) -> int:
-        """Return the bytes that operator ``index`` releases if it is the last of ``done``."""
+        """Return the bytes that operator ``index`` releases if it runs as the last of the set ``done``."""
         self._trials += 1
         return sum(size for size, users in self._released_by[index] if not users & ~done)
 
     def _after(self, step: Step, index: int) -> Step:
-        """Return the step in which operator ``index`` runs after ``step``."""
+        """Return the step after ``step`` and then operator ``index``."""
         done = step.done | 1 << index
         during = step.live + self._created[index]
         ready = step.ready & ~(1 << index)
@@ -219,7 +227,7 @@ class OrderSearch:
 
 
 def members(numbers: int) -> Iterator[int]:
-    """Yield the numbers in a set, ascending."""
+    """Yield the numbers of the operators in a set, ascending."""
     while numbers:
         lowest = numbers & -numbers
         yield lowest.bit_length() - 1

@@ -18,10 +18,10 @@ from circlekit.targets.planners import Planner, default_planner
 class ReorderForMemory(GraphPass):
     """Put operators into the order with the lowest peak: the largest number of live bytes of activations.
 
-    The planner of the first target that the user names, or else of the format's default target, decides which
-    tensors share a buffer.  The search is exact unless that takes too long; then it is bounded, and may miss
-    the best order.  The order changes only if the peak becomes lower and the planned arena no larger.
-    Operators with side effects keep their order.
+    Which tensors share a buffer depends on the memory planner: that of the first target that the user names,
+    or else of the format's default target.  If the exact search takes too long, a faster search replaces it
+    and may miss the best order.  The order changes only if the peak becomes lower and the planned arena does
+    not grow.  Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"
@@ -34,7 +34,8 @@ class ReorderForMemory(GraphPass):
         plan = plan_memory(graph, planner)
         order, is_lowest = lowest_order(graph, planner, plan.peak_bytes)
         sentence = _obstacle(graph, plan, order, is_lowest)
-        if not context.accepts(self.name, graph.ops[plan.peak_index], sentence) or order is None:
+        at_peak = graph.ops[plan.peak_index]
+        if not context.accepts(self.name, at_peak, sentence) or order is None:
             return 0
         for op in graph.ops:
             graph.unlink(op)
@@ -44,7 +45,10 @@ class ReorderForMemory(GraphPass):
 
 
 def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_lowest: bool) -> str | None:
-    """Return why the order of ``graph`` stays; None if ``order`` is better."""
+    """Return why the order of ``graph`` stays; None if ``order`` is better.
+
+    ``plan``: for the present order.  ``order``, ``is_lowest``: see ``lowest_order``.
+    """
     if order is None:
         if is_lowest:
             return f"no order has a lower peak than {plan.peak_bytes:,} live bytes"
@@ -56,10 +60,10 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 
 
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
-    """Return an order with a lower peak than ``peak`` bytes, or None if none was found.
+    """Return (an order with a lower peak than ``peak`` bytes, whether the search was complete).
 
-    Also return whether the search was complete: then no order has a lower peak than the returned one, or,
-    if None is returned, than ``peak`` bytes.
+    The order is None if none was found.  If the search was complete, no order has a lower peak than the
+    returned one, or than ``peak`` if None is returned.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}
@@ -74,7 +78,7 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 
 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
-    """Return for each operator those that must run before it, as an integer in which bit i is operator i."""
+    """Return for each operator the set of those that must run before it; bit i of a set is operator i."""
     found, last_effect = [], 0
     for op in ops:
         producers = {

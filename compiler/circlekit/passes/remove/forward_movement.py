@@ -22,11 +22,12 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class SinkPass(GraphPass):
-    """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
+    """op(move(x))  ==  move(op(x)), repeated for the following operators until one has an obstacle.
 
-    ``kind``: the class of ``move``.  op may read the results of several movements.  A movement with other
-    users than op stays for these users; at least one movement must have no other user.  A pipeline, which
-    sets ``context.exact``, does not change op if more data would be moved after op than before it.
+    ``kind``: the class of ``move``, Reshape or Transpose.  ``op`` may read the results of several movements.
+    A movement that has other users than ``op`` stays for these users; at least one movement must have no
+    other user.  In a pipeline (``context.exact``), nothing changes if more data would be moved after ``op``
+    than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -35,7 +36,10 @@ class SinkPass(GraphPass):
         return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
 
     def _forward(self, graph: Graph, op: Op, context: Context) -> bool:
-        """Move the producers of operands of ``op`` after it if nothing refuses; return whether they moved."""
+        """Move the movements before ``op`` after it if nothing refuses; return whether they moved.
+
+        ``moved``, here and below: the operands of ``op`` that are results of movements.
+        """
         moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
         if not moved or len(op.results) != 1:
             return False
@@ -49,7 +53,7 @@ class SinkPass(GraphPass):
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
-        """Return why the producers of the operands ``moved`` cannot move past ``op``; None if they can."""
+        """Return why the producers of ``moved`` cannot move past ``op``; None if they can."""
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
@@ -57,9 +61,11 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Return a refusal if a value around ``op`` is quantized per channel, or a variable would be moved.
+    """Return why no movement may move past ``op``, whatever its kind; None if there is no such reason.
 
-    Refuse also if each of ``moved`` is an output of the graph or has other users.  Return None otherwise.
+    - One of ``moved``, or the result of ``op``, is quantized per channel.
+    - A movement reads a variable.
+    - Each of ``moved`` is an output of the graph or has other users, so no movement would disappear.
     """
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
@@ -109,13 +115,14 @@ class ForwardReshapeToUnaryOp(SinkPass):
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
         value, result = moved[0], op.output
-        source, shape = _source(value), [-1 if d is None else d for d in result.known_shape]
+        source, shape = _source(value), [-1 if d is None else d for d in result.known_shape]  # -1: unknown
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         inner = Value(name, result.dtype, source.shape, None, result.quantization)
         target = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(shape, np.int32))
         put_after(graph, op, Reshape(inner, target, results=[], new_shape=tuple(shape)), inner)
         if isinstance(op, Mean):
             rank = value.known_rank
+            # the source may have another rank, so axes must not be counted from the end
             axes = np.array([a % rank for a in op.axis.array().reshape(-1)], np.int32)
             op.set_input(0, source)
             op.set_input(1, Value.constant(graph.unique_name(f"{result.name}/axis"), axes))
@@ -132,12 +139,16 @@ def _source(value: Value) -> Value:
 
 
 def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
-    """Return a sentence unless ``op`` averages ``value`` over leading axes that Reshape(source) keeps."""
+    """Return a sentence unless ``op`` averages over leading axes that the Reshape before it keeps.
+
+    ``source``, ``value``: the operand and the result of the Reshape.
+    """
     name = f"%{op.output.name}"
     if not op.keep_dims or not op.axis.is_plain or op.input is not value:
         return f"{name}: expected a mean with keep_dims over constant axes"
     before, after = source.known_shape, value.known_shape
     pairs = zip(before, after, strict=False)
+    # the number of leading axes that the Reshape keeps
     kept = next((i for i, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
     axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
     if all(axis < kept for axis in axes):
@@ -148,8 +159,8 @@ def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
 class ForwardTranspose(SinkPass):
     """f(transpose(x))  ==  transpose(f(x)) for an elementwise f.
 
-    A second operand must be a constant, which is transposed by the inverse perm, or the result of a Transpose
-    with the same perm.
+    Each further operand of f must be the result of a Transpose with the same perm, or a constant, to which
+    the inverse perm is applied.
     """
 
     name = "forward_transpose_op"
@@ -184,7 +195,7 @@ class ForwardTranspose(SinkPass):
             assert value is not None  # elementwise operators have no optional operands
             if isinstance(value.producer, Transpose):
                 op.set_input(index, _source(value))
-            elif value.numel > 1:
+            elif value.numel > 1:  # a constant
                 moved_back = permuted_constant(value, inverse(perm))
                 moved_back.name = graph.unique_name(f"{value.name}/Transpose")
                 op.set_input(index, moved_back)

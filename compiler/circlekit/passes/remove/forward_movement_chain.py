@@ -27,14 +27,15 @@ class _Chain(NamedTuple):
 class ForwardMovementChain(GraphPass):
     """f(chain(x))  ==  chain(f(x)) for an elementwise f of one value, or of one value and constant numbers.
 
-    ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle.  One run moves every
-    f, however long the chain is; chains with only such functions between them become one chain.
+    ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle; other passes move
+    chains of one kind.  One run moves f before the whole chain.  Two chains with only such functions between
+    them become one chain.
     """
 
     name = "forward_movement_chain"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        chains: dict[Value, _Chain] = {}  # by the last result
+        chains: dict[Value, _Chain] = {}  # by the result of the last operator
         changes = 0
         for op in graph.ops:
             if isinstance(op, Reshape | Transpose):
@@ -47,14 +48,14 @@ class ForwardMovementChain(GraphPass):
                 continue
             chain = chains[value]
             if context.accepts(self.name, op, _obstacle(graph, op, chain)):
-                chains[op.output] = chains.pop(value)
+                chains[op.output] = chains.pop(value)  # the chain will produce the result of ``op``
                 _move_before(graph, op, chain)
                 changes += 1
         return changes
 
 
 def _other_reader(graph: Graph, value: Value) -> str | None:
-    """Return a sentence if ``value`` is an output of the graph or has several uses, else None."""
+    """Return a refusal if ``value`` is an output of the graph or has several uses, else None."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
     return f"%{value.name}: has other users" if value.use_count > 1 else None
@@ -68,14 +69,14 @@ def _obstacle(graph: Graph, op: Op, chain: _Chain) -> str | None:
         return f"%{result.name}: expected an elementwise operator of one value and numbers, got {found}"
     is_per_channel = value.quantization is not None and value.quantization.is_per_channel
     if is_per_channel or len({(v.dtype, v.quantization) for v in (source, value, result)}) > 1:
-        return f"%{result.name}: has another dtype or quantization than %{source.name}, or one along an axis"
+        return f"%{result.name}: has another dtype or quantization than %{source.name}, or scales per channel"
     if None in (source.shape, value.shape) or value.shape != result.shape:
         return f"%{result.name}: is broadcast to another shape, or the shape before the chain is unknown"
     return _other_reader(graph, value)
 
 
 def _move_before(graph: Graph, op: Op, chain: _Chain) -> None:
-    """Move ``op`` before ``chain``, which then produces the result of ``op``."""
+    """Move ``op`` before ``chain``; then ``chain`` produces the old result of ``op``."""
     first, last, _ = chain
     source, value, result = first.input, last.output, op.output
     name = graph.unique_name(f"{result.name}/{type(op).__name__}")

@@ -16,7 +16,7 @@ from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import Context, Pass
 
 MAX_COPIED_OPS = 1000
-"""Largest total number of operators of all copies of a branch; a branch that is copied once has no limit."""
+"""Largest number of operators that all copies of a branch together may have; a single copy has no limit."""
 
 MAX_COUNTED_CALLS = 1 << 40
 """Copies are counted up to this number, because the count may double with each nested branch."""
@@ -35,25 +35,27 @@ def branch_of(op: If) -> Graph:
 
 
 class Branches:
-    """The graphs of a model, and how many copies of each remain if every constant IF is replaced.
+    """The graphs of a model, and how many copies of each there are if every constant IF is replaced.
 
-    ``places``: the number of copies of each graph, the graph itself included if anything but a constant IF
-    refers to it.  ``order``: all graphs, branches before their callers, so that a branch has its final size
-    when it is copied.
+    ``places``: for each graph, the number of copies of its operators in the resulting model.  The graph is
+    itself one of them if a signature or an operator other than a constant IF refers to it.
+    ``order``: all graphs, branches before their callers, so that a branch has its final size when it is
+    copied.
     """
 
     def __init__(self, model: Model) -> None:
+        # for each graph, the branches that its constant IFs run
         taken = {graph: [branch_of(op) for op in graph if is_constant_if(op)] for graph in model.graphs}
         self.order = callees_first(model)
         referred = {id(g) for op in model.ops() if not is_constant_if(op) for g in op.called_graphs()}
         referred |= {id(s.graph) for s in model.signatures} | {id(model.main)}
         self.places = {graph: int(id(graph) in referred) for graph in model.graphs}
         for graph in reversed(self.order):
-            for branch in taken[graph]:
+            for branch in taken[graph]:  # a graph to which nothing refers stays, too, and counts as one
                 self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
 
     def too_many(self, op: If) -> str | None:
-        """Refuse to copy the branch of ``op`` if all its copies together have too many operators."""
+        """Refuse to copy the branch of ``op`` if all its copies together would have too many operators."""
         branch = branch_of(op)
         size, places = len(branch), self.places[branch]
         if places == 1 or size * places <= MAX_COPIED_OPS:
@@ -68,14 +70,15 @@ class Branches:
 class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
-    Graphs that nothing calls any more are removed.  A large graph that is called in several places stays.
+    Graphs that nothing calls any more are removed.  The IF stays if its branch is large and would be copied
+    to several places.
     """
 
     name = "remove_constant_if"
 
     def run(self, model: Model, context: Context) -> int:
         count = 0
-        called: list[Graph] = []
+        called: list[Graph] = []  # both branches of each replaced IF
         branches = Branches(model)
         for graph in branches.order:
             for op in graph.ops:
@@ -95,7 +98,7 @@ class RemoveConstantIf(Pass):
 
 
 def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
-    """Remove the candidates that no operator and no signature refers to, and graphs that only they call."""
+    """Remove the candidates to which no operator or signature refers, and the graphs that only these call."""
     callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
     callers.update([model.main, *(signature.graph for signature in model.signatures)])
     removed: set[Graph] = set()
@@ -109,14 +112,15 @@ def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
 
 
 def _operands(op: If) -> list[Value]:
-    """Return the operands that the branches receive: all but the condition."""
+    """Return the operands that the branches receive: all operands but the condition."""
     return [v for v in op.inputs[1:] if v is not None]
 
 
 def _obstacle(graph: Graph, op: If) -> str | None:
     """Return why the values of the branch cannot replace the results of ``op``; None if they can.
 
-    The values of the branch have the shapes that follow from those of its inputs.
+    The copies keep the shapes that the branch declares.  So an input of the branch must not declare more than
+    the operand that takes its place.
     """
     branch = branch_of(op)
     for value in branch.values():
@@ -132,6 +136,7 @@ def _obstacle(graph: Graph, op: If) -> str | None:
             return f"%{result.name}: is {result.type}, %{source.name} of {branch.name} is {source.type}"
         if same_quantization(result, source) is not None:
             return f"%{result.name}: has other quantization parameters than %{source.name} of {branch.name}"
+        # then no copy of an operator produces ``source`` for this output alone
         passed_through = output.producer is None or list(branch.outputs).count(output) > 1
         if graph.is_output(result) and passed_through:  # no value can have two names
             name = f"%{source.name} of {branch.name}"

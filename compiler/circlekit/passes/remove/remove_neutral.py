@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators that return their operand: identities, neutral constants, casts, repeated activations."""
+"""Remove operators that only return an operand: identities, x + 0, casts, repeated activations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Removed(Rewrite):
     quantized = True
 
     before = "y = $call"
-    after = "x"
+    after = "x"  # the engine refuses if y and x have different types
 
 
 class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
@@ -33,7 +33,7 @@ class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
 
 
 class _OneChoice(Rewrite):
-    """select($choice, x, y)  ==  $chosen, if the condition is $choice for all elements."""
+    """select(c, x, y)  ==  $chosen, if every element of the condition c is $choice."""
 
     quantized = True
 
@@ -42,14 +42,14 @@ class _OneChoice(Rewrite):
 
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
-        choice = self.after == "x"  # what every element of the condition must be
+        choice = self.after == "x"  # what every element of the condition must be: true for x, false for y
         if c.size and (c == choice).all():
             return None
         return f"%{z.name}: not every element of the condition is {str(choice).lower()}"
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Refuse if broadcasting with the other operands may enlarge a dimension of the chosen operand."""
+        """Refuse if broadcasting may enlarge an unknown dimension; the engine compares the known ones."""
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)
@@ -79,9 +79,9 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x, if the constant has exactly this value and does not broadcast x."""
+    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape."""
 
-    number: ClassVar[int]
+    number: ClassVar[int]  # what the constant must be
 
     before = "z = $operator(x, c: const)  $attributes"
     after = "x"
@@ -181,7 +181,7 @@ class _FakeQuantAgain(Rewrite):
 
 
 class _ReluOfFakeQuant(Rewrite):
-    """relu(y)  ==  y if y is the result of a FAKE_QUANT whose numbers begin at 0 or above."""
+    """relu(y)  ==  y if y is the result of a FAKE_QUANT that gives no negative number."""
 
     quantized = True
     shared = ("y",)

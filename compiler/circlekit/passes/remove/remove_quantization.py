@@ -13,7 +13,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DequantizeAndBack(Rewrite):
-    """quantize(dequantize(x))  ==  x, if x and the result have the same type and quantization parameters."""
+    """quantize(dequantize(x))  ==  x, if x and the result have the same type and quantization parameters.
+
+    x must have up to 16 bits: float32 does not represent every number of 32 bits.
+    """
 
     quantized = True
     shared = ("d",)
@@ -34,14 +37,14 @@ class DequantizeAndBack(Rewrite):
     @condition
     def numbers_are_finite(self, x: Value) -> str | None:
         scale = np.zeros(0) if x.quantization is None else x.quantization.scale.astype(np.float64)
-        # a 16-bit number minus a zero point of 16 bits is below 2^17
+        # |number - zero point| is below 2^17 for numbers and zero points of up to 16 bits
         if scale.size and (scale > 0).all() and scale.max() * 2.0**17 < float(np.finfo(np.float32).max):
             return None
         return f"%{x.name}: expected scales above 0 for which all values are finite in float32"
 
 
 class QuantizeTwice(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the inner range includes the outer."""
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range includes the second."""
 
     quantized = True
     shared = ("y",)
@@ -74,7 +77,7 @@ class RemoveRedundantQuantize(Rules):
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return (scale, lowest, highest) for the range of ``value``; its ends are in multiples of the scale.
+    """Return (scale, lowest, highest): ``value`` holds numbers from lowest * scale to highest * scale.
 
     Return None if the dtype is no integer, or if ``value`` does not have exactly one scale.
     """
@@ -89,7 +92,8 @@ def _steps(value: Value) -> tuple[float, int, int] | None:
 class RemoveQdqForMpo(Rewrite):
     """quantize(dequantize(quantize(x)))  becomes  quantize(x), for an x that a matrix product computes.
 
-    Values are no longer rounded to the first grid.  The product is a mixed-precision operator (MPO) in ONE.
+    Values are no longer rounded to the grid of the first quantize.  In ONE, such a product is called a
+    mixed-precision operator (MPO).
     """
 
     name = "remove_qdq_for_mpo"

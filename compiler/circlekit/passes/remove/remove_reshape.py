@@ -54,8 +54,8 @@ class SameShapeReshape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
 class ReshapeAndBack(RemoveReshapeAroundUnaryOp):
     """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions f."""
 
-    name = ""
-    back = True
+    name = ""  # a rule of remove_unnecessary_reshape, not a pass of its own
+    back = True  # only if the last Reshape gives the shape of x again
 
 
 class RemoveUnnecessaryReshape(Rules):
@@ -95,9 +95,9 @@ MAX_RANK = 4
 class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  One of
-    u and v may be a constant instead.  It is reshaped to the constant w, which has the batch dimensions of a
-    or b; if the constant is one matrix, all batch dimensions of w are 1.
+    a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  If u
+    (or v) is a constant instead, w is this constant with the batch dimensions of b (or a), or with batch
+    dimensions of 1 if the constant is a single matrix.
     """
 
     before = """
@@ -153,11 +153,14 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """The constant must have one use, and be one matrix or have the other operand's batch dimensions."""
+        """Refuse a constant with other users, or with batch dimensions that differ from the other operand's.
+
+        A constant that is a single matrix fits any batch dimensions.
+        """
         _, value, constant = self._operands(match)
         shape = constant.static_shape
         if constant.use_count != 1:
-            return f"%{constant.name}: has {constant.use_count} users, the model would contain it twice"
+            return f"%{constant.name}: has {constant.use_count} users, so the model would contain it twice"
         if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
             return None
         batch = None if value.shape is None else value.shape[:-2]
@@ -171,7 +174,7 @@ class _OneConstant(_BatchReshaped):
         return {**super().constants(match), "w": constant.array().reshape(shape)}
 
     def _operands(self, match: Match) -> tuple[Value, Value, Value]:
-        """Return the reshaped operand before its Reshape and after it, and the constant operand."""
+        """Return (operand of the Reshape, result of the Reshape, constant): (a, u, v) or (b, v, u)."""
         old, new, constant = "auv" if "a" in match.values else "bvu"
         return match.value(old), match.value(new), match.value(constant)
 
@@ -182,7 +185,7 @@ def _is_one_matrix(constant: Value) -> bool:
 
 
 class RemoveReshapeAroundBatchMatMul(Rules):
-    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one after it."""
+    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one Reshape after it."""
 
     name = "remove_reshape_around_batch_matmul"
     rules = (

@@ -27,7 +27,10 @@ MAX_RESHAPED_ELEMENTS = 1 << 20
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """Elementwise operators ``ops``, in order, and the results of the Reshapes before them, ``starts``."""
+    """Connected elementwise operators.  ``ops``: the operators, in order.
+
+    ``starts``: the values that they read and that Reshapes before the region produce.
+    """
 
     ops: list[Op] = field(default_factory=list)
     starts: list[Value] = field(default_factory=list)
@@ -48,10 +51,10 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
     ``last`` must read the result of an elementwise operator.  The operators of the region may read
     constants, results of Reshapes and results of one another; each must read a value that is no constant.
-    ``dead_ends``: values that no region contains; the function adds those that it finds.
+    ``dead_ends``: values that no region can contain; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
-    todo = [(last.input, False)]
+    todo = [(last.input, False)]  # (value, whether the operands of its producer are done)
     while todo:
         value, operands_done = todo.pop()
         producer = value.producer
@@ -97,7 +100,7 @@ def is_constant(value: Value) -> bool:
 
 
 def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
-    """Return why the operators of ``region`` must keep their shape; None if they may change it."""
+    """Return why the operators of ``region`` must keep their shapes; None if these may change."""
     sources, first = sources_of(region), region.starts[0]
     why = next((s for op in region.ops if (s := _shape_obstacle(graph, op.output, region, last))), None)
     if why is not None:
@@ -122,7 +125,7 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
 
 
 def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
-    """Return why ``value`` must keep its shape; None if only ``region`` and ``last`` need it."""
+    """Return why ``value`` must keep its shape; None if only ``region`` and ``last`` read it."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):
@@ -131,14 +134,17 @@ def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """Return how many Reshapes would be removed, and why one of ``starts`` stays ("" if none stays)."""
+    """Return (the number of Reshapes that would be removed, why one of ``starts`` stays).
+
+    The reason is "" if none of ``starts`` stays.
+    """
     reasons = [s for v in region.starts if (s := _shape_obstacle(graph, v, region, last))]
     freed = len(region.starts) - len(reasons) + is_removable(last, sources_of(region)[0])
     return freed, next(iter(reasons), "")
 
 
 def is_removable(last: Reshape, source: Value) -> bool:
-    """Return whether ``last`` changes nothing once its operand has the shape of ``source``."""
+    """Return whether ``last`` will change nothing, because its operand will have the shape of ``source``."""
     is_same_shape = same_shape(source, last.output) is None
     return is_same_shape and last.input.quantization == last.output.quantization
 
@@ -171,16 +177,16 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
 def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """Return the smallest array that can replace ``array`` where shape ``new`` replaces shape ``old``.
 
-    Its broadcast to ``new`` has the elements, in order, of the broadcast of ``array`` to ``old``.
+    Broadcast to ``new``, it has the same elements in the same order as ``array`` broadcast to ``old``.
     """
     whole: Array = np.broadcast_to(array, old).reshape(new)
-    for axis in range(len(new)):
+    for axis in range(len(new)):  # if all slices along the axis are equal, keep the first
         head = whole.take(range(whole.shape[axis])[:1], axis)
         if whole.shape[axis] > 1 and np.array_equal(_bits(whole), np.broadcast_to(_bits(head), whole.shape)):
             whole = head
     while whole.shape[:1] == (1,):
         whole = whole[0]
-    return np.ascontiguousarray(whole)  # numpy gives a scalar one dimension
+    return np.ascontiguousarray(whole)  # this makes a scalar an array of one dimension
 
 
 def _bits(array: Array) -> Array:
@@ -192,7 +198,7 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value
     """Let the elementwise ``op`` work on data of ``shape``.
 
     Each operand that is a key of ``new`` is replaced by ``new[operand]``, constants are reshaped, and the
-    result gets ``shape``.  ``old``: a former operand, which had the shape of the former result.
+    result gets ``shape``.  ``old``: a value with the shape that the result had before.
     """
     for index, value in enumerate(op.inputs):
         if value is not None and value in new:
@@ -203,7 +209,7 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value
             form = _form(value.array(), old.static_shape, known_dims(shape))
             if form.shape != value.shape:
                 op.set_input(index, _constant(graph, value, form))
-        elif value.known_rank > len(shape):
+        elif value.known_rank > len(shape):  # the constant of one element would raise the rank of the result
             op.set_input(index, _constant(graph, value, value.array().reshape(())))
     op.output.shape = shape
 
@@ -216,9 +222,9 @@ def _constant(graph: Graph, like: Value, array: Array) -> Value:
 class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
-    f and g are elementwise.  If one of them has two operands, either both come from Reshapes of values of the
-    same shape, or one is a constant that can be reshaped for x.  The results of f and g must have no other
-    users and be no outputs of the graph, and at least one Reshape must become unnecessary.
+    f and g stand for any number of elementwise operators.  All Reshapes before them must read values of the
+    same shape, and constant operands must have a form for this shape (see ``_form``).  The results of f and g
+    must have no other users and be no outputs of the graph.  At least one Reshape must become unnecessary.
 
     ``back``: whether x must have shape C.
     """
@@ -245,8 +251,9 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         elif sentence is None:
             removed, reason = saved(graph, region, last)
             sentence = None if removed else reason
-        if sentence is not None and context.refusals is None:
+        if sentence is not None and context.refusals is None:  # else each Reshape gets a sentence
             dead_ends.update(op.output for op in region.ops)
+        # a larger region is a nearer miss
         if not context.accepts(self.name, last, sentence, len(region.ops) + 3):
             return False
         end, new = last.input, dict(zip(region.starts, sources, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take all elements, and padding that is 0 wide or that a slice cuts off."""
+"""Remove slices and splits that take all elements, and padding of width 0 or that a slice cuts off again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ PADS = (
     "PadV2(x, paddings: const, value)",
     "MirrorPad(x, paddings: const)   {mode: any}",
 )
+"""The operators that pad x.  Row k of ``paddings``: the widths before and after x along axis k."""
 
 
 class _NoWidth(Removed, call="$pad"):
@@ -43,9 +44,9 @@ class _Sliced(Rewrite):
     @condition
     def keeps_no_border(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
         x, y, p = map(match.value, "xyp")
-        first = begin - paddings[:, 0]
-        last = first + resolved(begin, size, p)
-        if (first < 0).any() or (last > x.static_shape).any():
+        first = begin - paddings[:, 0]  # the begin and the end of the slice as indices of x
+        end = first + resolved(begin, size, p)
+        if (first < 0).any() or (end > x.static_shape).any():
             return f"%{y.name}: keeps some of the border of %{p.name}"
         return same_quantization(x, p, y)
 
@@ -64,7 +65,7 @@ class _SlicedBack(_Sliced):
         x = match.value("x")
         kept = resolved(begin, size, match.value("p"))
         if (begin != paddings[:, 0]).any() or (kept != x.static_shape).any():
-            return f"%{match.value('y').name}: is a part of %{x.name}"
+            return f"%{match.value('y').name}: is only a part of %{x.name}"
         return None
 
     def constants(self) -> dict[str, Array]:  # type: ignore[override]  # no new constant
@@ -72,7 +73,7 @@ class _SlicedBack(_Sliced):
 
 
 class _SlicedBackByStrides(Rewrite):
-    """pad(x)[before:before + n]  ==  x, if the padding before x has width ``before``, and x has size n."""
+    """pad(x)[b:b + n]  ==  x along each axis, if the padding before x has width b, and x has size n."""
 
     quantized = True
     shared = ("p",)
@@ -92,13 +93,14 @@ class _SlicedBackByStrides(Rewrite):
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
         axes = zip(slices, p.static_shape, strict=True)
+        # for each axis, the indices of p that the slice takes, and those that x has
         kept = [range(dim)[op.axis_index(part, dim)] for part, dim in axes if part]
         expected = [range(b, b + n) for b, n in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
         return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
 
 
 def resolved(begin: Array, size: Array, sliced: Value) -> Array:
-    """Return the ``size`` of a slice; -1 becomes the number of elements of ``sliced`` from ``begin`` on."""
+    """Return the ``size`` of a slice of ``sliced``, without -1, which means all indices from ``begin`` on."""
     return np.where(size == -1, np.subtract(sliced.static_shape, begin), size)
 
 
@@ -167,7 +169,7 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
                 # exporters write 2**31 - 1 for the end of a dimension that they do not know
                 endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
                 full = part.begin in (None, 0) and part.stride == 1 and endless
-            else:
+            else:  # ``axis_index``: the slice as a Python slice
                 full = part.stride == 1 and range(dim)[op.axis_index(part, dim)] == range(dim)
             if not full:
                 return f"%{name}: does not take all of axis {axis}"

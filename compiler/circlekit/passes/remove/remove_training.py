@@ -38,7 +38,7 @@ class _Masked(Rewrite):
 
 
 class _Floored(Rewrite):
-    """x / keep * floor(random + keep)  becomes  x, its expected value: the form of TensorFlow 1."""
+    """x / keep * floor(random + keep)  becomes  x, its expected value: dropout as TensorFlow 1 writes it."""
 
     changes_values = True
 
@@ -60,7 +60,7 @@ class _Floored(Rewrite):
 
 
 def mean_refusal(kept: float, scale: float) -> str | None:
-    """Refuse a dropout that keeps the fraction ``kept`` of the elements if ``scale`` is not 1 / ``kept``."""
+    """Refuse a dropout whose factor ``scale`` is not 1 / ``kept``, the fraction of elements that it keeps."""
     if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
     expected = 1 / kept if kept else np.inf
@@ -73,7 +73,7 @@ MASKS = (
     "s = Mul(x: f32, factor: const f32[*, 1])\n        z = SelectV2|Select(g, s, 0.0)",
     f"{CAST}\n        s = Mul(x: f32, m)\n        z = Mul(s, factor: const f32[*, 1])",
 )
-"""Ways to multiply x by factor and by the mask g, which is cast to 1 or 0 or is the condition of a select."""
+"""Ways to multiply x by factor and by the mask g of bools, which is cast to 1 or 0, or selects x or 0."""
 
 
 class RemoveDropout(Rules):
@@ -92,7 +92,7 @@ class RemoveDropout(Rules):
 
 
 class RemoveGatherGuard(Rewrite):
-    """gather(p, (i + n) mod n)  becomes  gather(p, i) for n rows of p; only valid for i from 0 to n - 1."""
+    """gather(p, (i + n) mod n)  becomes  gather(p, i), if p has n rows; only valid for i from 0 to n - 1."""
 
     name = "remove_gather_guard"
     changes_values = True
@@ -115,15 +115,16 @@ class RemoveGatherGuard(Rewrite):
 
 
 TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
-"""Names of TensorFlow's operators that check or print values, and return nothing or their operand."""
+"""Names of TensorFlow's operators that check or print values, and return nothing or only their operand."""
 
 
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
     Values change if the operators do not return that operand.  An operator stays if it has several results,
-    or one of another type than the operand.  ``found``: the given names that some operator had, in any run.
-    Raise RewriteError for a name that no operator had.
+    or a result of another type than the operand.
+    ``found``: those of the given names that an operator had in this run or an earlier one.
+    Raise RewriteError for a name that is not in ``found`` after a run.
     """
 
     name = "remove_nodes_of"
@@ -161,7 +162,7 @@ class RemoveNodesOf(Pass):
                 if named:
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
-        # --explain runs the pass on the optimized model, in which the operators are already removed
+        # --explain (``refusals``) runs the pass on the optimized model, which lacks the operators already
         if missing and context.refusals is None:
             raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
@@ -184,10 +185,12 @@ def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
     if not op.results:
         return None
     result = op.results[0]
-    if operand is None or len(op.results) > 1:
-        return f"%{result.name}: expected one result and an operand, got {len(op.results)} results"
+    if len(op.results) > 1:
+        return f"%{result.name}: expected one result, got {len(op.results)}"
+    if operand is None:
+        return f"%{result.name}: its operator has no operand to replace it"
     if operand.dtype is not result.dtype or operand.shape != result.shape:
         return f"%{result.name}: is {result.type}, %{operand.name} is {operand.type}"
     if not graph.can_stand_for(result, operand):
-        return f"%{result.name}: and %{operand.name} are both inputs or outputs of the graph"
+        return f"%{result.name}: is an output of the graph, and %{operand.name} cannot take its place"
     return None

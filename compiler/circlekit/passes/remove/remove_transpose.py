@@ -17,11 +17,11 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Factor(NamedTuple):
-    """A factor of an original dimension.
+    """A factor of an original dimension, as a dimension of 6 may be split into factors 2 and 3.
 
-    ``place``: first the index of the dimension.  Each time that a factor is split in two, 0 is appended for
-    the outer part, 1 for the inner part.  If the places of all factors ascend, from the first axis to the
-    last, the elements are in their original order.
+    ``place``: the index of the dimension; then, for each split that led to this factor, 0 if the factor is in
+    the outer part and 1 if it is in the inner part.  If the places of all factors ascend, from the first axis
+    to the last, the elements are in their original order.
     """
 
     size: int
@@ -48,11 +48,12 @@ class ElementOrder:
         axes = []
         for size in shape:
             axis: list[Factor] = []
-            while size > 1 and pieces:
+            while size > 1 and pieces:  # ``size``: what the next pieces have to give
                 piece = pieces.pop(0)
                 if size % piece.size:
                     if piece.size % size:
                         return False
+                    # split the piece; the inner part remains for the next axis
                     pieces.insert(0, Factor(piece.size // size, (*piece.place, 1)))
                     piece = Factor(size, (*piece.place, 0))
                 size //= piece.size
@@ -93,7 +94,7 @@ class _OneReshape(Rewrite):
         order, sentence = ElementOrder(values[0].static_shape), same_quantization(*values)
         if sentence is not None:
             return sentence
-        for node, value in zip(nodes, values[1:], strict=True):
+        for node, value in zip(nodes, values[1:], strict=True):  # each operator and its result
             perm = node.operands[1].name
             if node.kinds[0].code == "TRANSPOSE" and perm is not None:
                 order.transpose(match.value(perm).array().tolist())
@@ -129,7 +130,7 @@ class RemoveUnnecessaryTranspose(Rules):
 
 
 def composed(first: Array, second: Array) -> Array:
-    """Return the perm of one Transpose that does the same as one by ``first``, then one by ``second``."""
+    """Return the perm of one Transpose that does the same as Transposes by ``first``, then by ``second``."""
     return np.asarray((first % first.size)[second % second.size], first.dtype)
 
 

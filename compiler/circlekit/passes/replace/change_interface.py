@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change the outputs of a model, or set its unknown batch size to 1."""
+"""Change the outputs of a model, or set an unknown batch size to 1."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from circlekit.rewrite.base import Context, Option, Pass, names_of
 class ChangeOutputs(Pass):
     """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError, with the message of ONE, if the number of names is not the number of outputs, or if
-    a name is not that of a result, input or constant.
+    Raise RewriteError, with the message of ONE, if there are more or fewer names than outputs, or if the main
+    graph has no value of a name.
     """
 
     name = "change_outputs"
@@ -39,12 +39,12 @@ class ChangeOutputs(Pass):
             if signature.graph is graph:
                 signature.outputs = {key: replacements.get(v, v) for key, v in signature.outputs.items()}
         graph.outputs = chosen
-        RemoveDead().run(model, Context(context.format))
+        RemoveDead().run(model, Context(context.format))  # a new context: its changes are not counted
         return len(chosen)
 
 
 def _find(name: str, values: dict[str, Value]) -> Value:
-    """Return the value called ``name``; raise RewriteError if there is none."""
+    """Return the value called ``name``; raise RewriteError, with up to 3 similar names, if there is none."""
     if name not in values:
         raise RewriteError(f"Change outputs failed: node not found: {name}" + did_you_mean(name, values, 3))
     return values[name]
@@ -53,7 +53,7 @@ def _find(name: str, values: dict[str, Value]) -> Value:
 class DynamicBatchToSingleBatch(Pass):
     """Set the first dimension of each input to 1 where it is unknown, and infer all shapes again.
 
-    The pass changes inputs of the main graph and of all graphs with a signature.
+    The inputs are those of the main graph and of all graphs with a signature.
     """
 
     name = "dynamic_batch_to_single_batch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite operators without a usable quantized kernel to operators whose quantized kernels are right."""
+"""Before quantization, replace operators without a right quantized kernel by operators that have one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class ReplaceSquaredDifferenceWithMul(Rewrite):
 
 
 class ReplaceSumWithMean(Rewrite):
-    """sum(x)  ==  mean(x) * count; LiteRT's reference kernel of SUM reads int8 and int16 data as uint8."""
+    """sum(x)  ==  mean(x) * count; LiteRT's reference kernel of SUM reads int8 and int16 data as uint8.
+
+    ``count``: the number of elements that are added for each element of the result.
+    """
 
     name = "replace_sum_with_mean"
 
@@ -69,8 +72,8 @@ class ReplaceSumWithMean(Rewrite):
 class ReplaceAveragePoolWithMean(Rewrite):
     """average_pool of the whole image  ==  mean over height and width.
 
-    The result of a quantized AVERAGE_POOL_2D has the scale of its operand, which is too coarse for averages,
-    because their range is smaller.  The result of MEAN has a scale of its own.
+    The result of a quantized AVERAGE_POOL_2D has the scale of its operand.  That is too coarse, because
+    averages have a smaller range.  The result of MEAN has a scale of its own.
     """
 
     name = "replace_average_pool_with_mean"

@@ -17,7 +17,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class DecomposeHardSwish(Rewrite):
     """hard_swish(x)  ==  x * (relu6(x + 3) / 6).
 
-    If this pass is requested together with O1, O1 omits fuse_hardswish, which would undo the rewrite.
+    If this pass is requested together with O1, O1 omits ``fuse_hardswish``, which would undo the rewrite.
     """
 
     name = "decompose_hardswish"
@@ -97,7 +97,7 @@ class ReplaceChannelwiseMulAdd(Rewrite):
 
 
 class _Expand(Rewrite):
-    """$operator($old)  ==  $operator($new); ``full`` in $new is ``c`` of $old broadcast along one axis."""
+    """$operator($old)  ==  $operator($new), where ``full`` is ``c`` broadcast along one axis."""
 
     before = "z = $operator($old)  {act: any = act}"
     after = "z = $operator($new)  {like z, act: act}"
@@ -114,7 +114,7 @@ class _Expand(Rewrite):
 
     @condition
     def small_enough(self, z: Value) -> str | None:
-        size = 4 * z.numel
+        size = 4 * z.numel  # bytes of f32
         if size <= MAX_FOLDED_BYTES:
             return None
         return f"%{z.name}: expected a result of at most {MAX_FOLDED_BYTES} bytes, got {size}"
@@ -144,12 +144,13 @@ class ShuffleWeightTo16x1Float32(Rewrite):
 
     name = "shuffle_weight_to_16x1float32"
     formats = frozenset({"circle"})
-    makes_special_forms = True
+    makes_special_forms = True  # only a target that the user names restricts the pass
 
     before = "y = FullyConnected(x, w: const f32[O, _], b?)"
     after = "y = FullyConnected(x, w2, b)  {like y, weights_format: format}"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
+        # ``formats`` keeps the pass out of pipelines only; a user may ask for it by name
         return context.format in self.formats and super().run_graph(graph, context)
 
     @condition

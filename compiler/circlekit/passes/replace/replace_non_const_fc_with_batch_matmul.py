@@ -20,9 +20,10 @@ from circlekit.rewrite.base import Context, GraphPass
 class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
-    A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  There is no
-    picture, because a Reshape, an ADD and an activation are created only where needed.  If ``context.exact``
-    is set, as for pipelines, an operator is replaced only if the number of operators does not grow.
+    If x or w is the result of a Transpose of the last two axes, adj_x or adj_y of the BATCH_MATMUL replaces
+    the Transpose.  There is no picture, because a Reshape, an ADD and an activation are created only where
+    needed.  In a pipeline (``context.exact``), the layer is replaced only if the number of operators does not
+    grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -32,7 +33,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
 
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
-        """Replace ``op`` unless this is refused; return whether it was replaced."""
+        """Replace ``op`` unless there is an obstacle; return whether it was replaced."""
         if op.weights.is_const:
             if context.partial_matches:
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")
@@ -79,7 +80,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     """fc(x, transpose(w))  ==  x @ w, and the same for a transposed x, if one operator replaces two.
 
-    So there must be no bias and no activation, and BATCH_MATMUL must not need a Reshape.
+    So the layer must have no bias and no activation, and the BATCH_MATMUL must not need a Reshape.
     """
 
     name = "fuse_transpose_with_fullyconnected"
@@ -98,8 +99,9 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
 
 
 def growth(graph: Graph, op: FullyConnected) -> int:
-    """Return the number of operators that replacing ``op`` adds to ``graph``; negative if it removes some."""
+    """Return by how many operators ``graph`` grows if ``op`` is replaced; negative if it shrinks."""
     reshapes = (not takes_matrices(op)) + (product_rank(op) != op.output.rank)
+    # the operands in which the BATCH_MATMUL can absorb a Transpose
     moved = {op.weights, op.input} if takes_matrices(op) else {op.weights}
     unused = [v for v in moved if v.use_count == op.inputs.count(v) and not graph.is_output(v)]
     removed = [v for v in unused if swapped_source(v) is not None]
@@ -126,14 +128,17 @@ def swapped_source(value: Value) -> Value | None:
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Return whether the input is surely a batch of matrices that fit the weights, so it needs no Reshape."""
+    """Return whether the input is surely a batch of matrices that fit the weights, so it needs no Reshape.
+
+    Otherwise FULLY_CONNECTED reads the input as rows of the width of the weights.
+    """
     columns = op.weights.known_shape[1]
     is_equal = op.input.known_shape[-1:] == (columns,)
     return op.input.known_rank >= 2 and is_equal and (columns is not None or op.keep_num_dims)
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
-    """Insert the operators that compute the result of ``op``; return their result."""
+    """Insert the operators that replace ``op``; return the result of the last one."""
     x, adj_x = op.input, False
     if not takes_matrices(op):
         x = new.reshaped(x, [-1, op.weights.known_shape[1]])

@@ -33,7 +33,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts to the same shape."""
+    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the same shape."""
 
     shared = ("b",)
 
@@ -74,8 +74,8 @@ class ResolveFormerCustomOp(Rewrite):
 class _MatMul(Rewrite):
     """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
 
-    ``transposed``: the options transpose_a and transpose_b.  FULLY_CONNECTED multiplies by its transposed
-    weights.
+    ``transposed``: the values of the options transpose_a (of x) and transpose_b (of y).  FULLY_CONNECTED
+    computes x @ transpose(weights), so y needs a Transpose if transpose_b is false.
     """
 
     transposed: ClassVar[tuple[bool, bool]]
@@ -148,7 +148,7 @@ class ResolveCustomSplitV(GraphPass):
         split = SplitV(value, sizes, axis, results=parts, num_splits=len(parts))
         misfit = None if fits(split) else f"%{op.output.name}: expected sizes that fit %{value.name}"
         if not context.accepts(self.name, op, misfit):
-            split.drop_inputs()
+            split.drop_inputs()  # it is not used
             return False
         Inserter(graph, op).replace(split)
         return True
