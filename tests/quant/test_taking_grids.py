@@ -69,12 +69,21 @@ def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int)
     assert (ours == np.arange(low, high + 1)[:, None] - zero_point).all()
 
 
+@pytest.mark.parametrize(("zero_points", "expected"), [([], [0, 0, 0]), ([3], [3, 3, 3])])
+def test_a_form_has_a_zero_point_for_each_scale(zero_points: list[int], expected: list[int]) -> None:
+    quantization = Quantization(np.ones(3, np.float32), np.array(zero_points, np.int64))
+    grid = stored_grid(Dequantize(Value("x", i8, (3,), None, quantization)))
+    assert grid is not None
+    assert list(grid.form.zero_point) == expected
+
+
 @pytest.mark.parametrize(
     ("dtype", "quantization"),
     [
         (DType.INT32, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))),
         (i8, None),
         (i8, Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))),
+        (i8, Quantization(np.ones(3, np.float32), np.zeros(2, np.int64))),
         (DType.FLOAT16, None),
     ],
 )
@@ -216,6 +225,21 @@ def test_operators_that_may_vanish_between_two_grids(
     assert _may_vanish(value, FORM, grids) == expected
     (operand, *_) = (v for v in value.producer.inputs if v is not None)  # type: ignore[union-attr]
     assert not _may_vanish(operand, FORM, grids)  # an input of the graph
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+@pytest.mark.parametrize("rounding", ["%q = Quantize(%x) : $ %y = Dequantize(%q)", "%y = Dequantize(%x)"])
+def test_a_computed_tensor_with_several_scales_keeps_its_operators(dtype: str, rounding: str) -> None:
+    """No kernel computes such activations, so they stay float and no number is lost."""
+    form = f"{dtype}[4] quant(scale: [1, 10, 100, 1000], zero_point: [0, 0, 0, 0], axis: 0)"
+    is_rounded = "Quantize(%x)" in rounding
+    body = rounding.replace("$", form)
+    model = circlekit.parse(
+        f"graph main(%x: {'f32[4]' if is_rounded else form}) -> %z {{ {body} %z = Abs(%y) }}"
+    )
+    x = np.array([5, 50, 500, 5000], np.float32) if is_rounded else np.full(4, 5, np.int8)
+    circlekit.quantize(model, "int8", samples=[[x]])
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], [5, 50, 500, 5000], atol=0.1)
 
 
 def test_a_requantized_tensor_keeps_its_operators() -> None:

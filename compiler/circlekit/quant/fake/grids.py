@@ -55,9 +55,10 @@ def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
     The rounded tensor gets the form of the grid.  A rounding operator stays if no int8 or int16 form has its
-    grid, and in the rare cases that ``_take_one``, ``_rounded_constant`` and ``_bypass`` name.  In three
-    cases a MINIMUM with the largest number of the grid replaces the rounding operator.  The result of the
-    MINIMUM is a tensor of its own, which gets the form of the grid:
+    grid, if it rounds a computed tensor to several scales, and in the rare cases that ``_take_one``,
+    ``_rounded_constant`` and ``_bypass`` name.  In three cases a MINIMUM with the largest number of the grid
+    replaces the rounding operator.  The result of the MINIMUM is a tensor of its own, which gets the form of
+    the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
     - The tensor already has another form, or its producer cannot produce the form of the grid.
@@ -88,6 +89,8 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
+        return
+    if len(grid.form.scale) > 1 and not source.is_const:  # activations have one scale
         return
     if source.is_const:
         constant = _rounded_constant(graph, first, last)
@@ -266,18 +269,21 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have more than 16 bits, or no scale.
+    Return None if the integers have more than 16 bits, no scale, or a wrong number of zero points.
     """
     value = op.input
     quantization = value.quantization
     if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
+        return None
+    if quantization.zero_point.size not in (0, 1, quantization.scale.size):
         return None
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
     shift = dtype.limits[0] - smallest  # the smallest integers of both dtypes stand for the same number
     reason = f"the form of %{value.name} in the model"
     scales = tuple(quantization.scale.tolist())
-    zero_points = tuple((quantization.zero_point + shift).tolist())
+    zero_point = quantization.zero_point if quantization.zero_point.size else np.int64(0)
+    zero_points = tuple(np.broadcast_to(zero_point + shift, quantization.scale.shape).tolist())
     axis = quantization.quantized_dimension
     form = TensorForm(dtype, scales, zero_points, axis, reason=reason, rounds=True)
     return Grid(form, largest + shift)
@@ -289,10 +295,10 @@ def grid_of(op: FakeQuant) -> Grid | None:
     Return None for an invalid range or number of bits.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
-    first, last = int(op.narrow_range), 2**op.num_bits - 1
     low, high = np.float32(op.min), np.float32(op.max)
     if not (np.isfinite(low) and np.isfinite(high) and low < high and 2 <= op.num_bits <= 16):
         return None
+    first, last = int(op.narrow_range), 2**op.num_bits - 1
     step, zero = op.grid()
     dtype: DType = i8 if op.num_bits <= 8 else i16
     shift = dtype.limits[0] - first  # the smallest number of the grid becomes the smallest integer
