@@ -327,6 +327,14 @@ def test_an_operator_that_reads_an_input_begins_a_part_of_another_backend(backen
     assert [len(part.model.main) for part in divided.parts] == ([1, 2] if count == 2 else [3])
 
 
+@pytest.mark.parametrize("change", [{"file": 1}, {"inputs": "x"}, {"outputs": [["y"]]}, {"size": 1}])
+def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) -> None:
+    part = {"file": "net.circle", "inputs": ["x"], "outputs": ["y"], **change}
+    (tmp_path / "net.conn.json").write_text(json.dumps({"source": part, "parts": [part]}))
+    with pytest.raises(FormatError, match="expected a connection file, got TypeError"):
+        load_parts(tmp_path / "net.conn.json")
+
+
 def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

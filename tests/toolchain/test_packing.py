@@ -65,11 +65,17 @@ def test_a_package_has_models_and_configurations(
         ("-m a.circle plain", "modelfile does not have extension: plain"),
         ("-m a.circle -i a.cfg", "io info file a.cfg is not json file of the expected form."),
         ("-m a.circle -i link.json", "io info file link.json is not json file of the expected form."),
+        ("-m a.circle -i number.json", "io info file number.json is not json file of the expected form."),
+        ("-m a.circle b.tflite -i one.json two.json", "expected 1 inputs of the whole model, got 2"),
         ("-m a.circle -o plain", "plain/a cannot be written: "),
     ],
 )
 def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("link.json").write_text(json.dumps({"org-model-io": {"inputs": {}}}))
+    one, two = (link([0] * count, [1], ([0], [1]), ([0], [1])) for count in (1, 2))
+    number = {**one, "org-model-io": {side: {"new-indices": 1} for side in ("inputs", "outputs")}}
+    links = {"link": {"org-model-io": {"inputs": {}}}, "number": number, "one": one, "two": two}
+    for name, content in links.items():
+        Path(f"{name}.json").write_text(json.dumps(content))
     assert call(words) == 1
     assert capsys.readouterr().err.startswith(f"model2nnpkg: error: {message}")
     assert not Path("a").exists()

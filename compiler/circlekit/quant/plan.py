@@ -267,7 +267,20 @@ def _decoded(tree: Mapping[str, Any]) -> Plan:
     """Return the plan in a JSON object; raise the errors that ``from_json`` converts."""
     inputs, outputs = (_dtype(tree[side]) if tree.get(side) else None for side in ("inputs", "outputs"))
     graphs = [_decoded_graph(graph) for graph in tree["graphs"]]
-    return Plan(tree["scheme"], graphs, inputs, outputs, Preparation(**tree.get("preparation", {})))
+    preparation = Preparation(**tree.get("preparation", {}))
+    passes, techniques = preparation.passes, preparation.techniques
+    for text in (preparation.target, *(passes if isinstance(passes, list) else [passes])):
+        _text(text)
+    if not isinstance(techniques, list) or not all(isinstance(record, dict) for record in techniques):
+        raise ValueError(f"expected a list of objects as techniques, got {techniques!r}")
+    return Plan(_text(tree["scheme"]), graphs, inputs, outputs, preparation)
+
+
+def _text(content: Any) -> str:
+    """Return ``content``, a part of a JSON document; raise ValueError if it is no text."""
+    if not isinstance(content, str):
+        raise ValueError(f"expected a text, got {content!r}")
+    return content
 
 
 def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
@@ -280,7 +293,8 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
         forms = {int(i): _decoded_form(fields, f"operand {i} of %{name}") for i, fields in operands}
         named = op.get("inner", {}).items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
-        plan.operators[name] = OperatorPlan(op["code"], op["scheme"], op.get("reason", ""), forms, inner)
+        texts = map(_text, (op["code"], op["scheme"], op.get("reason", "")))
+        plan.operators[name] = OperatorPlan(*texts, forms, inner)
     for name, constant in graph.get("constants", {}).items():
         plan.constants[name] = _array(constant, name)
     return plan
@@ -290,6 +304,8 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
     """Return the numbers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
     try:
         array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
+        if array.dtype.kind not in "if":
+            raise ValueError(f"expected a dtype of integers or floats, got {array.dtype}")
         return array
     except (ValueError, OverflowError) as error:
         raise FormatError(f"constant %{name}: {error}") from None
@@ -299,6 +315,8 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
     """Return the form in a JSON object; raise FormatError, beginning with ``where``, for a wrong object."""
     try:
         scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
+        if scale.ndim > 1:
+            raise ValueError("expected a number or a list of numbers as scale")
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
             scales = tuple(scale.astype(np.float32).tolist())
         return TensorForm(
@@ -313,7 +331,7 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
         )
     except KeyError as error:
         raise FormatError(f"{where} has no {error}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(f"{where}: {error}") from None
 
 

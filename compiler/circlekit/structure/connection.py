@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connection files: how the parts of a divided model are connected, by the names of values.
 
-Source of the formats .conn.json and .conn.ini: ONE's circle-partitioner (crew).  An example of .conn.ini::
+Values with the same name in different files are the same value.
+Source of the formats .conn.json and .conn.ini: ONE's circle-partitioner (crew).  An example of .conn.ini, in
+which i1, i2, ... are inputs, o1, o2, ... outputs, and m1, m2, ... the parts::
 
     [source]
     file=net.circle
@@ -41,10 +43,7 @@ class PartFile:
 
 @dataclass
 class Connection:
-    """The divided model (``source``) and its ``parts``.
-
-    Values with the same name in different parts are the same value.
-    """
+    """The content of a connection file: the divided model (``source``) and its ``parts``."""
 
     source: PartFile
     parts: list[PartFile]
@@ -66,7 +65,7 @@ class Connection:
 
 
 def connection(divided: Partition, source: str, files: list[str]) -> Connection:
-    """Return the connection of the parts of ``divided``.
+    """Return the content of the connection file for the parts of ``divided``.
 
     ``source``: the file name of the divided model.  ``files``: the file name of each part.
     """
@@ -95,7 +94,7 @@ def _ini_lines(part: PartFile) -> list[str]:
 
 
 def read_connection(path: str | Path) -> Connection:
-    """Return the connection in a .conn.json or .conn.ini file.
+    """Return the content of a .conn.json file, or of a .conn.ini file if the name has another ending.
 
     Raise FileError if the file cannot be read, FormatError if it is no connection file, LimitError if a pipe
     has more bytes than the memory limit.
@@ -108,6 +107,11 @@ def _from_json(path: str | Path) -> Connection:
     try:
         tree = parse_json(bytes(map_file(path)))
         parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
+        for part in parts:
+            if not all(isinstance(names, list) for names in (part.inputs, part.outputs)):
+                raise TypeError("expected lists of names as inputs and outputs")
+            if not all(isinstance(name, str) for name in (part.file, *part.inputs, *part.outputs)):
+                raise TypeError("expected texts as file, inputs and outputs")
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(
             f"{path}: expected a connection file, got {type(error).__name__}: {error}"

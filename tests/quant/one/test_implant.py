@@ -125,6 +125,7 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
         ({"dtype": "uint7"}, "Invalid dtype detected. uint7"),
         ({"quantized_dimension": "0"}, "expected quantized_dimension, a int, got '0'"),
         ({"dtype": "UINT8"}, None),
+        ({"value": 3}, "expected value, a str, got 3"),
     ],
     ids=str,
 )
@@ -137,8 +138,8 @@ def test_parameters_fit_their_tensors(change: dict[str, Any], message: str | Non
     tree[constant] = dict(tree["x"])
     changed = tree[change.pop("of", constant)]
     for field, content in change.items():
-        changed[field] = content if isinstance(content, str) else f"changed.{field}.npy"
-        if not isinstance(content, str):
+        changed[field] = f"changed.{field}.npy" if isinstance(content, np.ndarray) else content
+        if isinstance(content, np.ndarray):
             np.save(tmp_path / changed[field], content)
     path.write_text(json.dumps(tree))
     if message is None:

@@ -244,7 +244,10 @@ def read_errors(document: Any, path: str) -> dict[str, float]:
         raise ParseError(f"{path}: Invalid visq file: expected an object with errors by tensor at error[0]")
     if not all(isinstance(error, int | float) for error in graphs[0].values()):
         raise ParseError(f"{path}: Invalid visq file: expected numbers at error[0]")
-    return {name: float(error) for name, error in graphs[0].items()}
+    try:
+        return {name: float(error) for name, error in graphs[0].items()}
+    except OverflowError as error:
+        raise ParseError(f"{path}: Invalid visq file: {error}") from None
 
 
 def _quoted(name: str) -> str:

@@ -77,6 +77,8 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
                 raise FormatError(
                     f"{path}: {name}: expected {field}, a {kind.__name__}, got {item.get(field)!r}"
                 )
+        if not isinstance(item.get("value", ""), str):
+            raise FormatError(f"{path}: {name}: expected value, a str, got {item['value']!r}")
         if item["dtype"].lower() not in DTYPES:
             raise FormatError(f"{path}: {name}: Invalid dtype detected. {item['dtype']}")
     return tree

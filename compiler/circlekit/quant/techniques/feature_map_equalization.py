@@ -12,6 +12,7 @@ Source: Xiao et al., "SmoothQuant", ICML 2023.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,8 @@ ALPHA = 0.5
 
 SMALLEST_SCALE = 1e-5
 """The smallest scale of a channel."""
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 PROBE_FACTOR = 4.0
 """The factor by which constants are multiplied to find out whether they scale the result of an operator."""
@@ -199,7 +202,8 @@ def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
                 raise ModelError(f"Invalid names in front or back of the given patterns: {name!r}{hint}")
         if pattern.act_scale is None:
             raise ModelError(f"act_scale is missing in the pattern of {pattern.front} and {pattern.back}")
-        _apply(model.main, by_name[pattern.front], by_name[pattern.back], np.array(pattern.act_scale))
+        magnitudes = np.array(pattern.act_scale, np.float64)
+        _apply(model.main, by_name[pattern.front], by_name[pattern.back], magnitudes)
 
 
 def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
@@ -271,7 +275,8 @@ def patterns_of(document: object) -> list[Pattern]:
             raise ModelError(f"Unsupported EqualizePattern type: {item['type']}")
         scale = item.get("act_scale")
         if scale is not None and not (
-            isinstance(scale, list) and all(isinstance(x, int | float) for x in scale)
+            isinstance(scale, list)
+            and all(isinstance(x, int | float) and not LARGEST_FLOAT32 < abs(x) < math.inf for x in scale)
         ):
             raise ModelError("act_scale's element is not fp32")
         found.append(Pattern(item["front"], item["back"], scale))

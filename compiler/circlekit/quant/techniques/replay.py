@@ -71,7 +71,7 @@ def _replay_one(model: Model, record: Record) -> None:
     try:
         arguments = {key: value for key, value in record.items() if key != "technique"}
         TECHNIQUES[record["technique"]](model, **arguments)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         name = record.get("technique") if isinstance(record, dict) else record
         raise FormatError(
             f"the plan has a technique {name!r} that is unknown or has wrong arguments: {error!r}"

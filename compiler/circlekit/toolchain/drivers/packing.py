@@ -4,7 +4,8 @@
 Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and the JSON file
 ``metadata/MANIFEST``.  The manifest has the version of the format, and the names, types and configurations
 of the models.  For several models, its fields ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how
-the models are connected; they write a port (an input or an output of a model) as ``MODEL:GRAPH:INDEX``.
+the models are connected.  They write a port, an input or output of a model, as ``MODEL:GRAPH:INDEX``, three
+numbers from 0: ``1:0:2`` is input or output 2 of the main graph of the second model.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def pack(
 
     ``configs``: a configuration file for each model, or nothing.
     ``links``: for each model a JSON file that says how it is connected (see ``connections``), or nothing.
-    Raise DriverError, in ONE's words, if files are wrong or missing; nothing is written then.  Raise it, too,
-    if the package cannot be written.
+    Raise DriverError, in ONE's words, if files are wrong or missing (nothing is written then), or if the
+    package cannot be written.
     """
     if configs and len(configs) != len(models):
         raise DriverError(
@@ -71,7 +72,10 @@ def _link(path: Path) -> Mapping[str, Any]:
     try:
         link: Mapping[str, Any] = parse_json(path.read_text())
         for side in ("inputs", "outputs"):
-            _ = link["org-model-io"][side]["new-indices"], link["new-model-io"][side]["org-indices"]
+            own = link["new-model-io"][side]
+            lists = link["org-model-io"][side]["new-indices"], own["new-indices"], own["org-indices"]
+            if not all(isinstance(indices, list) for indices in lists):
+                raise TypeError
     except (ValueError, LookupError, TypeError):
         raise DriverError("error", f"io info file {path} is not json file of the expected form.") from None
     return link
@@ -80,17 +84,26 @@ def _link(path: Path) -> Mapping[str, Any]:
 def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of the manifest that say how the parts of a divided model are connected.
 
-    ``links``: a JSON object for each part.  A tensor has an index in the part and one in the original model.
-    ``org-model-io`` has, for each input and output of the original model, the index in the part
-    (``new-indices``), -1 if the part does not have the tensor.  ``new-model-io`` has, for each input and
-    output of the part, both indices (``new-indices``, ``org-indices``).
+    ``links``: a JSON object for each part, in which tensors are numbers.  A tensor has a number in the
+    original model, and another number in the part.  The object has two fields, each with lists for ``inputs``
+    and for ``outputs``:
+
+    - ``org-model-io``, the ports of the original model: ``new-indices`` are their numbers in the part, -1 for
+      a tensor that the part does not have.
+    - ``new-model-io``, the ports of the part: ``new-indices`` are their numbers in the part, ``org-indices``
+      those in the original model.
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):
+        # a port of the original model that no part has stays a plain number
         ports: list[Any] = list(range(len(links[0]["org-model-io"][side]["new-indices"])))
         for number, link in enumerate(links):
             own = list(link["new-model-io"][side]["new-indices"])
-            for port, index in enumerate(link["org-model-io"][side]["new-indices"]):
+            indices = link["org-model-io"][side]["new-indices"]
+            if len(indices) != len(ports):
+                message = f"expected {len(ports)} {side} of the whole model, got {len(indices)}"
+                raise DriverError("error", f"{message} (io info file {number + 1})")
+            for port, index in enumerate(indices):
                 if index in own:
                     ports[port] = f"{number}:0:{own.index(index)}"
         found[f"pkg-{side}"] = ports
@@ -113,7 +126,7 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _pack(session: Session, models: Sequence[Path], folder: Path, name: str, **more: Sequence[Path]) -> None:
-    """Call ``pack`` and print the messages of model2nnpkg; raise StepFailed if it fails."""
+    """Call ``pack`` and print the messages of model2nnpkg; raise StepFailed if ``pack`` fails."""
     try:
         session.say(f"model2nnpkg: Generating nnpkg {name} in {folder}")
         pack(models, folder, name, **more)
