@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,14 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["tensors"]["c"].update(zero_point=[1, 2]), "%c: expected 1 zero points, got 2"),
     (lambda g: g["tensors"]["c"].update(scale=[0.1, 0.2]), "%c: expected 1 scales, got 2"),
     (lambda g: g["tensors"]["c"].update(scale="big"), "%c: could not convert"),
+    (lambda g: g["tensors"]["c"].update(scale=10**400), "%c: int too large to convert to float"),
+    (
+        lambda g: g["tensors"]["c"].update(scale=[[0.1]]),
+        "%c: expected a number or a list of numbers as scale",
+    ),
+    (lambda g: g["tensors"]["c"].update(zero_point=math.inf), "%c: cannot convert float infinity to integer"),
+    (lambda g: g["tensors"]["c"].update(axis=math.inf), "%c: cannot convert float infinity to integer"),
+    (lambda g: g["operators"]["c"].update(scheme=3), "expected a text, got 3"),
     (lambda g: g["tensors"]["c"].update(dtype="int8"), "%c: no dtype is named int8"),
     (lambda g: g["tensors"]["c"].update(dtype="i16"), "%c.*: expected i8, got i16"),
     (lambda g: g["tensors"]["c"].update(zero_point=200), "%c: expected zero points from -128 to 127"),
@@ -151,6 +160,10 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
         "expected the shape",
     ),
     (lambda g: g["constants"].update(w={"dtype": "int8", "shape": [3], "data": [1, 2]}), "constant %w: "),
+    (
+        lambda g: g["constants"].update(w={"dtype": "S1", "shape": [2], "data": [1, 2]}),
+        "constant %w: expected a dtype of integers or floats",
+    ),
 ]
 
 
@@ -160,6 +173,26 @@ def test_a_plan_that_does_not_fit_ends_with_a_sentence(
 ) -> None:
     with pytest.raises(CirclekitError, match=message):
         applied(edited(change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"passes": 1}, "expected a text, got 1"),
+        ({"passes": ["O1", []]}, r"expected a text, got \[\]"),
+        ({"target": None}, "expected a text, got None"),
+        ({"techniques": [1]}, "expected a list of objects as techniques"),
+        (
+            {"techniques": [{"technique": "equalization", "strength": 10**400, "magnitudes": {}}]},
+            "technique 'equalization' that is unknown or has wrong arguments",
+        ),
+    ],
+)
+def test_a_wrong_preparation_ends_with_a_sentence(change: Document, message: str) -> None:
+    document = edited(lambda g: None)
+    document["preparation"].update(change)
+    with pytest.raises(FormatError, match=message):
+        applied(document)
 
 
 def test_weights_may_get_one_scale() -> None:
@@ -307,6 +340,14 @@ def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:
     plan = circlekit.quantize(clone(model), calibration=calibration).plan
     (op,) = plan.main.operators.values()
     names = ", ".join(op.inner)
+    for name, form in op.inner.items():
+        op.inner[name] = replace(form, scale=())
+        with pytest.raises(ModelError, match=f"inner tensor {name}: expected 1 scales, got 0"):
+            circlekit.quantize(model, plan=plan)
+        op.inner[name] = TensorForm(DType.FLOAT16)
+        with pytest.raises(ModelError, match=f"inner tensor {name}: expected {form.dtype.short}, got f16"):
+            circlekit.quantize(model, plan=plan)
+        op.inner[name] = form
     op.inner.clear()
     with pytest.raises(ModelError, match=f"expected the inner tensors {names}, got none$"):
         circlekit.quantize(model, plan=plan)

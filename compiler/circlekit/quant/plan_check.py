@@ -82,41 +82,50 @@ class _GraphChecker:
             if not is_float(value):
                 raise ModelError(f"%{key_of(op)}: {op.code} has no float operand {index}")
         if scheme.arithmetic is Arithmetic.INTEGERS:
-            self._require_inner(op, plan)
+            self._require_inner(op, plan, scheme, rule)
+        for item in self._forms(op, plan, scheme, rule):
+            self._require_operand(op, scheme, *item)
+        if scheme.arithmetic is Arithmetic.INTEGERS:
             self._fit_biases(op, plan, scheme, rule)
-        for where, value, form, dtype in self._forms(op, plan, scheme, rule):
-            if form is None:
-                raise ModelError(
-                    f"{where} has no form in the plan, but {op.code} has the scheme {scheme.name}"
-                )
-            if form.dtype is not dtype:
-                raise ModelError(f"{where}: expected {dtype and dtype.short}, got {form.dtype.short}")
-            _require_form(form, value, where)
-            self._require_integers(value, form, where)
+        for item in self._bias_forms(op, plan, scheme):
+            self._require_operand(op, scheme, *item)
         if scheme.arithmetic is Arithmetic.INTEGERS:
             self._require_rule(op, plan, rule)
         if scheme.arithmetic is not Arithmetic.FLOATS:  # FLOATS: the operator runs on float tensors
             self._require_target(op, plan, scheme, rule)
+
+    def _require_operand(
+        self, op: Op, scheme: Scheme, where: str, value: Value, form: TensorForm | None, dtype: DType | None
+    ) -> None:
+        """Raise ModelError unless ``value`` has a planned form with ``dtype`` that fits its data.
+
+        ``where``: the place for the message.
+        """
+        if form is None:
+            raise ModelError(f"{where} has no form in the plan, but {op.code} has the scheme {scheme.name}")
+        if form.dtype is not dtype:
+            raise ModelError(f"{where}: expected {dtype and dtype.short}, got {form.dtype.short}")
+        _require_form(form, value, where)
+        self._require_integers(value, form, where)
 
     def _forms(
         self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule
     ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
         """Yield (place for messages, tensor, planned form, dtype that ``scheme`` demands).
 
-        There is one item for each float operand and float result of ``op`` that the scheme quantizes.
+        There is one item for each float operand and float result of ``op`` that the scheme quantizes, but
+        none for a bias if ``_bias_forms`` yields it.
         """
         # slopes, such as those of a PRELU, are stored like weights
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
         for index, value in enumerate(op.inputs):
             if not is_float(value):
                 continue
-            where = f"%{key_of(op)}, operand {index} (%{value.name})"
+            where = _place(op, index)
             if scheme.activations is None:
                 if index in plan.operands:
                     yield where, value, plan.operands[index], scheme.weights
-            elif index in biases:
-                yield where, value, plan.operands.get(index), scheme.bias
-            else:
+            elif index not in biases:
                 of_operand = operand_scheme(op, index, scheme)
                 has_weights_dtype = index in weights and is_weight(value)
                 dtype = of_operand.weights if has_weights_dtype else of_operand.activations
@@ -125,17 +134,32 @@ class _GraphChecker:
             if value.dtype is f32:
                 yield f"%{value.name}", value, self.plan.tensors.get(value.name), scheme.activations
 
+    def _bias_forms(
+        self, op: Op, plan: OperatorPlan, scheme: Scheme
+    ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
+        """Yield what ``_forms`` yields, for each float bias that the scheme quantizes with activations."""
+        for index in biases_of(op) if scheme.activations is not None else ():
+            value = op.inputs[index]
+            if is_float(value):
+                yield _place(op, index), value, plan.operands.get(index), scheme.bias
+
     def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorForm | None:
         """Return the planned form in which ``op`` reads operand ``index``; None if there is none."""
         value = present_operand(op, index)
         return plan.operands.get(index) or (None if value.is_const else self.plan.tensors.get(value.name))
 
-    def _require_inner(self, op: Op, plan: OperatorPlan) -> None:
-        """Raise ModelError unless the plan has a form for each inner tensor of ``op``, in their order."""
+    def _require_inner(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        """Raise ModelError unless the plan has a valid form for each inner tensor, in the order of ``op``."""
         wanted = [inner.name for inner in op.inner_tensors()]
         if list(plan.inner) != wanted:
             expected, got = (", ".join(names) or "none" for names in (wanted, plan.inner))
             raise ModelError(f"%{key_of(op)}: expected the inner tensors {expected}, got {got}")
+        for inner in op.inner_tensors():
+            where = f"%{key_of(op)}, inner tensor {inner.name}"
+            is_wide = inner.fixed_scale is not None or inner.name in rule.wide
+            dtype = DType.INT16 if is_wide else scheme.activations
+            # an inner tensor has one scale, as a result
+            self._require_operand(op, scheme, where, op.results[0], plan.inner[inner.name], dtype)
 
     def _products(
         self, op: Op, plan: OperatorPlan, rule: QuantizationRule
@@ -175,17 +199,22 @@ class _GraphChecker:
             bias, old = op.inputs[index], plan.operands.get(index)
             if bias is None or data is None or weights is None or scheme.bias is None:
                 continue
-            form = bias_form(bias, data, weights, scheme.bias)
+            form, where = bias_form(bias, data, weights, scheme.bias), f"the bias %{bias.name}"
+            if len(form.scale) not in (1, bias.numel):
+                raise ModelError(
+                    f"{where} has {bias.numel} elements, the weights have {len(form.scale)} scales"
+                )
             if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
                 continue
             numbers = self.plan.constants.get(bias.name)
             if numbers is not None and old is not None:
+                _require_form(old, bias, where)
                 numbers = np.rint(numbers * (old.scales.astype(np.float64) / form.scales))
                 self.plan.constants[bias.name] = numbers.astype(np.int64)
             else:
                 numbers = bias.array().reshape(-1) / form.scales.astype(np.float64)
             if np.abs(numbers).max(initial=0) >= LARGEST_BIAS[scheme.bias]:
-                raise ModelError(f"the bias %{bias.name} does not fit into {scheme.bias.short}: "
+                raise ModelError(f"{where} does not fit into {scheme.bias.short}: "
                                  "the scales of data and weights are too small")  # fmt: skip
             plan.operands[index] = form
 
@@ -240,6 +269,11 @@ class _GraphChecker:
         refusal = target_refusal(op, operands, results, rule.attributes, self.target)
         if refusal is not None:
             raise ModelError(f"%{key_of(op)}: {refusal}")
+
+
+def _place(op: Op, index: int) -> str:
+    """Return operand ``index`` of ``op`` as text, for messages."""
+    return f"%{key_of(op)}, operand {index} (%{present_operand(op, index).name})"
 
 
 def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
