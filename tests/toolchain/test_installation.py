@@ -84,7 +84,7 @@ def test_groups_are_built_in_or_files(installation: Installation) -> None:
 def test_targets_name_their_backends(installation: Installation) -> None:
     folder = installation.root / "target"
     with pytest.raises(
-        DriverError, match=r"target configuration: rose \(expected .*/target/rose.ini; there: none\)"
+        DriverError, match=r"target configuration: rose \(expected .*/target/rose.ini; known targets: none\)"
     ):
         installation.backend_of("rose")
     (folder / "rose.ini").write_text("TARGET=rose\nBACKEND=npu\n")
@@ -96,7 +96,7 @@ def test_targets_name_their_backends(installation: Installation) -> None:
     for name, message in (
         ("lily", "Invalid target file: .*/lily.ini: expected TARGET=lily"),
         ("iris", "Not found 'BACKEND' key in target configuration: .*/iris.ini"),
-        ("folder", "Not found given target configuration: folder .*there: iris, lily, rose"),
+        ("folder", "Not found given target configuration: folder .*known targets: iris, lily, rose"),
     ):
         with pytest.raises(DriverError, match=message):
             installation.backend_of(name)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools for authors of passes and operators; circlekit's own tests use them, too.
 
-``check_pass`` tests a pass with its recipes.  ``random_model`` generates models.  ``run_litert`` and
-``run_litert_forked`` run a model in LiteRT.  ``format_columns`` formats a table as text.
+``check_pass`` tests a pass with its recipes; it raises ``PassTestError``.  ``random_model`` generates models.
+``tflite_of`` returns the TFLite file of a model.  ``run_litert`` runs such a file in LiteRT,
+``run_litert_forked`` does so in another process; ``is_available`` says whether LiteRT is installed.
+``format_columns`` formats a table as text.
 """
 
 from circlekit.equivalence.litert import is_available, run_litert, run_litert_forked, tflite_of

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a pass with recipes: what it rewrites and refuses, equal values, validity, idempotence, LiteRT."""
+"""Test a pass with recipes: what it rewrites and refuses, equal values, validity, idempotence, LiteRT.
+
+A recipe is a model as text, with rules: what must hold after some passes.  A case is one recipe to run.
+"""
 
 from __future__ import annotations
 
@@ -38,20 +41,20 @@ def check_pass(
     """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, with reasons.
 
     ``tested``: the class of the pass, or its name.
-    ``recipes``: the text of a recipe, the path of a file or folder, or a sequence of these.  Of a folder, the
+    ``recipes``: the text of a recipe, the path of a file or folder, or a sequence of these.  In a folder, the
     files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
     ``needs_near_miss``: whether at least one near miss is required; use False for a pass without conditions.
-    ``with_litert``: compare with LiteRT, if it is installed.
+    ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
     required.  A recipe without ``passes(...)`` in its rules is run with the tested pass alone.  For each
     recipe, the following must hold:
 
-    - its rules hold; ``refused("...")`` means that the pass refuses a near miss with this sentence;
+    - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
     - a positive changes the model, a near miss does not;
     - the model and the result, both written to files and read back, have equal outputs on seeded inputs
       (normal, boundary and zero), unless the pass declares that it changes values or the interface;
-    - LiteRT gives the same outputs; if it runs the original, it runs the result, too (for TFLite models);
+    - LiteRT gives the same outputs; if it runs a TFLite model before the passes, it also runs the result;
     - the inputs and outputs keep their names, dtypes and shapes, the result is valid, and its shapes can be
       inferred;
     - a second run of the pass changes nothing.
@@ -80,9 +83,9 @@ def check_pass(
 
 
 def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) -> Iterator[Case]:
-    """Yield the cases of all ``recipes`` for the pass ``name``; write recipes given as text to ``folder``."""
+    """Yield the cases of all ``recipes`` for the pass ``name``; recipes given as text go into ``folder``."""
     for number, item in enumerate([recipes] if isinstance(recipes, str | Path) else recipes):
-        if isinstance(item, str) and "{" in item:
+        if isinstance(item, str) and "{" in item:  # a text, not a path
             path = folder / f"{name}-{number}{TEXT}"
             path.write_text(item, encoding="utf-8")
             yield from cases_of(path, passes=[name])
@@ -112,7 +115,7 @@ def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: boo
 def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_miss: bool) -> Iterator[str]:
     """Yield a sentence for each violated requirement that ``run_case`` does not check.
 
-    ``target``: the format for which the passes run.
+    ``target``: the format for which the passes run, tflite or circle.
     """
     names = [name.replace("-", "_") for name in rules.passes]
     passes = select_passes(names, format=target)
@@ -121,7 +124,7 @@ def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_m
     changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
     if is_near_miss and (changes or unequal):
-        yield f"expected no change, got {changes}: {unequal}"
+        yield f"expected no change, got {changes} changes: {unequal or 'the result equals the model'}"
     if not is_near_miss and not changes:
         yield "expected a change, got none; circle2circle --explain PASS says why"
     check_shapes(model)

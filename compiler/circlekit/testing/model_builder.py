@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build random graphs whose operators run: each operator is run on example data when it is added."""
+"""Build random graphs whose operators run: each operator is run on example data when it is added.
+
+Tests use the models: a pass must not change the outputs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ MAX_ELEMENTS = 4096
 """Results with more elements are rejected, to keep models fast."""
 
 RANDOM_OPERATORS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
-"""Operators with random results: they are rejected."""
+"""Operators with random results are rejected, because two runs cannot be compared."""
 
 INPUT_SHAPES: tuple[Shape, ...] = (
     (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
@@ -39,7 +42,7 @@ INPUT_SHAPES: tuple[Shape, ...] = (
 """The shapes from which those of graph inputs are drawn; None: an unknown dimension."""
 
 NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
-"""Values of these dtypes do not become outputs."""
+"""The dtypes of values that do not become outputs."""
 
 
 class Rejected(Exception):
@@ -50,10 +53,11 @@ class ModelBuilder:
     """A graph under construction.
 
     ``random``: the generator for all random choices.
-    ``pool``: the values that further operators may use.  ``arrays``: the example data of each value.
+    ``pool``: the values that further operators may use.  ``arrays``: the example data of each value that is
+    not constant.
     ``graphs``: the graphs that operators call.  ``constants``: all constants so far.
-    ``state``: the contents of variables.
-    ``allow_extremes``: whether values may be huge, infinite or NaN.
+    ``state``: the contents of variables after the runs so far.
+    ``allow_extremes``: whether floats may be huge, infinite or NaN.
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
@@ -105,7 +109,7 @@ class ModelBuilder:
         return self.pick_any(lambda v: v.dtype is dtype and v.quantization is None and fits(v))
 
     def pick_any(self, fits: Callable[[Value], bool]) -> Value:
-        """Return a value of the pool for which ``fits`` is true, mostly a recent one.
+        """Return a value of the pool for which ``fits`` is true, most often the newest one.
 
         Raise Rejected if there is none.
         """
@@ -143,7 +147,7 @@ class ModelBuilder:
         return value
 
     def ints(self, numbers: object, name: str = "i") -> Value:
-        """Return a new int32 constant."""
+        """Return a new int32 constant with the elements ``numbers``."""
         return self.constant(numbers, name, np.int32)
 
     def new_input(self, value: Value, array: Array) -> Value:
@@ -161,12 +165,14 @@ class ModelBuilder:
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Append ``op`` and run it on the example data.  ``op`` may have no results.
+        """Run ``op`` on the example data, and append it to the graph.  ``op`` may have no results.
 
         ``keep``: whether further operators may use its results.
-        Raise Rejected if ``op`` is invalid, fails or is random, or if its results are empty or too large.
+        Raise Rejected if ``op`` is invalid, fails or is random, or if a result is empty or too large.  A
+        rejected operator is in no graph, but stays among the users of its operands (see ``remove_rejected``).
         """
         try:
+            # in the result of an opaque operator, the shape [] may stand for an unknown rank
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
             if op.code in RANDOM_OPERATORS or has_unknown_result:
                 raise Rejected
@@ -205,7 +211,7 @@ class ModelBuilder:
         return model, [self.arrays[v] for v in self.graph.inputs]
 
     def remove_rejected(self) -> None:
-        """Remove rejected operators, which are in no graph, from the uses of the graph's values."""
+        """Remove rejected operators, which are in no graph, from the users of the graph's values."""
         for value in (*self.arrays, *self.constants):
             for op, _ in value.uses:
                 if op.graph is None:
@@ -220,7 +226,7 @@ class ModelBuilder:
         if not results or self.chance(0.05):
             x = self.graph.inputs[0]
             shape = [-1 if d is None else d for d in x.shape or ()]
-            if shape.count(-1) < 2:
+            if shape.count(-1) < 2:  # RESHAPE can infer one dimension
                 results.append(self.add(Reshape(x, self.ints(shape, "same"))))
         if not results:
             raise Rejected("no operator fits the inputs")

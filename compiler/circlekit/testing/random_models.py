@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make random models from random operators and from instances of the pictures of passes.
 
-An instance of a picture is a group of operators that match it.  Operands are drawn at random until the shape
-rules accept them.  Some instances differ from the picture in one operator, and the matcher must notice that.
+A picture is a small graph as text; a pass rewrites operators that match its picture.  An instance of a
+picture is a group of operators that match it.  Operands are drawn at random until shape rules accept them.
+Some instances differ from the picture in one operator.  So tests notice a pass that rewrites these, too.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
 
     The model runs with these inputs.
     ``passes``: if not empty, about half of the ``steps`` insert operators that match, or nearly match, a
-    picture of one of these passes.  Each other step inserts one random operator.  A step whose operators do
-    not fit inserts nothing.  Raise Rejected if the model has no possible output.
+    picture of one of these passes.  Each other step inserts one random operator.  A step ends early at an
+    operator for which no operands fit.  Raise Rejected if the model has no possible output.
     """
-    builder = ModelBuilder.of_seed(seed)
-    builder.random = np.random.default_rng([seed, 1])
+    builder = ModelBuilder.of_seed(seed)  # has the inputs
+    builder.random = np.random.default_rng([seed, 1])  # for the operators
     pictures = pictures_of(passes)
     for _ in range(steps):
         with suppress(Rejected):
@@ -58,7 +59,7 @@ MUTATION_PROBABILITY = 0.3
 """The probability that one operator of an instance may differ from the picture."""
 
 OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
-"""The dtypes that data may have besides f32 if the picture does not specify one."""
+"""The dtypes besides f32 that operands may have if the picture does not specify a dtype."""
 
 
 def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
@@ -76,13 +77,13 @@ def add_instance(m: ModelBuilder, picture: Picture) -> Value:
 
 
 class _Instance:
-    """An instance of a picture, whose operators the builder ``m`` appends.
+    """An instance of a picture.  The builder ``m`` appends its operators to the graph.
 
-    ``values``, ``dims``, ``bound``: operands, sizes of dimensions and attribute values, by their names in the
-    picture.
-    ``dtype``: the dtype of data if the picture specifies none.
+    ``values``, ``dims``, ``bound``: the choices so far, by their names in the picture: operands (None: left
+    out), sizes of dimensions, values of attributes.
+    ``dtype``: the dtype of operands for which the picture specifies none.
     ``mutated``: the index of the operator that may differ from the picture; -1: none.
-    In the methods, ``kind`` is the class of an operator.
+    In the methods, ``node`` is an operator of the picture, and ``kind`` the class of an operator.
     """
 
     def __init__(self, m: ModelBuilder, picture: Picture) -> None:
@@ -103,6 +104,7 @@ class _Instance:
             saved = dict(self.values), dict(self.dims), dict(self.bound)
             try:
                 op = self.operator(node, is_mutated)
+                # other operators seldom use an interior result, because then the picture would not match
                 made = self.m.add(op, keep=node is self.picture.root or self.m.chance(0.05))
             except (Rejected, CirclekitError, ValueError, IndexError, TypeError, ArithmeticError):
                 self.values, self.dims, self.bound = saved
@@ -119,7 +121,7 @@ class _Instance:
         chosen: dict[int, Value | None] = {}
 
         def order(item: tuple[int, OperandPattern]) -> tuple[bool, ...]:
-            """Return a key that sorts operands: known values, then data, parameters, sizes of results."""
+            """Return a sort key: first operands already chosen, then data, parameters, sizes of results."""
             index, pattern = item
             is_parameter = pattern.name is None or pattern.const or pattern.optional
             is_size = names[index : index + 1] == ["output_shape"]
@@ -133,7 +135,7 @@ class _Instance:
             operands[:2] = [operands[1], operands[0]]
         while operands and operands[-1] is None:
             operands.pop()
-        if issubclass(kind, OpaqueOp):
+        if issubclass(kind, OpaqueOp):  # a custom operator, written ``Custom`` in the picture
             first = next(v for v in operands if v is not None)
             custom = (node.custom or "").split("|")[0]
             results = [Value("", first.dtype, first.shape)]
@@ -157,7 +159,7 @@ class _Instance:
             if dtypes and dtype not in dtypes:
                 dtype = dtypes[0]
             array = np.asarray(pattern.literal)
-            if array.ndim == 0 and m.chance(0.3):
+            if array.ndim == 0 and m.chance(0.3):  # a number in a picture also matches shapes such as [1,1]
                 array = array.reshape((1,) * (1 + m.below(3)))
             return m.constant(array, "k", dtype.numpy)
         if pattern.name in self.values:
@@ -175,7 +177,10 @@ class _Instance:
         return value
 
     def from_pool(self, pattern: OperandPattern, dtype: DType, data: Value | None) -> Value:
-        """Return a value of the pool with ``dtype`` that fits ``pattern``; arguments: see ``operand``."""
+        """Return a value with ``dtype`` that fits ``pattern``; arguments: see ``operand``.
+
+        The value is from the builder's pool, the values that operators may use.
+        """
         m = self.m
         if dtype is not f32 and not any(v.dtype is dtype for v in m.pool):
             m.add(Cast(m.pick(), in_data_type=f32, out_data_type=dtype))
@@ -205,9 +210,12 @@ class _Instance:
     def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
         """Return a shape that the dimensions ``dims`` of a pattern allow.
 
-        A number, and a letter with a known size, keep their size; ``O|1`` may become 1; ``*`` becomes at most
-        two dimensions of 1.  Any other dimension takes the size at the same place of ``proposed``, counted
-        from the end, or 1 if ``proposed`` has fewer dimensions.
+        - A number is the size.
+        - ``*`` stands for no dimension, or for one or two dimensions of 1.
+        - ``O|1`` becomes 1, or the size of O.
+        - A letter whose size is known has this size.
+        - Any other letter, and ``_``, take the size at the same place of ``proposed``, counted from the end.
+          If ``proposed`` has fewer dimensions than ``dims``, this size is 1.
         """
         m = self.m
         leading: list[int] = []
@@ -235,7 +243,11 @@ class _Instance:
     def attributes(
         self, kind: type[Op], node: Node, operands: list[Value | None], is_mutated: bool
     ) -> dict[str, Any]:
-        """Return attributes for an operator of class ``kind`` that match ``node``, or nearly do."""
+        """Return attributes for an operator of class ``kind``.  In most cases they match ``node``.
+
+        In a pattern, ``choices`` are the values that match, and ``bind`` is a name: all attributes with this
+        name have the same value.  ``node.carried``: further attributes of which any value matches.
+        """
         m = self.m
         chosen = derived_attributes(m, kind, operands)
         for spec in kind.attributes:

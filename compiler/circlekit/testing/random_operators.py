@@ -2,9 +2,11 @@
 """Make random operators from their declarations.
 
 Operands are chosen by name and dtype, attributes by name and default.  If the shape rule or the kernel of an
-operator raises an error, the operator is made again with other operands and attributes.  The argument ``m``
-is the builder of the model: it draws random numbers, has the values that may become operands, and knows their
-data.
+operator raises an error, the operator is made again with other operands and attributes.
+
+An operand is either data or a parameter: axes, sizes, indices or weights (``is_parameter``).
+The argument ``m`` is the builder of the model.  It draws random numbers, has a pool of values that may become
+operands, and knows example data for each value.  ``kind`` is the class of an operator.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ Shape = tuple[int, ...]
 
 
 def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
-    """Append an operator of class ``kind``, None for a random class; return its first result.
+    """Append an operator of class ``kind`` (None: of a random class); return its first result.
 
     Raise Rejected if none of ATTEMPTS operators is valid.
     """
@@ -53,7 +55,7 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     """Return an operator with random operands and attributes; their combination may be invalid."""
-    data: Value | None = None  # the first operand that is no parameter
+    data: Value | None = None  # the first operand that is data; the others are chosen to fit it
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
     for spec in order:
@@ -67,7 +69,7 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         chosen[spec.name] = _operand(m, kind, spec, data, chosen)
     operands = [chosen[spec.name] for spec in kind.operands]
     if kind.operands[-1].variadic:
-        operands += [operands[-1]] * m.below(3)
+        operands += [operands[-1]] * m.below(3)  # the same value up to two more times
     second = kind.operands[min(1, len(kind.operands) - 1)]
     if len(operands) > 1 and not is_parameter(second) and m.chance(0.4):
         operands[:2] = [operands[1], operands[0]]  # the first operand may then be a constant
@@ -75,12 +77,13 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         operands.pop()
     attributes = derived_attributes(m, kind, operands)
     for item in kind.attributes:
-        if item.name not in attributes and not item.is_graph:
+        if item.name not in attributes and not item.is_graph:  # graphs to call are not made here
             attributes[item.name] = random_attribute(m, item) if m.chance(0.5) else item.default
     if data is not None and kind.code == "QUANTIZE":
         dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
         attributes["results"] = [Value("", dtype, data.shape, None, _result_quantization(m, data, dtype))]
     elif data is not None and data.quantization is not None and kind.code != "DEQUANTIZE":
+        # inferred types have no quantization, so the results are declared
         inferred = kind(*operands, **attributes).inferred()
         attributes["results"] = [
             Value("", t.dtype, t.shape, None, _result_quantization(m, data, t.dtype)) for t in inferred
@@ -117,9 +120,10 @@ def _operand(
 
 
 def _result_quantization(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
-    """Return a quantization for a result of ``dtype``: that of ``data``, or a random one.
+    """Return a quantization for a result of ``dtype``.
 
-    Return None if ``data`` does not give one and ``dtype`` is not in QUANTIZED_DTYPES.
+    - If ``data`` is quantized with this dtype, return its quantization in most cases.
+    - Else return a random quantization for a dtype in QUANTIZED_DTYPES, None for any other dtype.
     """
     if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
@@ -139,7 +143,7 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return the attributes that depend on the operands, and those whose default would be useless."""
+    """Return the attributes that must fit the operands, and those whose default would be useless."""
     names = {spec.name for spec in kind.attributes}
     found: dict[str, Any] = {}
     if "values_count" in names:
@@ -158,7 +162,7 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         found |= {"min": m.number(-6.0, -1.0, 0.0), "max": m.number(6.0, 1.0, 2.55), "num_bits": 8}
     if "in_data_type" in names and operands and operands[0] is not None:
         found["in_data_type"] = operands[0].dtype
-        found["out_data_type"] = (f32, i32, f32, boolean, DType.INT64)[m.below(5)]
+        found["out_data_type"] = (f32, i32, f32, boolean, DType.INT64)[m.below(5)]  # f32 twice as often
     return found
 
 
@@ -168,7 +172,7 @@ def _last_dim(m: ModelBuilder, value: Value | None) -> int:
 
 
 def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
-    """Return a random value for the attribute ``spec``; for attributes of some kinds, the default."""
+    """Return a random value for the attribute ``spec``; the default if no rule below is for it."""
     default, name = spec.default, spec.name
     if isinstance(default, Activation):
         bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -202,9 +206,9 @@ def proposal(
     chosen: Mapping[str, Value | None],
     dtype: DType,
 ) -> Any:
-    """Return plausible elements for the constant operand ``name`` of ``kind``, as an array or a list.
+    """Return plausible elements for the constant operand ``name`` of ``kind``: array, list or number.
 
-    ``data``: the first operand that is no parameter, None if there is none yet.
+    ``data``: the first operand that is data (see ``is_parameter``), None if there is none yet.
     ``chosen``: the operands that were chosen so far, by name.
     ``dtype``: the dtype of the constant; the caller converts the elements to it.
     """
@@ -222,6 +226,7 @@ def proposal(
     if name == "filter":
         height, width = 1 + m.below(3), 1 + m.below(3)
         is_depthwise = issubclass(kind, DepthwiseConv2D)
+        # rarely a grouped convolution: each filter then reads half of the channels
         groups = 2 if kind.code == "CONV_2D" and channels % 2 == 0 and m.chance(0.1) else 1
         outer, inner = groups * (1 + m.below(4)), channels // groups
         if is_depthwise:
@@ -231,7 +236,7 @@ def proposal(
         return _numbers(m, dtype, (1 + m.below(4), channels), 0.5)
     if name in ("bias", "gamma", "beta"):
         weights = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
-        axis = 3 if issubclass(kind, DepthwiseConv2D) else 0
+        axis = 3 if issubclass(kind, DepthwiseConv2D) else 0  # the axis of the weights with the outputs
         count = m.shape(weights[-1])[axis] if weights and name == "bias" else channels
         return _numbers(m, dtype, (count,), 1.0)
     broadcast = broadcast_shape(m, shape)
@@ -251,9 +256,9 @@ def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
 
 
 def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
-    """Return a random shape that broadcasts with ``shape``: mostly one number per channel.
+    """Return a random shape that broadcasts with ``shape``: most often [channels], one element per channel.
 
-    Rarely, the broadcast shape is larger than ``shape``.
+    Rarely, broadcasting the two gives a shape larger than ``shape``.
     """
     rank, last = len(shape), tuple(shape[-1:])
     kind = m.below(10)
@@ -277,14 +282,17 @@ def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value |
     """
     filters = [v.static_shape for v in chosen.values() if v is not None and v.is_const and v.rank == 4]
     outputs, height, width, _ = filters[-1] if filters else (1, 1, 1, 1)
-    rows, columns = 1 + m.below(3), 1 + m.below(3)
-    if m.chance(0.5):
-        return shape[0], shape[1] * rows, shape[2] * columns, outputs
-    return shape[0], (shape[1] - 1) * rows + height, (shape[2] - 1) * columns + width, outputs
+    stride_h, stride_w = 1 + m.below(3), 1 + m.below(3)
+    if m.chance(0.5):  # padding SAME
+        return shape[0], shape[1] * stride_h, shape[2] * stride_w, outputs
+    return shape[0], (shape[1] - 1) * stride_h + height, (shape[2] - 1) * stride_w + width, outputs
 
 
 def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return strides and padding that give the output shape in the first operand; {} if there are none."""
+    """Return strides and padding for which the output has the shape stored in the first operand.
+
+    Return {} if no strides up to 3 give this shape.
+    """
     output, filter, data = operands[:3]
     if output is None or filter is None or data is None:
         return {}
@@ -343,12 +351,12 @@ def _axes(m: ModelBuilder, shape: Shape) -> Any:
     if kind == 1 and rank == 4:
         return [1, 2] if m.chance(0.5) else [2, 3]
     if kind == 2:
-        return [rank - 1 - rank * m.below(2)]
+        return [rank - 1 - rank * m.below(2)]  # the last axis, as rank - 1 or as -1
     return np.sort(m.random.permutation(rank)[: 1 + m.below(rank)])
 
 
 def _axis(m: ModelBuilder, shape: Shape) -> Any:
-    """Return an axis, which may be negative, rarely as a list."""
+    """Return one axis, as a number or rarely as a list; the axis may be negative."""
     rank = max(len(shape), 1)
     axis = m.below(rank) - rank * m.below(2)
     return [axis] if m.chance(0.2) else axis
@@ -372,13 +380,13 @@ def _strides(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _paddings(m: ModelBuilder, shape: Shape) -> Any:
-    """Return small paddings [axes, 2], for rank 4 sometimes of two axes only."""
+    """Return paddings [axes, 2] of 0 and 1, often all 0; for rank 4, sometimes of two axes only."""
     count = 2 if len(shape) == 4 and m.chance(0.3) else len(shape)
     return m.random.integers(0, 2, (count, 2)) * m.below(2)
 
 
 def _indices(m: ModelBuilder, shape: Shape) -> Any:
-    """Return indices, in an array of rank 0 to 3, that are valid for every axis."""
+    """Return an array of rank 0 to 3 with indices that are valid for every axis of ``shape``."""
     size, rank = min(shape, default=1), m.number(0, 0, 1, 1, 1, 1, 2, 3)
     return m.random.integers(0, size, [1 + m.below(3) for _ in range(int(rank))])
 

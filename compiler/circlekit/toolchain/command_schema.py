@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schema files: Python files that describe the options of a backend's program.
 
+A backend is a compiler for devices, which has programs of its own; a target is one of the devices.
 With a schema file, the keys of a section in a configuration file become options of the program.  The schema
 file defines ``command_schema()``, which returns an ArgumentParser.  As in ONE, it imports the classes below
 with ``from onelib import argumentparse``; ``load_schema`` provides that module while the schema file runs.
@@ -21,7 +22,7 @@ from circlekit.toolchain.option import SWITCH_WORDS, DriverError
 
 
 class Action:
-    """The purpose of an argument of a program, given by a subclass."""
+    """What an argument of a program is for.  Each purpose is a subclass."""
 
 
 class DriverName(Action):
@@ -63,7 +64,8 @@ class Argument:
 class ArgumentParser:
     """The arguments of a program of a backend.
 
-    ``driver``: the name of the program.  ``target``: the target for which it is called.
+    ``driver``: the name of the program; None until an argument gives it.
+    ``target``: the target for which the program is called.
     ``arguments``: in their order on the command line.
     """
 
@@ -95,9 +97,10 @@ class ArgumentParser:
             self.arguments.append(Argument(names, action, dtype))
 
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return (the words of the command line for the ``keys`` of a section, the unknown keys).
+        """Return (the words of the command line for the ``keys`` of a section, the keys that were not used).
 
-        A switch gives its flag, unless the text of its key means off.  A key without a text gives no words.
+        The key of a switch gives the flag, unless its text is a word for off, such as ``false``.
+        These keys are not used: unknown ones, keys with an empty text, and a second name of one argument.
         """
         words: list[str] = []
         used: set[str] = set()
@@ -121,8 +124,8 @@ class ArgumentParser:
 def load_schema(path: Path, target: str | None) -> ArgumentParser:
     """Run the schema file ``path``; return the arguments that it describes.
 
-    ``target``: the target for which the program is called.  Raise DriverError if the file raises an error or
-    describes no program.
+    ``target``: the target for which the program is called.  Raise DriverError if the file raises an error, or
+    if it does not name a program.
     """
     with _onelib():
         try:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read configuration files: INI as in ONE, or TOML.  The result is {section: {key: text}}."""
+"""Read configuration files: INI as in ONE, or TOML.  The result is {section: {key: text}}.
+
+Each section has the name of a driver, one of ONE's one-* commands, and gives the options of this driver.
+Three sections belong to no driver: see ONECC.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,11 @@ else:
     import tomli as tomllib
 
 ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
-"""The sections that belong to no driver; they name drivers to run, environment variables and the target."""
+"""Sections that belong to no driver.
+
+ONECC says which drivers run.  ENVIRONMENT sets environment variables.  BACKEND names the target, the device
+for which the programs of a backend (a compiler for devices) work.
+"""
 
 
 @dataclass
@@ -61,7 +69,7 @@ class Configuration:
         if unknown:
             near = did_you_mean(unknown[0], list(known))
             where = f"in section [{name}] of {self.path}"
-            raise DriverError(
+            raise DriverError(  # "": the exit code is that of wrong usage
                 "", f"the following arguments are unrecognized: {' '.join(unknown)} ({where}{near})"
             )
         return dict(self._read(name, known))
@@ -91,8 +99,8 @@ def read_configuration(path: str) -> Configuration:
 def read_text(file: Path, path: str, words: str) -> str:
     """Return the UTF-8 text in ``file``.
 
-    ``path``: its path as the user wrote it.  ``words``: the beginning of the message if it cannot be read.
-    Raise DriverError if it cannot be read, or if it is not UTF-8.
+    ``path``: the path of ``file`` as the user wrote it.  ``words``: the beginning of the message if the file
+    cannot be read.  Raise DriverError if the file cannot be read, or is not UTF-8.
     """
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -136,8 +144,9 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def text_of(value: Any, where: str) -> str:
-    """Return the text that an INI file would have for ``value``, which is from a TOML or JSON file.
+    """Return the text that an INI file would have for ``value`` from a TOML or JSON file.
 
+    The text of a list is the texts of its items with commas between.
     ``where``: the place of the value, for the message.  Raise DriverError for a table and for null.
     """
     if isinstance(value, list):

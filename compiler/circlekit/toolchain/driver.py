@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers: ONE's one-* commands.  A driver is a list of options and a function that does the work."""
+"""Drivers: ONE's one-* commands.  A driver is a list of options and a function that does the work.
+
+The command onecc runs several drivers, its steps, in one process.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from circlekit.toolchain.option import (
 from circlekit.toolchain.session import FAILED, Session
 
 USAGE_ERROR, INTERRUPTED = 2, 130
-"""The exit codes for wrong usage, as argparse has it, and for the signal INT, as shells have it."""
+"""Exit codes: 2 for wrong usage, as in argparse; 130 after Ctrl-C, as in shells."""
 
 STANDARD = (
     Option("version", "show program's version number and exit", "-v", Kind.SWITCH),
@@ -44,8 +47,10 @@ STANDARD = (
 class Invocation:
     """A call of a driver with checked options.
 
-    ``values``: the values of all options.  ``command``: the values that the command line gives.
-    ``backend_words``: the words of the command line that are for a program of a backend.
+    ``values``: the values of all options: from the command line, the configuration file, or defaults.
+    ``command``: only the values that the command line gives.
+    ``backend_words``: the words of the command line that are for another program, one of a backend (a
+    compiler for devices).
     ``configuration``: the configuration file, None if there is none.
     """
 
@@ -66,21 +71,23 @@ class Driver:
     """One of ONE's one-* commands.
 
     ``name``, ``description``: for the help page.
-    ``declare``: returns the options.
+    ``declare``: returns the options without those of STANDARD.
     ``run``: does the work.
     ``check``: raises UsageFault if values of options do not fit together.
     ``usage``: the usage line; None: the line of argparse.
-    ``foreign_words``: which words of the command line are for another program.  ``no``: none;
-    ``after_dashes``: the words after ``--``; ``any``: the words after ``--`` or, if there is no ``--``, all
-    unknown words.
-    ``log``: the name of an option; its value with ``.log`` appended is the path of the log file.  Empty: no
-    log.
+    ``foreign_words``: which words of the command line are for another program (``backend_words``).
+    ``no``: none; ``after_dashes``: the words after ``--``; ``any``: the words after ``--`` or, if there is no
+    ``--``, all unknown words.
+    ``log``: the name of an option whose value is a path.  The log file is this path with ``.log`` appended.
+    Empty: no log.
     ``standard``: the names of the options of STANDARD that the driver has.
     ``has_open_section``: whether its section in a configuration file may have keys that are no options.
-    ``group``: returns values for options that neither the command line nor the configuration file gives.
+    ``group``: returns values for options that neither the command line nor the configuration file gives, such
+    as those of an optimization group; it gets the values that they give.
     ``details``: returns the end of the help page.
-    ``prepare``: raises the errors that can be found before onecc runs the earlier steps.
-    ``reads``: returns the paths of the models that the driver reads; earlier steps keep these in memory.
+    ``prepare``: raises errors before the work.  onecc calls it for all steps before it runs the first step.
+    ``reads``: returns the paths of the models that the driver reads.  If an earlier step of onecc writes one
+    of these, the model also stays in memory.
     """
 
     name: str
@@ -135,8 +142,8 @@ class Driver:
     def resolve(self, words: Sequence[str], session: Session) -> Invocation:
         """Return the call for the command line ``words``, with values from a configuration file and defaults.
 
-        The variables in the configuration file are added to ``session``.  Raise UsageFault or DriverError for
-        wrong options; SystemExit for wrong flags, ``--help`` and ``--version``.
+        The environment variables of the configuration file are added to ``session``.  Raise UsageFault or
+        DriverError for wrong options; SystemExit for wrong flags, ``--help`` and ``--version``.
         """
         own, rest = self._split(list(words), session)
         command = vars(own)
@@ -192,16 +199,19 @@ class Driver:
 
 
 def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
-    """Call ``work``; return the exit code.  Print an error that it raises as ONE's driver ``name`` does."""
+    """Call ``work``; return the exit code.  Print an error of ``work`` as ONE's driver ``name`` does.
+
+    ``print_usage``: is called before a message about wrong options.
+    """
     try:
         work()
         return 0
-    except StepFailed as failure:
+    except StepFailed as failure:  # its message was printed already
         return failure.code
     except UsageFault as fault:
         print_usage()
         return _print(f"{name}: error: {fault.message}", USAGE_ERROR)
-    except DriverError as error:
+    except DriverError as error:  # without a kind, it stands for wrong usage
         kind = f"{error.kind}: " if error.kind else "error: "
         return _print(f"{name}: {kind}{error.message}", FAILED if error.kind else USAGE_ERROR)
     except CirclekitError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute ONE's metrics of the difference between two models' outputs; make the lines of circle-eval-diff."""
+"""Compare the outputs of two models by ONE's metrics; make the lines that ONE's circle-eval-diff prints."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ def _peak_to_interval(first: Array, second: Array) -> float:
 
 
 def _relative(first: Array, second: Array) -> float:
-    """Return the mean of |first - second| / |first| over all elements, in percent."""
+    """Return the mean of |first - second| / |first| over all elements, in percent.
+
+    It is inf or NaN if an element of ``first`` is 0.
+    """
     with np.errstate(all="ignore"):
         return float(np.abs((first - second) / first).mean()) * 100
 
 
 def top_match(count: int) -> Callable[[Array, Array], float]:
-    """Return a metric: the share, 0 to 1, of the ``count`` largest elements that both arrays have in common.
+    """Return a metric of two arrays: how far they agree on where their ``count`` largest elements are.
 
-    Elements are compared by their positions.
+    The metric is the share of these positions, 0 to 1, that both arrays have in common.
     """
 
     def shared(first: Array, second: Array) -> float:
         """Return the share for two arrays."""
-        best = (
+        a, b = (
             set(np.argsort(-array.reshape(-1), kind="stable")[:count].tolist()) for array in (first, second)
         )
-        a, b = best
         return len(a & b) / count
 
     return shared
@@ -63,14 +65,17 @@ METRICS: dict[str, tuple[str, str, Callable[[Array, Array], float]]] = {
     ),
     "mse": ("Mean Squared Error (MSE)", "MSE for {} is {}", lambda a, b: float(np.square(a - b).mean())),
 }
-"""{metric: (heading, line for an output and its value, formula)}.
+"""{metric: (heading, template of a line, formula)}.
 
-A formula takes an output of the first model and that of the second model, both float64.  The value in the
-line is the mean over the samples.
+A formula takes an output of the first model and the same output of the second model, both float64.  The line
+has the name of an output, and the mean of the formula over the samples.
 """
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""{metric: number of elements}; 1 for other metrics.  A metric leaves out outputs with fewer elements."""
+"""{metric: the least number of elements that it needs}; 1 for other metrics.
+
+A metric leaves out outputs with fewer elements.
+"""
 
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
@@ -101,8 +106,8 @@ def compare_outputs(
     ``samples``: pairs (inputs of the first model, inputs of the second model), arrays in the order of the
     graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
-    Raise ModelError if the models differ in the number or the shapes of their outputs; if there are metrics,
-    also if they differ in the dtypes.  Raise the errors of ``Interpreter.run``.
+    Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
+    raise ModelError for different dtypes, too.  Raise the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):
@@ -117,7 +122,7 @@ def compare_outputs(
     count = 0
     for pair in samples:
         for run in runs:
-            run.reset()
+            run.reset()  # variables get their initial values
         left, right = (run.run(list(sample)) for run, sample in zip(runs, pair, strict=True))
         _check_shapes(first, second, left, right)
         if record is not None:
@@ -131,6 +136,7 @@ def compare_outputs(
                     sums[metric][index] += METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
                 elif (metric, index) not in skipped:
                     skipped.add((metric, index))
+                    # spelled as in ONE
                     title = f"Top-{least}metric" if metric in LEAST_ELEMENTS else METRICS[metric][0]
                     begin = f"{title} for {outputs[index].name} is ignored"
                     yield f"{begin}, because it has elements less than {least}"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep models in memory between steps of onecc: a step need not read a file that an earlier step wrote."""
+"""Keep models in memory between the steps of onecc.
+
+The command onecc runs several drivers, its steps, in one process.  So a step need not read a file that an
+earlier step wrote.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ Stamp = tuple[int, int, int, int]
 
 
 class HandedModels:
-    """Models in memory, by the real path of the file to which each was written.
+    """Models in memory.  Each was written to a file, and is found by the real path of this file.
 
     A model is kept until the last step that reads its file.  It is used only if the file has not changed.
     """
@@ -31,7 +35,7 @@ class HandedModels:
         if _real(path) in self._later:
             from circlekit.io.write.saved_format import assume_format  # slow; most drivers need no model
 
-            assume_format(model, "circle")
+            assume_format(model, "circle")  # as if the model were loaded from the file
             self._models[_real(path)] = (model, _stamp(path))
 
     def take(self, path: str) -> Model | None:
@@ -44,7 +48,7 @@ class HandedModels:
         model, stamp = self._models.pop(_real(path), (None, None))
         if model is None or stamp != _stamp(path):
             return None
-        if _real(path) in self._later:
+        if _real(path) in self._later:  # keep a copy for the later step
             self._models[_real(path)] = (clone(model), stamp)
         model.source = path
         return model
@@ -52,13 +56,13 @@ class HandedModels:
 
 def _real(path: str) -> str:
     """Return the absolute path of ``path``, without symbolic links and ``~``."""
-    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # Path("x/") loses the slash
+    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # Path raises for ~UNKNOWN
 
 
 def _stamp(path: str) -> Stamp | None:
-    """Return the stamp of the file ``path``, which differs after a change; None if there is no file."""
+    """Return the stamp of the file ``path``; it differs after a change.  Return None if there is no file."""
     try:
-        status = os.stat(_real(path))  # noqa: PTH116  # Path("x/") loses the slash
+        status = os.stat(_real(path))  # noqa: PTH116  # the path is a string
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -21,15 +21,17 @@ Run = Callable[[Sequence[Array]], list[Array]]
 
 
 def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
-    """Do the work of the program RUNTIME-infer; return the lines to print, one for each output.
+    """Do the work of the program RUNTIME-infer; return the lines to print.
+
+    There is one line for each output of each sample.
 
     ``runtime``: a key of RUNTIMES.
     ``words``: the arguments MODEL [--inputs DATA] [--output FILE.npz].  Without DATA there is one seeded
     random sample.  FILE.npz gets each output under the name ``SAMPLE/NAME``: the number of the sample,
     from 0, and the name of the output.
-    ``load``: returns the model in a file.
-    Raise UnsupportedError if the runtime is not installed, and the errors of loading, of samples and of the
-    runtime.
+    ``load``: reads a model from the file at a path.
+    Raise SystemExit (of argparse) for wrong ``words``, UnsupportedError if the runtime is not installed, and
+    the errors of loading, of samples and of the runtime.
     """
     from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
     from circlekit.quant.calibration.samples import checked_samples  # imports the passes, too
@@ -54,7 +56,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 def _line(name: str, array: Array) -> str:
     """Return a line with type, range and mean of one output.
 
-    Strings, complex numbers and empty arrays are shown as a single 0.
+    For strings, complex numbers and empty arrays, min, max and mean are printed as 0.
     """
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(())
     ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
@@ -72,7 +74,10 @@ def _circlekit(model: Model) -> Run:
 
 
 def _litert(model: Model) -> Run:
-    """Return a function that runs ``model`` with LiteRT; inputs are resized to the shapes of each sample."""
+    """Return a function that runs ``model`` with LiteRT; inputs are resized to the shapes of each sample.
+
+    LiteRT lists inputs and outputs in the order of the file, which is that of ``model``.
+    """
     try:
         from ai_edge_litert.interpreter import Interpreter  # an optional package
     except ModuleNotFoundError:
@@ -111,7 +116,7 @@ def _onert(model: Model) -> Run:
         file = Path(folder) / "model.circle"
         save(model, file)
         session = open_session(str(file), "cpu")
-    # session.infer would do this and the next steps, but fails on inputs of rank 0
+    # session.infer does all of this and of ``run``, but fails on inputs of rank 0
     session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
     session.session.prepare()
 
@@ -119,7 +124,7 @@ def _onert(model: Model) -> Run:
         """Return the outputs for ``sample``."""
         session.set_inputs(len(sample), list(sample))
         session.session.run()
-        session._set_outputs(session.session.output_size())
+        session._set_outputs(session.session.output_size())  # no public function makes session.outputs
         return [np.array(array) for array in session.outputs]
 
     return run

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the files that belong to an installation: optimization groups, targets, programs of backends.
 
+An optimization group is a file with options of one-optimize.  A backend is a compiler for devices, with
+programs such as BACKEND-compile.  A target is a device; its file names the backend that compiles for it.
+
 As in an installation of ONE, the folders ``optimization``, ``target`` and ``backends`` are beside the folder
 ``bin`` with the commands.  Programs of backends are also found on the PATH, and as entry points in the group
 ``circlekit.backends``.  Such an entry point is a function that gets the list of arguments and returns the
@@ -70,7 +73,10 @@ class Installation:
         )
 
     def backends(self, suffix: str) -> list[str]:
-        """Return the names of programs and entry points that end with ``suffix``, for help pages."""
+        """Return the names that end with ``suffix``, of programs (without the PATH) and of entry points.
+
+        Help pages list them.
+        """
         points = [p.name for p in metadata.entry_points(group=ENTRY_POINTS) if p.name.endswith(suffix)]
         return sorted({*self.programs(f"*{suffix}"), *points})
 
@@ -126,7 +132,7 @@ class Installation:
             known = ", ".join(self.targets()) or "none"
             raise DriverError(
                 "FileNotFoundError",
-                f"Not found given target configuration: {target} (expected {path}; there: {known})",
+                f"Not found given target configuration: {target} (expected {path}; known targets: {known})",
             )
         text = read_text(path, str(path), "Not found given target configuration")
         keys = ini_sections(f"[target]\n{text}", str(path))["target"]
@@ -137,12 +143,18 @@ class Installation:
         return keys["BACKEND"]
 
     def schema_file(self, backend: str, command: str) -> Path | None:
-        """Return the schema file (see ``command_schema``) for ``command`` of ``backend``; None if absent."""
+        """Return the schema file for ``command`` (codegen, profile) of ``backend``; None if there is none.
+
+        It describes how keys of a configuration file become arguments: see ``command_schema``.
+        """
         path = self.root / "backends/command" / backend / f"{command}.py"
         return path if path.is_file() else None
 
     def _siblings(self, folder: str, pattern: str) -> Iterator[Path]:
-        """Yield the readable files that match ``pattern`` in ``folder``, which is beside ``bin``."""
+        """Yield the readable files that match ``pattern`` in ``folder``, which is beside ``bin``.
+
+        As in ONE, files with a space in the name are left out.
+        """
         for path in sorted((self.root / folder).glob(pattern)):
             if " " not in path.name and path.is_file() and os.access(path, os.R_OK):
                 yield path

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the lines that ONE's circle-mpqsolver prints before its search; write its files about the search."""
+"""Make the lines that ONE's circle-mpqsolver prints before its search; write its files about the search.
+
+That program quantizes a model to uint8, and searches which operators have to be int16 for a small error.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,14 @@ SWITCHES = ("TF_style_maxpool", "save_min_max")
 """The options in TITLES that are switches."""
 
 ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
-"""{argument ``is_int16_front`` of ``Solver.bisect``: name of the bisection}."""
+"""{argument ``is_int16_front`` of ``Solver.bisect``: name of the bisection}.
+
+True: the operators near the inputs become int16; False: those near the outputs; None: it is found out.
+"""
 
 
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
-    """Return the lines about ``options`` {name: value}.
+    """Return the lines about ``options`` {name: value}; ``is_bisection``: whether the search is a bisection.
 
     An option that is missing is shown as an empty text, or as False if it is a switch.
     """
@@ -46,7 +52,11 @@ def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
 
 
 def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
-    """Return the lines about a bisection; the arguments are those of ``Solver.bisect``."""
+    """Return the lines about a bisection.
+
+    ``is_int16_front``: see ALGORITHMS.  ``ratio``: the allowed error, from 0, that of int16, to 1, that of
+    uint8.
+    """
     return [
         f"algorithm: bisection ({ALGORITHMS[is_int16_front]})",
         "qerror metric: MAE",

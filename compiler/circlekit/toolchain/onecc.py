@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onecc: run the drivers (one-optimize, ...) that a configuration or workflow file names, in one process."""
+"""onecc: run the drivers (one-optimize, ...) that a configuration or workflow file names, in one process.
+
+Words used here: an optimization group is a file with options of one-optimize, such as O1.  A backend is a
+compiler for devices, with programs of its own; a target is a device, whose file names its backend.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ SUBCOMMANDS = {
 """{heading in the help page: {command that may follow ``onecc``: its description}}."""
 
 WITH_BACKEND = ("one-codegen", "one-profile")
-"""The drivers that get the options -b and -T of onecc."""
+"""The drivers to which onecc passes its own options -b and -T."""
 
 
 def onecc(argv: Sequence[str] | None = None) -> int:
@@ -144,9 +148,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Choice:
-    """The choices on onecc's command line, which take precedence over those of a configuration file.
+    """The choices on onecc's command line.  They take precedence over those in a configuration file.
 
-    ``group``: the name of an optimization group without its leading O.
+    ``group``: the name of an optimization group without its leading O; None: none is chosen.
     """
 
     group: str | None = None
@@ -163,13 +167,13 @@ def workflow_steps(path: str, session: Session) -> list[Ready]:
     for step in read_workflow(path, session.report):
         if step.tool:
             steps.append(_step(step, session))
-        else:
+        else:  # the choices on onecc's command line do not apply to workflows
             steps += configured_steps(read_configuration(step.configuration), session, Choice())
     return steps
 
 
 def run_steps(steps: Sequence[Ready], session: Session) -> None:
-    """Run ``steps`` one after the other; raise StepFailed if one fails, and run no later ones."""
+    """Run ``steps`` one after the other.  If a step fails, raise StepFailed and run no further steps."""
     for number, step in enumerate(steps, 1):
         session.models.begin_step([path for later in steps[number:] for path in later.reads])
         code = step.run()
@@ -185,6 +189,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
     if ONECC not in configuration.sections:
         path = configuration.path
         raise DriverError("ImportError", f"[{ONECC}] section is required in configuration file: {path}")
+    # the environment variables of this file are for its own steps only
     own = replace(session, environment={**session.environment, **configuration.environment})
     names = _drivers_to_run(configuration, own)
     groups = _groups(configuration, choice, session)
@@ -235,7 +240,8 @@ INCLUDE = "include"
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
     """Return the names of the optimization groups to use, without their leading O, separated by spaces.
 
-    If two groups set the same option, the later group counts.  Raise DriverError for an unknown name.
+    If two groups set the same option, the later group counts, so the group of ``choice`` comes last.  Raise
+    DriverError for an unknown name.
     """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
     with naming(configuration.path, f"{configuration.path}: [{ONECC}] {INCLUDE}"):
@@ -250,17 +256,17 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
     """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
     ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
-    An import driver of the user is a program of its own, whose command line is not checked.  An error is
-    printed and raised as StepFailed.
+    A name that is no driver of circlekit is that of the user's own import program in the installation; its
+    command line is not checked.  An error is printed, and StepFailed is raised.
     """
-    own = session.installation.programs(name) if name not in all_drivers() else {}
-    if own:
-        return Ready(lambda: session.run([str(own[name]), *words]))
+    programs = session.installation.programs(name) if name not in all_drivers() else {}
+    if programs:
+        return Ready(lambda: session.run([str(programs[name]), *words]))
     driver = all_drivers()[name]
     found: list[Invocation] = []
 
     def resolve() -> None:
-        """Put the call of the driver into ``found``."""
+        """Put the call of the driver into ``found``; raise an error that can be found before the work."""
         with naming(path, where):
             found.append(driver.resolve(words, session))
             driver.prepare(found[0], session)
@@ -275,7 +281,7 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
 
 
 def _step(step: Step, session: Session) -> Ready:
-    """Return the checked step for ``step``, a step of a workflow file that names a driver.
+    """Return ``step``, a step of a workflow file that names a driver, checked and ready to run.
 
     Raise DriverError if there is no such driver; raise the errors of ``words_of`` and ``_ready``.
     """
@@ -289,8 +295,9 @@ def _step(step: Step, session: Session) -> Ready:
 def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
     """Return the words of a command line of ``driver`` for the ``keys`` of a step in a workflow file.
 
-    The words of the key ``command`` stand after ``--``.  ``where``: the place of the step, for errors.
-    Raise DriverError for an unknown key or a wrong value.
+    The words of the key ``command`` stand after ``--``.  For a driver that accepts any unknown words, an
+    unknown key gives ``--KEY TEXT``; for other drivers, an unknown key is an error.
+    ``where``: the place of the step, for errors.  Raise DriverError for an unknown key or a wrong value.
     """
     options = {option.key: option for option in driver.options}
     words: list[str] = []
@@ -301,7 +308,7 @@ def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
         if option is None and driver.foreign_words != "any":
             near = did_you_mean(key, list(options))
             message = f"{driver.name}: the following arguments are unrecognized: {key}"
-            raise DriverError("", f"{message} ({where}{near})")
+            raise DriverError("", f"{message} ({where}{near})")  # "": wrong usage
         try:
             words += [f"--{key}", text] if option is None else option.words(option.read(text))
         except ValueError as error:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-optimize: run the passes that are switched on by flags, configuration files or groups."""
+"""The work of one-optimize: run the passes that flags, a configuration file or optimization groups switch on.
+
+An optimization group is a file with options of one-optimize, such as O1.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ from circlekit.toolchain.session import Session
 def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
-    Pipelines run first, then single passes, in the order that they have in O1 (``in_order``).  A pass that is
-    switched off does not run as part of a pipeline either.  As in ONE, settings of passes that do not run
+    Pipelines run first, then single passes: those of O1 in its order, then the others by name.  A pass that
+    is switched off does not run as part of a pipeline either.  As in ONE, settings of passes that do not run
     have no effect.  If the model cannot be read, optimized or written, print the error and raise StepFailed.
     """
     values = invocation.values
     passes = all_passes()
     owners = {setting.name: name for name, item in passes.items() for setting in item.options}
-    # a setting with the name of its pass is the flag of the pass, too
+    # a setting with the name of its pass also switches the pass on
     asked = [key for key, value in values.items() if value and (key in passes or owners.get(key) == key)]
     pipelines = [name for name in PIPELINES if values.get(name)]
     running = {*asked, *pass_names(pipelines)}
-    parsers = {option.key: option.parse for option in invocation.driver.options}
+    parsers = {option.key: option.parse for option in invocation.driver.options}  # values are still texts
     settings = {
         key: parsers[key](value) if isinstance(value, str) else value
         for key, value in values.items()
@@ -49,6 +52,6 @@ def optimize(invocation: Invocation, session: Session) -> None:
 
 
 def _flags(invocation: Invocation) -> list[str]:
-    """Return the flags of circle2circle for this call, without paths and groups, for the log."""
+    """Return the flags of circle2circle for this call, for the log: no paths, no names of groups."""
     names = {option.key for option in invocation.driver.options} - {"input_path", "output_path", "O"}
     return invocation.flags(*sorted(names))

@@ -160,11 +160,17 @@ class DriverError(CirclekitError):
 
 
 class UsageFault(CirclekitError):
-    """A driver was called with wrong options, or without required ones."""
+    """A driver was called with wrong options, or without required ones.
+
+    Before the message, the usage line is printed.
+    """
 
 
 def one_line(error: CirclekitError) -> str:
-    """Return the message of ``error`` and its places in one line, without the text of the model."""
+    """Return the first line of the message of ``error`` and its places, such as ``at net.circle > main``.
+
+    The text of the model around a place is left out.
+    """
     lines = [line.strip() for text in error.where for line in text.splitlines()[:1]]
     places = ", ".join(line for line in lines if line.startswith(("at ", "in ", "for ")))
     return error.message.splitlines()[0] + (f" ({places})" if places else "")
@@ -172,7 +178,10 @@ def one_line(error: CirclekitError) -> str:
 
 @contextmanager
 def naming(path: str, where: str) -> Iterator[None]:
-    """Append ``where``, a place in the file ``path``, to errors of the block that do not name this file."""
+    """Append ``where`` to the message of an error of the block, unless the message names the file ``path``.
+
+    ``where``: a place in this file.
+    """
     try:
         yield
     except (UsageFault, DriverError) as fault:
@@ -182,7 +191,7 @@ def naming(path: str, where: str) -> Iterator[None]:
 
 
 class StepFailed(CirclekitError):
-    """A program that a driver ran has failed.  Its error was printed already.  ``code``: its exit code."""
+    """A program or a step has failed.  Its error was printed already.  ``code``: its exit code."""
 
     def __init__(self, program: str, code: int) -> None:
         super().__init__(f"{program} failed with exit code {code}")

@@ -12,7 +12,10 @@ RULE = "-" * 62
 
 
 def log_lines(report: Report) -> Iterator[str]:
-    """Yield the lines about each pass that ran, in order, with ONE's names of passes; then the notes."""
+    """Yield the lines about each pass that ran, in order; then the notes.
+
+    The name of a pass is spelled as in ONE: FoldCastPass for ``fold_cast``.
+    """
     for record in report.passes:
         name = "".join(word.capitalize() for word in record.name.split("_")) + "Pass"
         changed = "Y" if record.changes else "N"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-quantize: the steps that several programs of ONE do, on one model in memory."""
+"""The work of one-quantize.
+
+In ONE, one-quantize calls several programs, which hand models over as files.  Here the same steps are done on
+one model in memory.  ``Session.program`` logs and reports each step as ONE's program would.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,10 @@ def quantize(invocation: Invocation, session: Session) -> None:
 
 
 def _quantize(invocation: Invocation, session: Session) -> None:
-    """Round the weights, record ranges, quantize; with ``evaluate_result``, compare with the float model."""
+    """Round the weights to their quantized values, record ranges, quantize.
+
+    With ``evaluate_result``, compare the result with the float model.
+    """
     values = invocation.values
     source, target = str(values["input_path"]), str(values["output_path"])
     words = [_source_dtype(values), _dtype(values), _granularity(values)]
@@ -69,7 +76,7 @@ def _quantize(invocation: Invocation, session: Session) -> None:
         ):
             model = session.load(source)
             check_structure(model, source)
-            expand_weights(model)
+            expand_weights(model)  # ONE's quantizer needs float32
             original = clone(model) if profile else None
             quantize_dequantize_weights(model, _settings(values))
             _keep(values, session, model, rounded)
@@ -80,7 +87,7 @@ def _quantize(invocation: Invocation, session: Session) -> None:
             ["--quantize_with_minmax", *words, *ports, *config, recorded, target, *profile],
             prefix=PREFIX,
         ):
-            expand_weights(model)
+            expand_weights(model)  # as each run of the quantizer does
             quantize_with_minmax(model, _settings(values))
             if original is not None:
                 add_profile(original, model)
@@ -170,7 +177,11 @@ def _default(values: Values, key: str) -> object:
 
 
 def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
-    """Print metrics of the quantized model; ``fake_path``: the file for its fake quantized form."""
+    """Compare the quantized model with the float model, and print the metrics.
+
+    The quantized model is made float first: it then rounds as the quantized kernels do (fake quantization).
+    ``fake_path``: the intermediate file for this model.
+    """
     values = invocation.values
     source, quantized, data = str(values["input_path"]), str(values["output_path"]), values.get("test_data")
     with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path], prefix=PREFIX):
@@ -208,7 +219,7 @@ def _change(values: Values, session: Session) -> None:
                 copy_parameters(model, tuples)
             case "fake_quantize":
                 fake_quantize(model)
-            case _:
+            case _:  # requantize
                 check_source(_source_dtype(values), "int8")
                 if _dtype(values).lower() != "uint8":
                     known = "List of supported output types: uint8"
@@ -235,6 +246,7 @@ def _mix(invocation: Invocation, session: Session) -> None:
         }  # fmt: skip
         with session.program("circle-mpqsolver", words, prefix="circle_mpqsolver"):
             settings = _settings({"input_type": "uint8", "output_type": "uint8", **values})
+            # a bisection starts from uint8; with patterns, the other operators may have another dtype
             dtype = "uint8" if is_bisection else _dtype(values)
             default = pattern_setting(dtype, _granularity(values))
             session.say("\n".join(heading(shown, is_bisection)))
@@ -247,7 +259,7 @@ SIDES = {"i16_front": True, "i16_back": False, "auto": None}
 
 
 def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
-    """Return the mixed precision that the algorithm of option ``ampq_algorithm`` finds.
+    """Return which operators become int16, as the algorithm of the option ``ampq_algorithm`` finds.
 
     ``folder``: where the files of ``save_intermediate`` are written.  Raise UnsupportedError for wrong
     options, and the errors of ``Solver.bisect``.
@@ -262,7 +274,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
     if values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
         given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
         raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
-    side = SIDES[str(values["bisection_type"])]
+    side = SIDES[str(values["bisection_type"])]  # None: the errors of the tensors decide
     errors = _visq_errors(values, solver.model, session, stem) if side is None else None
     ratio = float(values.get("ampq_qerror_ratio", 0.5))
     if not 0 <= ratio <= 1:
@@ -274,9 +286,10 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return the error of each tensor in uint8, by name: from the file ``ampq_bisection_visq``, or measured.
+    """Return the error of each tensor in uint8, by name, from the file ``ampq_bisection_visq``.
 
-    The file is one of visq, ONE's tool that measures these errors.
+    Without this option, measure the errors as ONE's tool visq does, which writes such files.  The error is
+    the sum of absolute differences (TAE).
     ``recorded``: the float model with recorded ranges.  ``stem``: the beginning of the paths of intermediate
     files.
     """

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session: the log, the environment, the installation and the models that all steps of a run share."""
+"""A session: the log, the environment, the installation and the models that all steps of a run share.
+
+A run is one call of a driver (one-optimize, ...) or of onecc, which runs several drivers as its steps.  A
+driver does the work of some of ONE's programs, such as circle2circle, and logs it as these programs do.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ class Session:
 
     ``installation``: finds the programs, backends and targets that are installed beside the commands.
     ``environment``: the environment variables for other programs.
-    ``verbose``: whether programs and drivers print more.
+    ``verbose``: whether drivers print more (their option ``--verbose``).
     ``log``: the log file of the current step, None if there is none.
     ``models``: the models that are kept in memory for later steps.
     """
@@ -65,6 +69,7 @@ class Session:
     def save(self, model: Model, path: str, words: str = "Failed to export") -> None:
         """Write ``model`` to ``path`` as circle, whatever the extension is.
 
+        Operators that circle lacks are replaced (legalized) first.
         ``words``: ONE's words with which the FileError begins if the file cannot be written.
         """
         from circlekit.api.models import check_target  # as in ``load``
@@ -88,7 +93,7 @@ class Session:
 
         Raise DriverError if the file cannot be written.
         """
-        real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path("x/") loses the slash
+        real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path raises for ~UNKNOWN
         path = f"{real}.log"
         try:
             self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
@@ -105,10 +110,10 @@ class Session:
     def program(
         self, name: str, words: Sequence[str], unread: int = LOAD_FAILED, prefix: str = ""
     ) -> Iterator[None]:
-        """Run the block in place of ONE's program ``name``; if it raises an error, raise StepFailed.
+        """Run the block in place of ONE's program ``name``; if the block raises an error, raise StepFailed.
 
         The error is printed in one line, as that program and its driver print it.  The log also gets the text
-        of the model around the error; if ``verbose``, standard error gets it, too.
+        of the model around the error; if ``verbose``, standard error gets this text, too.
         ``words``: the arguments of the program, for the log.
         ``unread``: the exit code for a model that cannot be read.
         ``prefix``: what to print before the error; by default ``name``.
@@ -133,7 +138,7 @@ class Session:
             self.log.flush()
 
     def say(self, text: str) -> None:
-        """Print a line to standard output and to the log."""
+        """Print ``text`` and a line end to standard output and to the log."""
         self.write_log(f"{text}\n")
         print(text, flush=True)
 
@@ -159,7 +164,7 @@ class Session:
             )
         except OSError as error:
             raise DriverError(type(error).__name__, f"{words[0]}: {error.strerror}") from None
-        with process:
+        with process:  # a thread reads standard error, because a full pipe would stop the program
             errors = threading.Thread(target=self._forward, args=(process.stderr, sys.stderr, prefix))
             errors.start()
             self._forward(process.stdout, sys.stdout, "")

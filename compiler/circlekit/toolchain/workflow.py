@@ -20,7 +20,7 @@ from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
 TOOL, COMMANDS = "one-cmd", "commands"
-"""These are the keys of a workflow file."""
+"""The keys of a workflow file; the text above shows where each stands."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ class Step:
 def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     """Return the steps of a workflow file in the order to run them.
 
-    Workflows that could run at the same time keep their order in the file.
-    ``warn``: is called with a warning if ONE would refuse the file.
+    A workflow comes after those in its list ``run-after``.  Workflows that could run at the same time keep
+    their order in the file.
+    ``warn``: is called with a warning if ONE would refuse a file that is accepted here.
     Raise DriverError, in ONE's words, if the file is wrong, or if workflows wait for each other in a cycle.
     """
     document = read_json(path)
@@ -71,12 +72,12 @@ def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]
     """Return whether ONE would report a cycle for these workflows, which have none.
 
     A workflow waits for those in its list ``run-after``.  ONE orders workflows by a depth-first search from
-    the first workflow of the file.  Then it checks that each workflow comes before those that wait for it.
-    By mistake, all workflows share one list of those that wait, so each must come before every workflow that
-    waits.  So ONE accepts at most one workflow that waits, and it must be last in the order.  The search puts
-    this workflow last only if it waits for the first workflow of the file, or is itself the first one.
-    ``names``: the workflows in the order of the file.  ``waits``: for each workflow, those for which it
-    waits.
+    the first workflow of the file.  Then ONE checks that each workflow comes before those that wait for it.
+    ONE has a mistake here: its list of those that wait is the same list for all workflows, so each workflow
+    must come before every workflow that waits.  So ONE accepts at most one workflow that waits, and only as
+    the last of the order.  The search puts this workflow last only if it waits for the first workflow of the
+    file, or is itself the first.
+    ``names``: the workflows in the order of the file.  ``waits``: {workflow: those for which it waits}.
     """
     waiting = [name for name in names if waits[name]]
     return len(waiting) > 1 or any(names[0] not in (name, *waits[name]) for name in waiting)
@@ -109,7 +110,7 @@ def _workflows(document: Any, path: str) -> list[str]:
 
 
 def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
-    """Return the list of names in ``item`` at ``key``; [] without this key.
+    """Return the list of names in the JSON object ``item`` at ``key``; [] without this key.
 
     Raise DriverError if the value of the key is not a list of names.
     """
@@ -120,7 +121,7 @@ def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
 
 
 def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
-    """Return the steps of one workflow; raise DriverError if it is wrong.
+    """Return the steps of the JSON object ``workflow``; raise DriverError if it is wrong.
 
     ``where``: the place of the workflow, for errors.
     """

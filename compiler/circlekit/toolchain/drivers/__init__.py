@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers: ONE's one-* commands.  The modules in this folder define them; ``all_drivers`` finds them."""
+"""The drivers: ONE's one-* commands.  Each module in this folder defines some as global variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.toolchain.driver import Driver
 
 @cache
 def all_drivers() -> dict[str, Driver]:
-    """Return {name: driver} of all drivers."""
+    """Return {name of the command: driver} of all drivers in the modules of this folder."""
     modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
     found = [item for module in modules for item in vars(module).values() if isinstance(item, Driver)]
     return {driver.name: driver for driver in sorted(found, key=lambda driver: driver.name)}

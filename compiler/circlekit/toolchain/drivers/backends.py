@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-codegen and one-profile: run programs of a backend, for the backend or for one of its targets."""
+"""one-codegen and one-profile: run programs of a backend.
+
+A backend is a compiler for devices; its programs are named BACKEND-compile and BACKEND-profile.  A target is
+one of the devices; a file of the installation names the backend of each target.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ def run_program(session: Session, name: str, words: list[str]) -> None:
     if isinstance(program, Path):
         session.require([str(program), *words], name)
         return
-    code = program(words)
+    code = program(words)  # a function that a Python package provides
     if code:
         raise StepFailed(name, code)
 
@@ -39,7 +43,7 @@ def _run(suffix: str, invocation: Invocation, session: Session) -> None:
 
 
 def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Raise the errors that ``_run`` would raise before it runs a program."""
+    """Raise the errors that ``_run`` would raise before it runs the first program."""
     for name, _ in plan(suffix, invocation, session, is_dry=True):
         session.installation.find_program(name)
 
@@ -53,16 +57,18 @@ def _own_section(invocation: Invocation) -> dict[str, str]:
 def plan(
     suffix: str, invocation: Invocation, session: Session, *, is_dry: bool = False
 ) -> list[tuple[str, list[str]]]:
-    """Return (name, arguments) of each program ``BACKEND-suffix`` to run.
+    """Return (name, arguments) of each program to run.  The name is ``BACKEND-suffix``, or the schema file's.
 
-    The first of these that exists gives the arguments:
+    The first of these that exists gives the arguments.  "The section" is the driver's in the configuration
+    file.
 
-    - ``backend_words``, the words of the command line that are for the backend; if there is a configuration
-      file, they count only if the command line also names the backend,
-    - the schema file of the target's backend, if the driver's section in the configuration file has no key
-      ``command``; it says which program runs and how the keys of the section become its arguments,
-    - a key of this section: the key with the name of the backend if there is a key ``backends``, else the key
-      ``command``.
+    1. ``backend_words``, the words of the command line that are for the backend.  If there is a configuration
+       file, they count only if the command line also names the backend.
+    2. The schema file (see ``command_schema``) of the target's backend.  It names the program, and turns the
+       keys of the section into arguments.  If the section has a key ``command``, this key gives them instead.
+    3. The section.  If it has a key ``backends``, a list, the arguments of each backend are in the key with
+       the name of the backend; all of them run unless the command line chooses one.  Without this key, the
+       arguments are in the key ``command``.
 
     With a target, ``--target NAME`` comes before the arguments, except with a schema file.
     ``is_dry``: print no warning about keys that the schema file does not know.
@@ -84,22 +90,25 @@ def plan(
         raise UsageFault("commands for the backend is missing.")
     if not backend and target:
         chosen = session.installation.backend_of(target)
-        command = {"compile": "codegen"}.get(suffix, suffix)  # one-codegen runs the programs BACKEND-compile
+        command = {"compile": "codegen"}.get(suffix, suffix)  # schema files are named after the command
         schema = session.installation.schema_file(chosen, command)
         if schema is not None and not section.get("command"):
             return [_by_schema(schema, target, section, None if is_dry else session)]
-        if schema is not None or not (section.get("backend") or named):
+        # without a schema file, a backend that the section names comes before that of the target
+        has_backend = bool(section.get("backend") or named)
+        if schema is not None or not has_backend:
             return [(f"{chosen}-{suffix}", [*front, *_command(section, invocation.configuration)])]
-    if backend or not named:
+    if backend or not named:  # one backend; else one program for each of ``backends``
         command_key = backend if named else "command"
         return [(f"{backend or section['backend']}-{suffix}", [*front, *section[str(command_key)].split()])]
     return [(f"{name}-{suffix}", [*front, *section[name].split()]) for name in named]
 
 
 def _target(invocation: Invocation) -> str | None:
-    """Return the target on the command line; None if there is no target.
+    """Return the target on the command line.
 
     If the command line names neither a target nor a backend, return the target of the configuration file.
+    Return None if there is no target.
     """
     given = invocation.command.get("target")
     if given is None and invocation.configuration is not None and not invocation.command.get("backend"):
@@ -137,8 +146,8 @@ def _by_schema(
 ) -> tuple[str, list[str]]:
     """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    ``session``: where to print a warning and run the program with ``-h`` if the schema file does not know a
-    key; None: do neither.
+    If the schema file does not know a key of the section, print a warning in ``session``, and run the program
+    with ``-h`` to show its options.  If ``session`` is None, do neither.
     """
     parser = load_schema(schema, target)
     words, unknown = parser.words(section)
@@ -153,7 +162,7 @@ def _driver(name: str, description: str, suffix: str) -> Driver:
     """Return a driver that runs the programs ``BACKEND-suffix``."""
 
     def details(session: Session) -> str:
-        """Return a line that lists the programs."""
+        """Return a line for the help page that lists the installed programs."""
         found = ", ".join(session.installation.backends(f"-{suffix}"))
         return f"available backend drivers: {found}" if found else "There is no available backend driver."
 
@@ -163,7 +172,7 @@ def _driver(name: str, description: str, suffix: str) -> Driver:
         usage=f"{name} [-h] [-v] [-C CONFIG] [-b BACKEND | -T TARGET] [--] [COMMANDS FOR BACKEND]",
         details=details,
         prepare=partial(_prepare, suffix),
-        reads=lambda invocation: [],
+        reads=lambda invocation: [],  # the programs read their files themselves
     )  # fmt: skip
 
 

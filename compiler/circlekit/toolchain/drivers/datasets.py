@@ -13,7 +13,7 @@ from circlekit.toolchain.session import Session
 
 DATA_LIST = Option(
     "data_list",
-    "a text file with a line for each sample: a data file, or one for each input, with spaces between",
+    "a text file; each line has the data files of one sample, one for each input, with spaces between",
     "-l",
     required=True,
 )
@@ -22,7 +22,7 @@ DATA_LIST = Option(
 def _run(invocation: Invocation, session: Session) -> None:
     """Write the HDF5 file and print how many samples it has."""
     values = invocation.values
-    form = str(values.get("input_data_format", "rawdata"))
+    form = str(values.get("input_data_format", "rawdata"))  # rawdata2hdf5 has no such option
     count = write_dataset(str(values["data_list"]), str(values["output_path"]), form)
     kind = "Raw" if form == "rawdata" else "Numpy"
     session.say(f"{kind} data have been packaged to {values['output_path']}")
@@ -40,7 +40,7 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     import h5py  # slow to import
     import numpy as np  # slow to import
 
-    if Path(output).exists() and not Path(output).is_file():  # ``os.replace`` would replace a device
+    if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
     arrays = [[_array(path, form) for path in paths] for paths in samples]
@@ -63,7 +63,10 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
 
 
 def _listed(path: str) -> Iterator[list[str]]:
-    """Yield the paths in each line of a list; raise DriverError, in ONE's words, for missing files."""
+    """Yield the paths in each line of the file ``path``, without empty lines.
+
+    Raise DriverError, in ONE's words, if this file or a listed file is missing.
+    """
     if not Path(path).is_file():
         raise DriverError("FileNotFoundError", f"No such file. {path}")
     try:
@@ -80,7 +83,7 @@ def _listed(path: str) -> Iterator[list[str]]:
 
 
 def _array(path: str, form: str) -> object:
-    """Return the array in an npy file, or the bytes of a raw file as uint8; ``form``: see ``write_dataset``.
+    """Return the array in an npy file, or the bytes of a raw file as uint8.  ``form``: see ``write_dataset``.
 
     Raise DriverError if the file cannot be read.
     """

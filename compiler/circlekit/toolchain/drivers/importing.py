@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-import, one-import-tf, -bcq, -tflite, -onnx, -pytorch: convert models of other kinds to circle."""
+"""one-import, one-import-tf, -bcq, -tflite, -onnx, -pytorch: convert models of other kinds to circle.
+
+BCQ (binary-coded quantization) is ONE's format of weights as sums of scaled binary codes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ KEEP_BATCHMATMUL = Option(
 )  # fmt: skip
 
 _TENSORFLOW_OPTIONS = (
-    Option(
+    Option(  # the flags --v1 and --v2
         "converter_version", exclusive="converter",
         constants={"v1": "has no effect (deprecated)", "v2": "has no effect (deprecated)"},
     ),
@@ -63,7 +66,7 @@ def _run_bcq(invocation: Invocation, session: Session) -> None:
 def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool) -> None:
     """Convert a TensorFlow model to TFLite, and the TFLite model to circle.
 
-    ``is_bcq``: add ONE's metadata of binary-coded weights (BCQ).
+    ``is_bcq``: add ONE's metadata of binary-coded weights.
     """
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
@@ -73,6 +76,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
     with session.intermediate(values) as folder:
         stem = f"{Path(source).stem}_withmeta" if is_bcq else Path(target).stem
         path = str(folder / f"{stem}.tflite")
+        # the log shows ONE's script tf2tfliteV2.py with its arguments
         shown = [f"--{kind}", "--input_path", source, "--output_path", path, *arrays]
         TENSORFLOW.run(session, [kind, source, path, *arrays, *more], "tf2tfliteV2.py", shown)
         _write_circle(session, path, target)
@@ -84,17 +88,17 @@ SCRIPT_FLAGS = {
     "unroll_lstm": "--unroll",
     KEEP_BATCHMATMUL.key: "--keep_batchmatmul",
 }
-"""{option of a driver: flag of the importer's script}."""
+"""{option of a driver: flag of the script that calls the converter}."""
 
 
 def _script_flags(values: Values) -> list[str]:
-    """Return the flags of an importer's script for those options of SCRIPT_FLAGS that are set."""
+    """Return the flags in SCRIPT_FLAGS for the options that are set."""
     return [flag for key, flag in SCRIPT_FLAGS.items() if values.get(key)]
 
 
 def _write_circle(session: Session, source: str, target: str) -> None:
     """Write the TFLite model in the file ``source`` to ``target`` as circle."""
-    with session.program("tflite2circle", [source, target], unread=255):
+    with session.program("tflite2circle", [source, target], unread=255):  # exit code for an unreadable model
         session.save(session.load(source), target, "Failed to write circle")
 
 
@@ -105,6 +109,7 @@ one_import_tf = Driver(
 
 one_import_bcq = Driver(
     "one-import-bcq", "command line tool to convert TensorFlow with BCQ to circle",
+    # the help page does not show the format, which is graph_def unless it is given
     lambda: [*_TENSORFLOW_OPTIONS, replace(MODEL_FORMAT, constants={}, is_shown=False)], _run_bcq,
 )  # fmt: skip
 
@@ -128,9 +133,9 @@ one_import_tflite = Driver(
 
 
 def _run_pytorch(invocation: Invocation, session: Session) -> None:
-    """Run one-import-pytorch: convert with tico, in a process of its own."""
+    """Run one-import-pytorch: convert with the package tico, in a process of its own."""
     source, target = (str(invocation.values[key]) for key in ("input_path", "output_path"))
-    with session.intermediate({}) as folder:
+    with session.intermediate({}) as folder:  # a temporary folder
         path = str(folder / "model.circle")
         PYTORCH.run(session, [source, path], "tico", [source, target])
         with session.program("tico", [source, target]):
@@ -146,10 +151,7 @@ one_import_pytorch = Driver(
 # -- ONNX ----------------------------------------------------------------------------------------
 
 EXTENSION = "one-import-onnx-ext"
-"""A program that users may put beside the commands.
-
-It converts models that onnx2tf cannot convert; with ``force_ext``, all models.
-"""
+"""A program that users may put into the folder of the commands.  When it runs: see ``_run_onnx``."""
 
 _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
@@ -171,7 +173,12 @@ def _onnx_options() -> list[Option]:
 
 
 def _run_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf, or with EXTENSION if onnx2tf fails or if options or variables demand it."""
+    """Convert with the package onnx2tf or, if it is installed, with the program EXTENSION.
+
+    - With the option ``force_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_FORCE``, only EXTENSION runs.
+    - Otherwise onnx2tf runs.  If it fails, EXTENSION runs, unless the option ``disable_ext`` or the variable
+      ``ONE_IMPORT_ONNX_EXT_DISABLE`` forbids that.
+    """
     values = invocation.values
     extension = session.installation.bin / EXTENSION
     has_extension = extension.is_file()
@@ -192,12 +199,15 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
 
 
 def _is_set(session: Session, name: str) -> bool:
-    """Return whether the environment variable ``ONE_IMPORT_ONNX_EXT_`` + ``name`` is switched on."""
+    """Return whether the environment variable ``ONE_IMPORT_ONNX_EXT_`` + ``name`` is 1 or Y."""
     return session.environment.get(f"ONE_IMPORT_ONNX_EXT_{name}") in ("1", "Y")
 
 
 def _convert_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf, compare both models' values, and restore the interface of the ONNX model."""
+    """Convert with onnx2tf; check that the result has the values of the ONNX model; write it as circle.
+
+    The result gets the names, order and layout of the ONNX model's inputs and outputs.
+    """
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     flags = [*_script_flags(values), *(["--verbose"] if session.verbose else [])]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-infer: run a model with the program of a backend, or with an installed runtime."""
+"""one-infer: run a model with the program of a backend, or with a runtime that circlekit itself can call.
+
+A backend is a compiler for devices; its program BACKEND-infer runs a model.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,26 @@ def _program(values: Values) -> str:
 
 def _check(values: Values) -> None:
     """Raise UsageFault unless the options name a program."""
-    if "driver" not in values and "backend" not in values:
+    if "driver" not in values and "backend" not in values:  # the option --backend is hidden
         raise UsageFault("the following arguments are required: -d/--driver")
 
 
 def _words(invocation: Invocation) -> list[str]:
-    """Return the arguments of the program: those on the command line, then those in the key ``command``."""
+    """Return the arguments of the program.
+
+    First come those after ``--`` on the command line, then those of the option ``command``.
+    """
     return [*invocation.backend_words, *str(invocation.values.get("command", "")).split()]
 
 
 def _run(invocation: Invocation, session: Session) -> None:
-    """Run the program, and after it the script of ``post-process``, if there is one."""
+    """Run the program, and then the Python script that the option ``post-process`` names, if any."""
     values = invocation.values
     program = _program(values)
     words = _words(invocation)
     built_in = _built_in(program, session)
     if built_in is not None:
-        with session.program(program, words):
+        with session.program(program, words):  # prints an error as a program would, and logs the call
             for line in built_in(words):
                 session.say(line)
     else:
@@ -46,9 +52,10 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
-    """Return a function that does the work of ``program`` if it is NAME-infer for a NAME in RUNTIMES.
+    """Return circlekit's own function for ``program``: it gets the arguments and returns lines to print.
 
-    Return None otherwise, and if a program with this name is installed beside the commands.
+    Such a function exists for NAME-infer with a NAME in RUNTIMES.  Return None for any other program, and if
+    a program of this name is installed in the folder of the commands or in ``backends`` beside it.
     """
     runtime = {f"{name}-infer": name for name in RUNTIMES}.get(program)
     if runtime is None or session.installation.programs(program):
@@ -83,5 +90,5 @@ one_infer = Driver(
     usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
     "[COMMANDS FOR BACKEND DRIVER]",
     prepare=_prepare,
-    reads=_words,  # one of them is the path of the model
+    reads=_words,  # words that may be paths of models: one is that of the model, others do no harm
 )

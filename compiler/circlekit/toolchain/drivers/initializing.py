@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-init writes an initial configuration file for a model and a backend; one-version prints versions."""
+"""one-init writes an initial configuration file for onecc; one-version prints versions.
+
+A backend is a compiler for devices, which has programs of its own, such as BACKEND-init.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ TYPES = ("onnx", "tflite")
 
 LAYOUT = "convert_nchw_to_nhwc"
 LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
-"""The options that one-init copies into the section of one-optimize."""
+"""The options that one-init copies into the section of one-optimize; the others need LAYOUT."""
 
 
 def _check(values: Values) -> None:
@@ -39,8 +42,8 @@ def _model_type(values: Values) -> str:
 def configuration_text(values: Values) -> str:
     """Return the text of a configuration file with steps that import, optimize and quantize the model.
 
-    With a backend, the last step compiles the model.  Each step reads the file that the previous step writes.
-    All files are in the folder of the model.
+    If the option ``backend`` is given, a last step compiles the model for it.  Each step reads the file that
+    the previous step writes.  All files are in the folder of the model.
     """
     source = Path(str(values["input_path"]))
     importer = f"one-import-{_model_type(values)}"
@@ -53,7 +56,7 @@ def configuration_text(values: Values) -> str:
     }
     steps["one-optimize"].update({name: True for name in LAYOUT_SWITCHES if values.get(name)})
     if "backend" in values:
-        target = paths[-1].with_suffix(".tvn")
+        target = paths[-1].with_suffix(".tvn")  # ONE's extension for a compiled model
         steps["one-codegen"] = {"backend": values["backend"], "command": f"-o {target} {paths[-1]}"}
     sections = {"onecc": {**dict.fromkeys(steps, True), "include": "O1"}, **steps}
     return "\n".join(
@@ -67,7 +70,7 @@ ENDS = (".circle", ".opt.circle", ".q.circle")
 
 
 def _run(invocation: Invocation, session: Session) -> None:
-    """Write the configuration file, and run the program BACKEND-init if there is a backend."""
+    """Write the configuration file; if the option ``backend`` is given, also run the program BACKEND-init."""
     values = invocation.values
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
@@ -86,10 +89,10 @@ one_init = Driver(
         Option("model_type", 'type of input model: "onnx", "tflite" (default: by the extension)', "-m"),
         Option(LAYOUT, "convert NCHW operators to NHWC, for a model in NCHW", kind=Kind.SWITCH),
         *(
-            Option(n, f"also its shape (argument for {LAYOUT})", kind=Kind.SWITCH)
-            for n in LAYOUT_SWITCHES[1:]
+            Option(f"nchw_to_nhwc_{side}_shape", f"convert {side}s, too (needs --{LAYOUT})", kind=Kind.SWITCH)
+            for side in ("input", "output")
         ),
-        Option("backend", "backend that runs the model; its program BACKEND-init is called", "-b"),
+        Option("backend", "backend to compile for; its program BACKEND-init is called", "-b"),
     ],
     _run,
     check=_check,
@@ -100,11 +103,11 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit or, if names of commands are given, what their ``--version`` prints.
+    """Print the version of circlekit or, if the name of a command is given, what its ``--version`` prints.
 
-    ``argv``: the names, None for the arguments of the process.  Return the exit code 0.
+    ``argv``: the arguments, None for those of the process.  Return the exit code 0.
     """
     names = list(sys.argv[1:] if argv is None else argv)
-    text = version_text(" ".join(names) or "circlekit")
+    text = version_text(" ".join(names) or "circlekit")  # begins with "NAME version NUMBER"
     print(text if names else text.splitlines()[0].split()[-1], end="\n" if names else "")
     return 0

@@ -19,7 +19,10 @@ from circlekit.toolchain.session import Session
 
 PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.SWITCH)
 GROUP = Option("O", short="-O", is_shown=False)
-"""The option for names of optimization groups, without their O, separated by spaces.  Only onecc sets it."""
+"""The option that names optimization groups.  Only onecc sets it.
+
+A group is a file of options, such as O1.cfg.  The names are without their O, separated by spaces.
+"""
 
 
 def _declare() -> Sequence[Option]:
@@ -30,6 +33,7 @@ def _declare() -> Sequence[Option]:
 
     passes = all_passes()
     settings = {setting.name: setting for item in passes.values() for setting in item.options}
+    # a setting with the name of a pass shares its flag with the pass
     return [
         PROFILE, INPUT_PATH, OUTPUT_PATH, GROUP,
         *(Option(name, f"run the pipeline {name}", kind=Kind.SWITCH) for name in PIPELINES),
@@ -45,10 +49,10 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return the values that optimization groups give, by option.
+    """Return {key of an option: its value} from the optimization groups that GROUP in ``values`` names.
 
-    A group is a file such as O1.cfg; the option O in ``values`` names the groups.  If two groups have the
-    same key, the later group counts.  Raise DriverError for an unknown group or key.
+    If two groups have the same key, the later group counts.  Raise DriverError for an unknown group or key,
+    and for a wrong value.
     """
     group = values.get("O")
     if not group:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-partition: divide a model into parts for several backends."""
+"""one-partition: divide a model into parts for several backends.
+
+A backend is a compiler for devices, or a part of ONE's runtime.  A part file says which backend runs which
+operators.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from circlekit.toolchain.session import Session
 
 
 def _run(invocation: Invocation, session: Session) -> None:
-    """Divide the model and write the parts."""
+    """Divide the model and write the parts.  Options ``backends`` and ``default`` override the part file."""
     values = invocation.values
     words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
     with session.program("circle-partitioner", words):
@@ -43,6 +47,6 @@ one_partition = Driver(
         Option("work_path", "folder of the input files and of the parts"),
     ],
     _run,
-    log="part_file",
+    log="part_file",  # as in ONE, the log is PART_FILE.log
     reads=_reads,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver one-quantize: post-training quantization by ONE's rules, and other modes."""
+"""The driver one-quantize: its options.  It quantizes a trained model by ONE's rules, and has other modes."""
 
 from __future__ import annotations
 
@@ -50,40 +50,43 @@ def _declare() -> list[Option]:
         Option("input_model_dtype", "dtype of the input model: float32 (default); int8 with requantize"),
         Option("quantized_dtype", "uint8 (default) or int16"),
         Option("granularity", "granularity of weights: layer (default) or channel"),
-        Option("input_type", "dtype of the inputs, or one each (default: quantized_dtype)"),
-        Option("output_type", "dtype of the outputs, or one each (default: quantized_dtype)"),
-        Option("min_percentile", "percentile of the samples' minima, 0 to 100", default="1.0"),
-        Option("max_percentile", "percentile of the samples' maxima, 0 to 100", default="99.0"),
-        Option("moving_avg_batch", "samples whose min and max are averaged as one", default="16"),
+        Option("input_type", "dtype of all inputs, or a list of them (default: quantized_dtype)"),
+        Option("output_type", "dtype of all outputs, or a list of them (default: quantized_dtype)"),
+        Option("min_percentile", "min of a tensor: this percentile of the samples' minima", default="1.0"),
+        Option("max_percentile", "max of a tensor: this percentile of the samples' maxima", default="99.0"),
+        Option("moving_avg_batch", "number of samples in a batch of the moving average", default="16"),
         Option("moving_avg_const", "weight of a new batch in the moving average", default="0.1"),
         Option("mode", "estimator of ranges: percentile or moving_average", default="percentile"),
-        Option("TF-style_maxpool", "MAX_POOL_2D keeps the scale", kind=switch),
+        Option("TF-style_maxpool", "the result of MAX_POOL_2D has the scale of its operand", kind=switch),
         Option("save_min_max", "keep the recorded min and max in the model", kind=switch),
         Option("quant_config", "JSON file with dtype and granularity of single layers"),
         Option("evaluate_result", "compare the quantized model with the float model", kind=switch),
         Option("test_data", "samples to evaluate on"),
         *(Option(f"print_{m}", f"print {m.upper()} of the evaluation", kind=switch) for m in METRICS),
         Option("force_quantparam", "overwrite scale and zero point of tensors", kind=switch),
-        Option("tensor_name", "a tensor of force_quantparam", kind=Kind.REPEATED),
-        Option("scale", "the scale of tensor_name", kind=Kind.REPEATED, parse=float),
-        Option("zero_point", "the zero point of tensor_name", kind=Kind.REPEATED, parse=int),
+        Option("tensor_name", "force_quantparam: a tensor to change", kind=Kind.REPEATED),
+        Option("scale", "force_quantparam: the scale of tensor_name", kind=Kind.REPEATED, parse=float),
+        Option("zero_point", "force_quantparam: its zero point", kind=Kind.REPEATED, parse=int),
         Option("copy_quantparam", "copy scale and zero point between tensors", kind=switch),
-        Option("src_tensor_name", "a source of copy_quantparam", kind=Kind.REPEATED),
-        Option("dst_tensor_name", "a target of copy_quantparam", kind=Kind.REPEATED),
+        Option("src_tensor_name", "copy_quantparam: a tensor to copy from", kind=Kind.REPEATED),
+        Option("dst_tensor_name", "copy_quantparam: the tensor to copy to", kind=Kind.REPEATED),
         Option("fake_quantize", "make a quantized model float, with rounding operators", kind=switch),
         Option("requantize", "change the dtype of a quantized model: int8 to uint8", kind=switch),
         Option("ampq", "mix uint8 and int16 (circle-mpqsolver)", kind=switch),
-        Option("ampq_qerror_ratio", "allowed share of uint8's additional error, 0 to 1", parse=float),
+        Option("ampq_qerror_ratio", "allowed error: 0: that of int16, 1: that of uint8", parse=float),
         Option("ampq_algorithm", "bisection or pattern", default="bisection"),
         Option("bisection_type", "auto, i16_front or i16_back", default="auto"),
-        Option("ampq_bisection_visq", "file of visq for bisection_type auto"),
+        Option("ampq_bisection_visq", "bisection_type auto: a file of visq with the errors of tensors"),
         Option("u8_layernorm_with_s16_variance", "pattern: int16 for variances of layer norms", kind=switch),
         Option("u8_softmax_with_s16_sub_exp", "pattern: int16 inside softmaxes", kind=switch),
     ]  # fmt: skip
 
 
 def _check(values: Values) -> None:
-    """Raise UsageFault for options that are missing, do not fit together, or are no numbers."""
+    """Raise UsageFault for options that are missing, do not fit together, or are not numbers.
+
+    GROUPS: {mode: the repeated options that it needs}; these options must have equally many values.
+    """
     missing: list[str] = []
     if values.get("requantize"):
         has_source = "input_model_dtype" in values or "input_dtype" in values

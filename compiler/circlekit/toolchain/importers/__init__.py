@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import models of other frameworks.
 
-Each framework has a script in this folder, which runs as a process and calls the framework's converter.
+For each framework, this folder has a script that calls the framework's converter.  The script runs in a
+process of its own, so the converter may be installed in another Python.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ class Importer:
     extra: str
 
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
-        """Run the script with the arguments ``words``; report a missing package; raise StepFailed on failure.
+        """Run the script with the arguments ``words``; raise StepFailed if it fails.
 
-        The script runs in ``Installation.venv_python`` if that exists and the package is not installed in
-        this Python, otherwise in this Python.  ``program``, ``shown``: ONE's program and its arguments, for
-        the log.
+        The script runs in this Python.  But if the package is not installed here, and the installation has a
+        virtual environment (``Installation.venv_python``), the script runs there.
+        If the package is missing there, too, print how to install it.
+        ``program``, ``shown``: ONE's program for this work and its arguments, for the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)
@@ -47,7 +49,7 @@ class Importer:
                 f"ERROR: {self.package} is not installed in {python}: pip install 'circlekit[{self.extra}]'",
                 program,
             )
-        if code == MISSING or code < 0:
+        if code == MISSING or code < 0:  # less than 0: a signal ended the process
             code = 255
         if code:
             raise StepFailed(program, code)

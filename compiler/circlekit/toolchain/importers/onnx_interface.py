@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restore the inputs and outputs of the ONNX model in the result of onnx2tf, and check its values."""
+"""Give the result of onnx2tf the inputs and outputs of the ONNX model; check that it has the same values.
+
+The converter onnx2tf may change the order and names of inputs and outputs, and the layout of outputs.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,18 @@ It is also the allowed relative difference of statistics of arrays (``_fingerpri
 """
 
 MAX_RANK = 6
-"""For outputs up to this rank, all permutations of axes are tried."""
+"""For outputs up to this rank, all permutations of axes are tried; for larger ranks, none."""
 
 
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     """Give the inputs and outputs of ``model`` the order and names of the ONNX model, in place.
 
-    The outputs also get the layout of the ONNX model.  ``record``: the names and arrays of the ONNX model,
-    which the script ``onnx_model.py`` writes.
-    The output of ``model`` for an output of the ONNX model is found by its values; if its axes are permuted,
-    a TRANSPOSE is appended.  Raise EquivalenceError if no output has the values, ModelError if the inputs do
-    not correspond.
+    ``record``: what the script ``onnx_model.py`` writes about the ONNX model: ``inputs`` and ``outputs``, the
+    names; ``in0``, ..., arrays for the inputs; ``out0``, ..., the outputs for these; perhaps ``nodes`` and
+    other arrays for ``name_values``.
+    ``model`` is run on the same inputs.  For each output of the ONNX model, its output with the same values
+    is taken; if the axes are permuted, a TRANSPOSE is appended.  Raise EquivalenceError if no output has the
+    values, ModelError if the inputs do not correspond.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     count, inputs = len(model.main.inputs), list[Value]()
@@ -62,11 +66,13 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     """Give the results of operators the names of the ONNX nodes with the same values, as onnx2circle does.
 
     If the converter fused a node with its reader, the result gets both names: ``conv;relu``.
-    ``record``: see ``restore_interface``.  ``inputs``: the arrays of the inputs in ``record``, in order.
+    ``record``: see ``restore_interface``.  Of the ONNX nodes, it has the names (``nodes``), the names of the
+    first operands and of the results, and ``fingerprints``, statistics of the results.
+    ``inputs``: the arrays of the inputs in ``record``, in order.
     """
-    nodes, prints = [str(name) for name in record["nodes"]], record["fingerprints"]
+    nodes, fingerprints = [str(name) for name in record["nodes"]], record["fingerprints"]
     readers = {str(operand): index for index, operand in enumerate(record["operands"])}
-    found: dict[int, Value] = {}
+    found: dict[int, Value] = {}  # by index of the node
 
     def match(op: Op, arrays: Sequence[Array]) -> None:
         """Enter the result of ``op`` in ``found`` if it has the values of a node."""
@@ -77,7 +83,8 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
             or op.graph is not model.main
         ):
             return
-        near = np.isclose(prints, _fingerprint(arrays[0]), rtol=TOLERANCE, atol=1e-6).all(axis=1)
+        own = _fingerprint(arrays[0])
+        near = np.isclose(fingerprints, own, rtol=TOLERANCE, atol=1e-6).all(axis=1)
         index = next((int(i) for i in np.flatnonzero(near) if int(i) not in found), None)
         if index is not None:
             found[index] = op.results[0]
@@ -128,8 +135,9 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
     ``found``: (output of ``model``, its array).  ``name``: the name of the ONNX output, for the message.
     Raise EquivalenceError if no output has the values.
     """
-    limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)
+    limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)  # above 0 for an output of zeros
     nearest = float("inf")
+    # all outputs are tried with unchanged axes before any with permuted axes
     for axes, (value, array) in itertools.product(_permutations(expected.ndim), found):
         permuted = np.transpose(array, axes) if array.ndim == len(axes) else array
         if permuted.shape != expected.shape:
@@ -150,7 +158,7 @@ def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
-    """Append a TRANSPOSE of ``value`` to the main graph; return its result."""
+    """Append a TRANSPOSE of ``value`` with the permutation ``axes`` to the main graph; return its result."""
     graph = model.main
     order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
     assert value.shape is not None  # ``axes`` has the rank of its array

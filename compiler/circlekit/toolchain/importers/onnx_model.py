@@ -3,11 +3,12 @@
 
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul] [--verbose]
 
-This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz file with the inputs in0, ...
-of the ONNX model, the outputs out0, ... that onnxruntime computes for them, the names of inputs and outputs,
-and the arrays of ``nodes_of``, from which values of the TFLite model get names.
+This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz file about the ONNX model:
+inputs ``in0``, ..., the outputs ``out0``, ... that onnxruntime computes for them, the names of both
+(``inputs``, ``outputs``), and the arrays of ``nodes_of``, from which values of the TFLite model get names.
 --single_batch: unknown first dimensions become 1.  --unroll: a recurrent operator becomes one group of
 operators for each step.  --keep_batchmatmul: a product of batches of matrices stays one operator.
+The functions get the imported packages, such as numpy as ``np``, as arguments.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main() -> int:
         parser.add_argument(flag, action="store_true")
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # onnx2tf uses Keras 2
     try:
         import numpy as np  # installed with the converter
         import onnx  # installed with the converter
@@ -59,7 +60,7 @@ def main() -> int:
             convert(onnx2tf, path, f"{folder}/out", inputs, arguments)
     except SystemExit as error:  # onnx2tf ends the process for an operator that it does not have
         print("onnx2tf: it could not convert the model", file=sys.stderr)
-        return int(error.code or 255) if isinstance(error.code, int) else 255
+        return int(error.code or 255) if isinstance(error.code, int) else 255  # never 0
     except Exception as error:  # any error of the converter becomes one line
         print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
@@ -101,7 +102,10 @@ def make_batch_single(model: Any) -> None:
 
 
 def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
-    """Return a random array for each input of the session ``run``, by name; unknown dimensions are 1."""
+    """Return a random array for each input of ``run``, an onnxruntime session, by name.
+
+    Unknown dimensions are 1.
+    """
     random = np.random.default_rng(0)
     inputs = {}
     for item in run.get_inputs():
@@ -116,10 +120,12 @@ def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
 def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
     """Return arrays about the nodes of ``model`` that have a single float32 result.
 
-    ``nodes``, ``operands``, ``results``: the names of each node, its first operand and its result.
+    ``nodes``, ``operands``, ``results``: the names of each node, its first operand and its result.  A node
+    without a name has the name of its result here.
     ``fingerprints``, float64[nodes, 5]: number, mean, mean square, minimum and maximum of the elements of the
-    result.  They do not depend on the order of elements.
+    result on seeded inputs.  They do not depend on the order of elements.
     """
+    # onnxruntime returns only outputs of the graph, so every result becomes an output
     traced = onnx.ModelProto()
     traced.CopyFrom(model)
     known = {item.name for item in traced.graph.output}

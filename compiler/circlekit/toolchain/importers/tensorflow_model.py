@@ -6,7 +6,8 @@
 
 This is a program of its own, for any Python that has tensorflow.
 KIND: graph_def (a file with a GraphDef, binary or text), saved_model or keras_model.
---bcq: add ONE's metadata of binary-coded weights (BCQ) to a binary GraphDef and to its outputs.
+--bcq: add ONE's metadata of binary-coded weights (BCQ: sums of scaled binary codes) to a binary GraphDef, as
+further outputs.
 --keep_batchmatmul: keep BATCH_MATMUL, which the converter would otherwise replace by FULLY_CONNECTED.
 """
 
@@ -21,7 +22,10 @@ MISSING = 3
 """The exit code if tensorflow is not installed."""
 
 BCQ_MARK = "/bcqinfo_"
-"""Constants describe binary-coded weights W; each has the name W + BCQ_MARK + one of BCQ_NAMES."""
+"""Binary-coded weights with the name W are described by constants with the names W + BCQ_MARK + NAME.
+
+NAME is one of BCQ_NAMES, or BCQ_OPTIONAL.
+"""
 
 BCQ_NAMES = (
     "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
@@ -100,9 +104,9 @@ def convert(tf: Any, arguments: argparse.Namespace) -> bytes:
 
 
 def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
-    """Return a TensorFlow function of the GraphDef in ``arguments.input``, from its inputs to its outputs.
+    """Return the GraphDef in the file ``arguments.input`` as a TensorFlow function.
 
-    The names and shapes of inputs and the names of outputs are in ``arguments``.
+    ``arguments`` has the names and shapes of its inputs, and the names of its outputs.
     """
     inputs, outputs = arguments.input_arrays.split(","), arguments.output_arrays.split(",")
     shapes = arguments.input_shapes.split(":") if arguments.input_shapes else []
@@ -168,6 +172,7 @@ def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
             described.setdefault(weight, set()).add(name)
     counts = {len(names) for names in described.values()}
     known = {*BCQ_NAMES, BCQ_OPTIONAL}
+    # six constants for each weight, or seven with BCQ_OPTIONAL
     if len(counts) != 1 or not counts <= {6, 7} or not all(names <= known for names in described.values()):
         return outputs
     if all(node.name != BCQ_METADATA for node in graph_def.node):
