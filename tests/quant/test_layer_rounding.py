@@ -187,6 +187,15 @@ def test_the_range_of_weights_is_clipped_for_the_inputs_that_matter() -> None:
     assert (error(data.clipped_scale) < error(data.scale)).any()
 
 
+def test_weights_of_inputs_that_do_not_vary_count_a_little() -> None:
+    """Nothing speaks for a smaller scale, which would clip the only weight that is not 0."""
+    data = layer(4)
+    data.rows[..., 0] = 1
+    data.weights = np.where(np.arange(4) == 0, data.weights, 0)
+    data.scale = np.abs(data.weights[..., :1]) / 7 * np.ones((1, 1, 4))
+    np.testing.assert_array_equal(data.clipped_scale, data.scale)
+
+
 @pytest.mark.parametrize(("is_per_channel", "block"), [(True, 0), (False, 0), (True, 4)])
 def test_gptq_moves_only_scales_of_whole_outputs(is_per_channel: bool, block: int) -> None:
     data = replace(layer(8), is_per_channel=is_per_channel, block=block)
