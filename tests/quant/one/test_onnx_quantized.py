@@ -150,8 +150,9 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
             ("%y_s = const f32[1] [0.001]", "%y_s = const f32[2] [0.001, 0.002]"),
             "as many float32 scales as zero",
         ),
-        (("(%y_q, %y_s", "(%y_q, %a_s"), "expected the same scale and zero point as %y_q"),
-        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z2)"), "expected the same scale and zero point as %y_q"),
+        (("(%y_q, %y_s", "(%y_q, %a_s"), "expected the scale, zero point and dtype of %y_q"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z2)"), "expected the scale, zero point and dtype of %y_q"),
+        (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z3)"), "expected the scale, zero point and dtype of %y_q"),
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s)"), "expected constant scale and zero point"),
         (("const i16[1] [0]", "const i32[1] [0]"), "expected one scale of int16, uint8 or int8"),
         (("(%a)", "(%k)"), "%y: expected a constant or ONNXQuantizeLinear as operand"),
@@ -166,13 +167,21 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
             "%y: expected one scale of int16, uint8 or int8",
         ),
         (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%k: expected a computed value, got a constant"),
-        (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales or zero points"),
+        (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales, zero points or dtypes"),
+        (
+            (
+                "%y_s = const f32[1] [0.001]\n      %y_z = const i16[1] [0]\n      %y_q = Opaque(%r,",
+                "%y_s = const f32[1] [0.002]\n      %y_z = const i8[1] [0]\n      %y_q = Opaque(%x,",
+            ),
+            "%x has two different scales, zero points or dtypes",
+        ),
     ],
 )
 def test_wrong_operators_in_onnx_models(change: tuple[str, str], message: str) -> None:
     text = f"""graph main(%x: f32[2], %n: i16[1]) -> %y {{
       %k = const f32[2] [1.0, 2.0]
-      %z2 = const i16[1] [1]{onnx_pair("x", "a", "i16", "0.002")}
+      %z2 = const i16[1] [1]
+      %z3 = const i8[1] [0]{onnx_pair("x", "a", "i16", "0.002")}
       %r = Neg(%a) : f32[2]{onnx_pair("r", "y", "i16", "0.001")}
     }}"""
     if change[0] == "(%a)":

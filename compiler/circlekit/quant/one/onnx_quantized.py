@@ -108,19 +108,20 @@ def _read_activations(editor: GraphEditor) -> None:
             continue
         value = first.inputs[0]
         scale, zero_point, dtype = _parameters(op)
-        others = _parameters(first)
+        other_scale, other_zero_point, other_dtype = _parameters(first)
         if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
             raise UnsupportedError(f"%{op.output.name}: expected one scale of int16, uint8 or int8")
-        if not (np.array_equal(others[0], scale) and np.array_equal(others[1], zero_point)):
+        same_numbers = np.array_equal(other_scale, scale) and np.array_equal(other_zero_point, zero_point)
+        if not same_numbers or other_dtype is not dtype:
             raise ModelError(
-                f"%{op.output.name}: expected the same scale and zero point as %{first.output.name}"
+                f"%{op.output.name}: expected the scale, zero point and dtype of %{first.output.name}"
             )
         if value.is_const:
             raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
         quantization = Quantization(scale, zero_point)
         # another pair of operators may have quantized ``value`` already
-        if value.dtype is not f32 and value.quantization != quantization:
-            raise UnsupportedError(f"%{value.name} has two different scales or zero points")
+        if value.dtype is not f32 and (value.dtype, value.quantization) != (dtype, quantization):
+            raise UnsupportedError(f"%{value.name} has two different scales, zero points or dtypes")
         value.dtype, value.quantization = dtype, quantization
         editor.redirect(op.output, value)
         editor.graph.remove(op)
