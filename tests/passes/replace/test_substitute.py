@@ -33,6 +33,15 @@ def graph(body: str, result: str = "%z", type: str = "f32[2,1,3,1]") -> str:
             "substitute_strided_slice_to_reshape",
             "%z = StridedSlice(%x, [0,0,0,0], [0,0,0,0], [1,1,1,1]) {begin_mask: 15, end_mask: 15}",
         ),
+        # it reverses axes of size 1, and entry 1 of strides is for axis 3
+        (
+            "substitute_strided_slice_to_reshape",
+            "%z = StridedSlice(%x, [0,0], [0,-2], [1,-1]) {begin_mask: 1, ellipsis_mask: 1}",
+        ),
+        (
+            "substitute_strided_slice_to_reshape",
+            "%z = StridedSlice(%x, [0,0,0,0], [2,-2,3,-2], [1,-1,1,-1]) {shrink_axis_mask: 8}",
+        ),
     ],
 )
 def test_shape_changes_become_reshape(name: str, body: str) -> None:

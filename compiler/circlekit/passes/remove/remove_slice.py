@@ -170,7 +170,7 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
                 endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
                 full = part.begin in (None, 0) and part.stride == 1 and endless
             else:  # ``axis_index``: the slice as a Python slice
-                full = part.stride == 1 and range(dim)[op.axis_index(part, dim)] == range(dim)
+                full = range(dim)[op.axis_index(part, dim)] == range(dim)
             if not full:
                 return f"%{name}: does not take all of axis {axis}"
         return None

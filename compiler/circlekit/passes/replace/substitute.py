@@ -16,6 +16,7 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.movement.join import Split, SplitV
 from circlekit.ops.movement.shape import Transpose, checked_perm
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.conditions import is_determined, same_quantization
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -78,11 +79,16 @@ class SubstituteStridedSliceToReshape(
     name = "substitute_strided_slice_to_reshape"
 
     @condition
-    def keeps_everything_in_order(self, x: Value, z: Value, strides: Array) -> str | None:
+    def keeps_everything_in_order(
+        self, match: Match, x: Value, z: Value, begin: Array, end: Array, strides: Array
+    ) -> str | None:
         if x.numel != z.numel:
             return f"%{z.name}: expected all elements of %{x.name}, {x.type}, got {z.type}"
-        # refuses a negative stride along an axis of size 1, too
-        if (strides < 0).any() and x.numel > 1:
+        op = match.ops["z"]
+        assert isinstance(op, StridedSlice)  # as in the picture
+        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), x.known_rank)
+        axes = zip((part for part in slices if part is not None), x.static_shape, strict=True)
+        if any(part.stride < 0 and dim > 1 for part, dim in axes):
             return f"%{z.name}: reverses an axis"
         return None
 
