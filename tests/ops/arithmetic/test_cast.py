@@ -123,6 +123,13 @@ def test_fake_quant_of_a_narrow_range() -> None:
     np.testing.assert_allclose(kernel_results(op, [x])[0] * 127, [-127, -127, 64, 64, 127], rtol=1e-6)
 
 
+@pytest.mark.parametrize("bits", [-1, 0, 1, 17, 2**31 - 1])
+def test_a_fake_quant_of_an_invalid_number_of_bits_is_an_error(bits: int) -> None:
+    x = np.zeros(2, np.float32)
+    with pytest.raises(ModelError, match=rf"^FAKE_QUANT: expected num_bits from 2 to 16, got {bits}\b"):
+        kernel_results(FakeQuant(var(x), min=-1.0, max=1.0, num_bits=bits), [x])
+
+
 def test_refusals_are_sentences() -> None:
     x = var(np.zeros(2, np.float32))
     with pytest.raises(ModelError, match="expected a declared result"):

@@ -71,7 +71,7 @@ def test_repeated_fake_quantization() -> None:
 
 
 def test_relu_on_a_range_from_zero_is_removed() -> None:
-    text = on_a_grid("{min: 0.0, max: 6.0}", "Relu(%a)")
+    text = on_a_grid("{min: 0.0, max: 6.0, num_bits: 8}", "Relu(%a)")
     check_pass(text, "remove_redundant_activation", ["FakeQuant", "Neg"])
     below = text.replace("min: 0.0", "min: -0.5")
     check_pass(

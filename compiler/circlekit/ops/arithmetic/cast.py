@@ -215,7 +215,7 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
     These numbers are ``min`` to ``max``, all shifted by one distance, so that 0.0 is one of them.  With
-    ``narrow_range`` there is one number less.
+    ``narrow_range`` there is one number less.  ``num_bits``: 2 to 16, as TensorFlow requires.
     """
 
     min: float = attribute(0.0)
@@ -227,15 +227,18 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
         """Return scale and zero point of the numbers to which x is rounded, computed in float32.
 
         The integers that stand for them are 0 (1 with ``narrow_range``) to 2^``num_bits`` - 1.
+        Raise ModelError for an invalid ``num_bits``.
         """
+        if not 2 <= self.num_bits <= 16:
+            raise ModelError(f"FAKE_QUANT: expected num_bits from 2 to 16, got {self.num_bits}")
         low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
         lowest, highest = np.float32(self.min), np.float32(self.max)
         scale = (highest - lowest) / (high - low)
         return scale, np.float32(np.clip(round_half_away(low - lowest / scale), low, high))
 
     def compute(self, x: Array) -> Array:
-        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # as in ``grid``
         scale, zero_point = self.grid()
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # as in ``grid``
         first, last = (low - zero_point) * scale, (high - zero_point) * scale
         clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``
         steps = round_half_away((clamped - first) * (np.float32(1) / scale))
