@@ -228,6 +228,41 @@ def test_options_of_detections(change: dict[str, Any], sentence: str) -> None:
         evaluate(op, [codes, likely, anchors])
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"num_classes": 9}, r"scores: expected shape \[1, 30, 9\] or \[1, 30, 10\]"),
+        ({"num_classes": 6}, "scores: expected shape"),
+        ({"num_classes": 3}, "scores: expected shape"),
+        ({"num_classes": -1}, "scores: expected shape"),
+        ({"max_detections": -1}, "got -1 and 1"),
+        ({"max_classes_per_detection": -1}, "got 8 and -1"),
+        ({"max_classes_per_detection": 0}, "got 8 and 0"),
+        ({"use_regular_nms": True, "detections_per_class": 0}, "at least 1 as detections_per_class, got 0"),
+        ({"use_regular_nms": True, "detections_per_class": "x"}, "as detections_per_class, got 'x'"),
+    ],
+)
+def test_numbers_of_detections_that_litert_refuses(change: dict[str, Any], sentence: str) -> None:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes), var(likely), const(anchors)], **change)
+    with pytest.raises(ModelError, match=sentence):
+        evaluate(op, [codes, likely, anchors])
+    for value in op.results:
+        value.shape = (1,)
+    with pytest.raises(RuntimeError, match="failed to invoke"):
+        run_litert(graph_of(op), [codes, likely])
+
+
+@pytest.mark.parametrize(("count", "columns"), [(30, 1), (30, 0), (29, 5)])
+def test_scores_without_classes_and_of_other_boxes(count: int, columns: int) -> None:
+    """LiteRT crashes on scores without classes."""
+    codes, _, anchors = scene(5)
+    likely = np.zeros((1, count, columns), np.float32)
+    op = detector([var(codes), var(likely), const(anchors)], num_classes=4 if columns else 0)
+    with pytest.raises(ShapeError, match="scores: expected shape"):
+        evaluate(op, [codes, likely, anchors])
+
+
 def test_types_of_selected_boxes() -> None:
     b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
     thresholds = [single(0.5), single(0.0)]

@@ -169,17 +169,30 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
     if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
         raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
+    class_count, limit = options["num_classes"], options["max_detections"]
+    per_box_limit = options["max_classes_per_detection"]
+    sizes = [[*codes.shape[:2], class_count + background] for background in (0, 1)]
+    if list(predictions.shape) not in sizes or class_count < 1:
+        got = list(predictions.shape)
+        raise ShapeError(f"scores: expected shape {sizes[0]} or {sizes[1]} of at least 1 class, got {got}")
+    if limit < 0 or per_box_limit < 1:
+        raise ModelError(
+            "expected max_detections of at least 0 and max_classes_per_detection of at least 1, "
+            f"got {limit} and {per_box_limit}"
+        )
     boxes = decoded_boxes(codes[0], anchors, options)
     if not 0 < options["nms_iou_threshold"] <= 1:
         got = options["nms_iou_threshold"]
         raise ModelError(f"expected nms_iou_threshold above 0 and at most 1, got {got}")
     if np.any(boxes[:, :2] > boxes[:, 2:]):
         raise ModelError("expected boxes with heights and widths of 0 or more, got a negative one")
-    scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]  # without the background
-    limit, per_box_limit = options["max_detections"], options["max_classes_per_detection"]
+    scores = predictions[0][:, predictions.shape[2] - class_count :]  # without the background
     # for each detection: the index of its box (``chosen``), its class, and its position in the results
     if options.get("use_regular_nms"):  # suppression in each class, then the best boxes of all classes
-        per_class = min(options.get("detections_per_class", 100), limit)
+        per_class = options.get("detections_per_class", 100)
+        if not isinstance(per_class, int) or per_class < 1:
+            raise ModelError(f"expected an integer of at least 1 as detections_per_class, got {per_class!r}")
+        per_class = min(per_class, limit)
         by_class = [suppress_class(boxes, s, per_class, options) for s in scores.T]
         chosen, classes = np.concatenate(by_class), np.repeat(range(len(by_class)), list(map(len, by_class)))
         best = np.argsort(-scores[chosen, classes], kind="stable")[:limit]
