@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: if operands have rank 0, has shape [1], the rewrite gives []
+# Refused: %y: has shape [1] if operands have rank 0, the rewrite gives []
 
 graph main(%x: f32[*]) -> %y {
   %m = Minimum(%x, [6.0])
@@ -9,5 +9,5 @@ graph main(%x: f32[*]) -> %y {
 rules {
   passes(transform_min_max_to_relu6)
   unchanged()
-  refused("%y: if operands have rank 0, has shape [1], the rewrite gives []")
+  refused("%y: has shape [1] if operands have rank 0, the rewrite gives []")
 }

@@ -22,11 +22,12 @@ from circlekit.rewrite.picture import Node, OperandPattern
 
 
 class Builder:
-    """Creates the operators of ``after`` for one match.
+    """Creates the operators of ``after`` for one match of ``before``.
 
-    ``computed``: what the method ``constants`` of the rewrite returned.  ``base_name``: the first part of the
-    names of new constants.  ``values``: the new values by their names in the picture.  ``ops``: the operators
-    created so far.
+    ``match``: what the names in ``before`` stand for in ``graph``.  ``computed``: what the method
+    ``constants`` of the rewrite returned.  ``base_name``: the first part of the names of new constants.
+    ``values``: the new values by their names in ``after``.  ``ops``: the operators created so far.
+    If the rewrite then refuses the operators, it must call ``discard``.
     """
 
     def __init__(self, graph: Graph, match: Match, computed: Mapping[str, Any], base_name: str) -> None:
@@ -38,13 +39,15 @@ class Builder:
         self.ops: list[Op] = []
 
     def op(self, node: Node) -> Op:
-        """Create the operator of ``node``, without adding it to the graph.
+        """Create the operator of ``node``, an operator of ``after``, without adding it to the graph.
 
         Raise ModelError if the operator is not valid, RewriteError if the picture reads an unknown name.
         """
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
-            kind = type(like)  # the result of QUANTIZE, for example, has the dtype with which it is declared
+            kind = type(like)
+            # Some operators, such as QUANTIZE, do not infer the dtype of their result but keep the given one.
+            # So the results first get the types of the matched results, then the types that are inferred.
             declared = list(map(Value.of_type, like.results))
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
@@ -75,16 +78,17 @@ class Builder:
             self.values[pattern.name] = self._constant(spec.name, np.asarray(operand, order="C"))
             return self.values[pattern.name]
         if pattern.name not in self.match.values:
-            raise RewriteError(f"after reads {pattern.name}, which is neither in before nor computed")
+            raise RewriteError(f"`after` reads {pattern.name}, which neither `before` nor `constants` gives")
         return self.match.values[pattern.name]
 
     def _constant(self, operand: str, array: Array) -> Value:
+        """Return a new constant, named after ``operand``; a large array is moved to a temporary file."""
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
-        """Return the attributes of the operator of ``node``; those that are left out have their defaults.
+        """Return the attributes of the operator of ``node``; the others have their defaults.
 
-        ``like`` copies attributes from a matched operator.  Those that the picture gives replace the copies.
+        ``like`` copies the attributes of a matched operator.  Attributes that the picture gives replace them.
         """
         values: dict[str, Any] = {}
         if node.like is not None:
@@ -92,40 +96,40 @@ class Builder:
             values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in names}
         for name, pattern in node.attributes.items():
             value = (pattern.choices or (None,))[0]
-            if isinstance(value, Symbol):
+            if isinstance(value, Symbol):  # a name from ``constants``, or to which ``before`` gave a value
                 value = self.computed[value] if value in self.computed else self.match.attributes[value]
             values[name] = value
         return values
 
     def discard(self) -> None:
-        """Remove the uses that the new operators have added to their operands."""
+        """Undo ``op``: the new operators are no longer users of their operands."""
         for op in self.ops:
             op.drop_inputs()
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return why ``new`` must not replace ``old`` if their dtypes or shapes differ, else None.
+    """Return a refusal if ``new`` has another dtype or shape than ``old``; None if they agree.
 
-    A dimension that is unknown in one of the shapes agrees with every size.  An unknown rank agrees with no
-    known rank.
+    A dimension that is unknown in one of the shapes agrees with every size.  An unknown rank agrees only with
+    an unknown rank.
     """
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
-    if old.shape is None or new.shape is None:
-        return None if old.shape == new.shape else f"%{old.name}: has an unknown rank"
-    pairs = zip(old.shape, new.shape, strict=False)
-    if len(old.shape) != len(new.shape) or any(a != b for a, b in pairs if None not in (a, b)):
+    pairs = zip(old.shape or (), new.shape or (), strict=False)
+    if old.rank != new.rank or any(a != b for a, b in pairs if None not in (a, b)):
         given = format_shape(new.shape)
         return f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {given}"
     return None
 
 
 def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Value) -> str | None:
-    """Return a sentence if ``new`` can get another rank than ``old``; None if their ranks always agree.
+    """Return a refusal if ``new`` may get another rank in a run than ``old``; None if the ranks agree.
 
-    A constant of higher rank than the other operand raises the rank of the result.  So for operands of
-    unknown rank, each rank up to that of the constants is tried, and the shapes are inferred.
-    ``before``, ``after``: the operators that give ``old`` and ``new``, in order.
+    ``before``, ``after``: the operators that compute ``old`` and ``new``, in a valid order.
+
+    A constant of higher rank than the other operand raises the rank of the result.  So the ranks from 0 to
+    the highest rank of a constant are tried.  In each trial, all operands of unknown rank get this rank, and
+    the ranks of ``old`` and ``new`` are inferred and compared.  At the end all shapes are as before the call.
     """
     results = [value for op in (*before, *after) for value in op.results]
     operands = {value for op in (*before, *after) for value in op.inputs if value is not None}
@@ -141,8 +145,8 @@ def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Val
                 for op in (*before, *after):
                     _infer_ranks(op, rank)
                 if old.rank != new.rank:
-                    shapes = f"{format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
-                    return f"%{old.name}: if operands have rank {rank}, has shape {shapes}"
+                    found = f"has shape {format_shape(old.shape)} if operands have rank {rank}"
+                    return f"%{old.name}: {found}, the rewrite gives {format_shape(new.shape)}"
     finally:
         for value, shape in stated:
             value.shape = shape
@@ -150,7 +154,7 @@ def rank_refusal(before: Sequence[Op], after: Sequence[Op], old: Value, new: Val
 
 
 def _infer_ranks(op: Op, rank: int) -> None:
-    """Set the shapes of the results by the shape rule; if ``op`` has none, unknown ranks become ``rank``."""
+    """Set the inferred shapes of the results; without a shape rule, give unknown ranks the rank ``rank``."""
     try:
         shapes = [type.shape for type in op.inferred()]
     except UnsupportedError:
@@ -160,12 +164,13 @@ def _infer_ranks(op: Op, rank: int) -> None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return why a constant in ``computed`` is unusable, as a sentence; None if all can be used.
+    """Return the refusal that names an unusable constant in ``computed``; None if all can be used.
 
-    The product of two large constants of the model may be infinite, and the product of two small ones zero.
-    A constant is unusable if an element is not finite, or if all its elements are too small for normal
-    numbers of its dtype.  ``underflow``: whether numpy reported an underflow while the constants were
-    computed; if not, no element is too small.
+    A constant is unusable if an element is not finite: the product of two large constants of the model may be
+    infinite.  It is also unusable if all elements have a smaller magnitude than the normal numbers of the
+    dtype: the product of two small constants may be zero.
+    ``underflow``: whether numpy reported an underflow while the constants were computed; if False, the test
+    for small elements is skipped.
     """
     numbers = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in numbers.items() if a.dtype.kind == "f"}
@@ -175,7 +180,7 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
         return f"{result}: {infinite} would not be finite"
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
     for name, array in arrays.items() if underflow else ():
-        # zeros that come from a zero factor have not underflowed
+        # an array of zeros is no underflow if a constant of the match has only zeros
         is_tiny = array.size and _largest(array) < np.finfo(array.dtype).tiny
         if is_tiny and (array.any() or all(data.any() for data in constants)):
             return f"{result}: {name} would be too small for its dtype"
@@ -203,5 +208,5 @@ def variable_refusal(match: Match) -> str | None:
 
 
 def _largest(array: Array) -> float:
-    """Return the largest magnitude, without a temporary array: 0 if empty, NaN if an element is NaN."""
+    """Return the largest magnitude in ``array`` without a temporary array; 0 if empty, NaN if one is NaN."""
     return max(-float(array.min()), float(array.max())) if array.size else 0.0

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill in the template of a rewrite class (its ``$words``), and parse and check its pictures."""
+"""Fill in the template of a rewrite class (its ``$words``), and parse and check its pictures.
+
+A picture is a small graph as text; a rewrite replaces what matches ``before`` by ``after``.  A template is a
+rewrite class with words such as ``$layer`` in its texts; subclasses give these words as class keywords.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.rewrite.picture import Picture, carry_attributes, kind_name, parse_picture
 
 TEXTS = ("__doc__", "name", "before", "after")
-"""The attributes of a rewrite class in which words are replaced."""
+"""The attributes of a rewrite class in which ``$words`` are replaced."""
 
 
 def is_template(cls: type) -> bool:
@@ -25,11 +29,12 @@ def is_template(cls: type) -> bool:
 
 
 def fill_template(cls: type, words: Mapping[str, Any]) -> None:
-    """Replace each ``$word`` in the texts that ``cls`` has or inherits; a value may contain further words.
+    """Replace each ``$word`` in the texts that ``cls`` has or inherits.
 
-    The word ``name``, and values that are not text, become attributes of the class.
-    Raise RewriteError for a word that no text contains, and for a class with a name of its own whose
-    pictures still contain a ``$word``.
+    ``words``: the keywords of the class.  A string may contain further ``$words``.  The keyword ``name``, and
+    values that are not strings, replace nothing: they become attributes of the class.
+    Raise RewriteError for a keyword whose ``$word`` is in no text, and for a ``$word`` that is left in the
+    pictures of a class that defines a complete ``name``, and so is no template any more.
     """
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
@@ -53,7 +58,7 @@ KindNames = tuple[str, ...]
 """The names of the operators that one node of a picture accepts."""
 
 _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\(')
-"""Matches a string, a comment, or (as group 1) the operator names between ``=`` and ``(``."""
+"""Finds, as group 1, the operator names between ``=`` and ``(``, but none inside of strings and comments."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,15 +87,17 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     if "$" in before + after:
         raise RewriteError(f"{label} is a template; a subclass must give a value for each $word in its text")
     old = parse_picture(before, label + ".before")
-    new = parse_picture(after, label + ".after", sorted(old.bound()), free=True)
+    attribute_names = sorted(old.bound())  # such as ``a`` in ``{act: any = a}``
+    new = parse_picture(after, label + ".after", attribute_names, free=True)
     _check_results(old, new, label)
     in_pictures = {*old.operand_names(), *old.producer, *new.producer}
     others = [name for name in new.operand_names() if name not in in_pictures]
     if others and not computes_constants:
-        raise RewriteError(f"{label}: after reads {others[0]}, which is neither in before nor computed")
+        raise RewriteError(f"{label}: `after` reads {others[0]}, which `before` does not have")
+    # ``may_match`` relies on ``operator_names``, which does not parse the text: both must find the same names
     if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
-        raise RewriteError(f"{label}: expected every operator of before in the form `result = Operator(...)`")
-    carry_attributes(old, new)
+        raise RewriteError(f"{label}: expected each operator of `before` as `result = Operator(...)`")
+    carry_attributes(old, new)  # sets ``carried`` of the nodes of ``old``
     members = {name: member for base in reversed(owner.__mro__) for name, member in vars(base).items()}
     conditions = tuple(name for name, m in members.items() if getattr(m, "is_condition", False))
     constant_names = frozenset(o.name for node in old.nodes for o in node.operands if o.name and o.const)
@@ -103,7 +110,7 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
 
 @lru_cache(maxsize=1 << 14)
 def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
-    """Return whether ``kinds``, the operator classes of a graph, include all that picture ``text`` needs."""
+    """Return whether ``kinds``, the operator classes of a graph, include one for each node of a picture."""
     names = _names_of(kinds)
     return all(any(name in names for name in choice) for choice in operator_names(text))
 
@@ -118,7 +125,8 @@ def operator_names(text: str) -> tuple[KindNames, ...]:
 @lru_cache(maxsize=64)
 def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
     """Return the names that pictures use for these operator classes and their registered base classes."""
-    registered = {OpaqueOp, *REGISTRY.values()}  # another base class may share its name with an operator
+    # a base class that is not registered is left out: it may have the same name as an operator
+    registered = {OpaqueOp, *REGISTRY.values()}
     return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in registered)
 
 
@@ -126,31 +134,39 @@ def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
 
 
 def _check_results(old: Picture, new: Picture, label: str) -> None:
-    """Raise RewriteError if what ``after`` produces, or a name that it refers to, does not fit ``before``."""
+    """Raise RewriteError if picture ``new`` (``after``) does not fit picture ``old`` (``before``).
+
+    An alias: ``new`` is not a graph but the name of a value of ``old``.
+    """
     if not old.nodes:
-        raise RewriteError(f"{label}: before has no operator")
+        raise RewriteError(f"{label}: `before` has no operator")
     if new.alias is not None:
         if new.alias not in {*old.operand_names(), *old.producer}:
-            raise RewriteError(f"{label}: after is {new.alias}, which before does not have")
+            raise RewriteError(f"{label}: `after` is the value {new.alias}, which `before` does not have")
         return
     for name in old.root.results:
         if name not in new.producer:
-            raise RewriteError(f"{label}: after does not produce {name}, the result of before")
+            raise RewriteError(f"{label}: `after` does not produce {name}, the result of `before`")
     for node in new.nodes:
         if node.like is not None and node.like not in old.producer:
-            raise RewriteError(f"{label}: after says like {node.like}, which before does not produce")
+            raise RewriteError(f"{label}: `after` says `like {node.like}`, but `before` does not produce it")
         for name in node.results:
             if name in old.producer and name not in old.root.results:
-                raise RewriteError(f"{label}: after produces {name}, an interior value of before; rename it")
+                found = f"`after` produces {name}, an interior value of `before`"
+                raise RewriteError(f"{label}: {found}; give it another name in `after`")
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:
-    """Return the parameter names of a method; raise RewriteError for one that ``old`` does not bind."""
+    """Return the names of the parameters of ``method``, without ``self``.
+
+    Raise RewriteError for a parameter that is neither ``match`` nor a name in ``old`` (``before``).
+    """
+    # of a dimension such as ``O|1``, the letter O
     dims = {str(d).split("|")[0] for n in old.nodes for o in n.operands for d in o.dims or ()}
     bound = {*old.operand_names(), *old.producer, *old.bound(), *dims, "match"}
     code = inspect.unwrap(getattr(owner, method)).__code__  # inspect.signature is slow
     names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for name in names:
         if name not in bound:
-            raise RewriteError(f"{label}.{method}: the picture does not bind the parameter {name}")
+            raise RewriteError(f"{label}.{method}: the parameter {name} is no name in `before`")
     return names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Match a picture against a graph, from the root of the picture backwards; backtrack over operand orders."""
+"""Match a picture against a graph, from its root (last operator) backwards; backtrack over operand orders."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Pi
 class Match(NamedTuple):
     """What the names in a picture stand for in one place of a graph.
 
-    ``values``: operands and results, None for an absent one; ``ops``: operators, by the name of each result;
-    ``dims``: sizes, by capital letter; ``attributes``: attribute values, by the name after ``=``.
+    ``values``: operands and results by name, None for an absent operand.  ``ops``: operators by the names of
+    their results.  ``dims``: sizes by capital letter.  ``attributes``: attribute values by the name after
+    ``=``, such as ``a`` in ``{act: any = a}``.
     """
 
     values: dict[str, Value | None]
@@ -52,11 +53,11 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why there is no match: the reason why the attempt with the most progress failed.
+    """Why there is no match: the reason (``sentence``) why the attempt with the most progress failed.
 
-    ``progress``: 2 for each operator that matched, 1 for each operator with only the right class.
-    ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
-    ``ops``: the operators that matched.
+    ``progress``: 2 for each operator of the attempt, 1 for an operator of which only the class fits.
+    ``is_vague``: whether the attempt may have failed only because the operands of a commutative operator were
+    tried in the wrong order.  ``ops``: the operators of the attempt.
     """
 
     progress: int = 0
@@ -69,7 +70,7 @@ class Matcher:
     """Finds matches of one picture.
 
     ``explain``: whether to record in ``failure`` the attempt with the most progress; this takes longer.
-    ``quantized``: whether attributes that only matter for quantized values must match too.
+    ``quantized``: whether attributes that have an effect only on quantized values must match, too.
     """
 
     def __init__(self, picture: Picture, explain: bool = False, quantized: bool = True) -> None:
@@ -78,11 +79,13 @@ class Matcher:
         self.explain = explain
         self.failure = Failure()
         interior = picture.producer
+        # for each node, the classes of the operators that must produce its operands
         self._producer_kinds = {
             id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
             for node in picture.nodes
         }
-        # With ``explain``, operands that the picture produces come first, so a wrong constant is a near miss.
+        # for each node, the order in which its operands are matched.  With ``explain``, operands that the
+        # picture produces come first: if then only a constant is wrong, the attempt has much progress.
         self._operand_order = {
             id(node): sorted(
                 range(len(node.operands)), key=lambda i: explain and node.operands[i].name not in interior
@@ -96,10 +99,10 @@ class Matcher:
         yield from self._match_op(self.picture.root, root, Match({}, {}, {}, {}))
 
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
-        """Match the part of the picture that ends with ``node``; ``op`` stands for ``node``.
+        """Match the part of the picture that ends with ``node``; ``node`` stands for ``op``.
 
         Return (the number of operators that matched, sentence, progress).  If the part does not match, the
-        number is 0, and the sentence and the progress are those of the failure.
+        number is 0; the sentence and the progress say why.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
@@ -118,11 +121,14 @@ class Matcher:
     # -- operators -----------------------------------------------------------------------------
 
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Yield each extension of ``match`` in which ``op``, with operators before it, matches ``node``."""
+        """Yield each extension of ``match`` in which ``node`` stands for ``op``.
+
+        The nodes before ``node`` then stand for the producers of the operands of ``op``.
+        """
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
-        further = range(len(node.operands), len(op.inputs))
+        further = range(len(node.operands), len(op.inputs))  # operands for which the picture has no place
         extra = next((index for index in further if op.inputs[index] is not None), None)
         if extra is not None:
             if self.explain:
@@ -154,7 +160,10 @@ class Matcher:
         return all(any(isinstance(producer, kinds) for producer in producers) for kinds in expected)
 
     def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Yield each way to extend ``match`` by the operands, in both orders if ``op`` is commutative."""
+        """Yield each way to extend ``match`` by the operands of ``op``.
+
+        If ``op`` is commutative, also try its first two operands in the other order.
+        """
         yield from self._match_operands(node, op.inputs, 0, match)
         first, second = [*op.inputs, None, None][:2]
         if op.commutative and first is not second:
@@ -168,6 +177,7 @@ class Matcher:
         for spec in op.attributes:
             pattern = node.attributes.get(spec.name)
             has_no_effect = spec.quantized_only and not self.quantized
+            # ``after`` copies attributes in ``carried``, so they may have any value
             if pattern is None and (has_no_effect or spec.name in node.carried):
                 continue
             value = getattr(op, spec.name)
@@ -187,7 +197,7 @@ class Matcher:
     def _match_operands(
         self, node: Node, inputs: list[Value | None], done: int, match: Match
     ) -> Iterator[Match]:
-        """Yield each way to extend ``match`` by the operands of ``node``, of which ``done`` have matched."""
+        """Yield each way to extend ``match`` by the operands of ``node``; the first ``done`` have matched."""
         if done == len(node.operands):
             yield match
             return
@@ -235,7 +245,7 @@ class Matcher:
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
-        """Return ``match.dims`` with the sizes that ``value`` adds; None if its type does not match."""
+        """Return ``match.dims`` and the letters that ``value`` adds; None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
             found, expected = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
@@ -259,10 +269,13 @@ class Matcher:
 def unify(
     pattern: tuple[int | str, ...], shape: tuple[int | None, ...] | None, dims: dict[str, int]
 ) -> dict[str, int] | None:
-    """Match ``shape`` against ``pattern``, the dimensions in a picture (see ``rewrite.picture``).
+    """Match ``shape`` against ``pattern``, the dimensions that a picture gives.
 
-    ``dims``: the sizes by capital letter that are known so far.  Return them with the sizes that ``shape``
-    adds; None if ``shape`` does not match.
+    A dimension of ``pattern`` is a size, a capital letter (the same size everywhere), ``O|1`` (O or 1) or
+    ``_`` (any size; only this one matches an unknown size).  A leading ``*`` is any number of ones; a scalar
+    then matches as if all its dimensions were 1.
+    ``dims``: the sizes of the letters so far.  Return them with the letters that ``shape`` adds; None if
+    ``shape`` does not match.
     """
     if shape is None:
         return None
@@ -297,7 +310,8 @@ def _expected_values(
 ) -> tuple[Any, ...] | None:
     """Return the attribute values that match; None if every value matches.
 
-    A name that already stands for a value matches only this value.
+    An attribute that the picture does not mention must have its default.  If the picture gives it a name that
+    already stands for a value (in ``match`` or ``bound``), the attribute must have this value.
     """
     if pattern is None:
         return (spec.default,)
@@ -318,7 +332,10 @@ def _show(value: Any) -> str:
 
 
 def _equals_literal(value: Value, literal: Any) -> bool:
-    """Return whether ``value`` is a plain constant that equals ``literal``; a number matches one element."""
+    """Return whether ``value`` is a plain constant (neither packed nor sparse) that equals ``literal``.
+
+    A number equals a constant of one element and any rank.
+    """
     if value.data is None or not value.is_plain or value.is_variable:
         return False
     expected = np.asarray(literal).astype(value.data.dtype)
@@ -334,15 +351,15 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match, or nearly match, a node before the root, but lack a user.
+    """Yield each operator that may match a node before the root, but whose result lacks a user.
 
-    The picture shows a user of the node's result, but no user of the operator's result is of that kind.  If
-    the root is a custom operator, also yield the operators with other custom codes.
+    The picture shows an operator that reads the result of the node; no user of the operator's result is of
+    that class.  If the root is a custom operator, also yield the operators with other custom codes.
     """
     picture = matcher.picture
     for node in picture.nodes[:-1]:
         for at, name in enumerate(node.results):
-            users = [n for n in picture.nodes if any(o.name == name for o in n.operands)]
+            users = [user for user in picture.nodes if any(o.name == name for o in user.operands)]
             for op in graph:
                 if users and node.fits(op) and at < len(op.results):
                     yield from _missing_user(matcher, node, op, op.results[at], users[0])
@@ -356,7 +373,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
 def _missing_user(
     matcher: Matcher, node: Node, op: Op, value: Value, expected: Node
 ) -> Iterator[PartialMatch]:
-    """Yield ``op``, which may match ``node``, if no user of its result ``value`` fits ``expected``."""
+    """Yield ``op``, which fits ``node``, if no user of its result ``value`` fits the node ``expected``."""
     if any(expected.fits(user) for user in value.users):
         return  # then the refusal of a match that includes this user says more
     size, sentence, progress = matcher.part(node, op)

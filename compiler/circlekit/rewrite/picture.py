@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse pictures: small graphs written as text, checked against the declarations of operators.
 
-Names without a producer in the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
+A rewrite replaces what matches its picture ``before`` by its picture ``after``.  Names without a producer in
+the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
 
     w: const f32[*, O, _, 3]    a constant of dtype f32; every O is the same size, _ is any size, ``O|1`` is O
                                 or 1, a leading * is any number of ones (then a scalar counts as all ones)
-    b?: const                   an operand that may be absent; where a node names several operators, some of
-                                them may have no such operand
+    b?: const                   an operand that may be absent; if a node names several operators, as
+                                Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
-    {act: any = a}              any value, which is bound to the name ``a``;  {act: RELU|RELU6} one of these
-    {like y}                    in after: all attributes of the operator that produces ``y`` in before; where
-                                a node names several operators, it becomes the one that produces ``y``
-    Custom("Erf", x)            in before: an operator with this custom code, or with one of "A|B"
+    {act: any = a}              any value, to which the name ``a`` is given;  {act: RELU|RELU6} one of these
+    {like y}                    in ``after``: copy all attributes of the operator that produces ``y`` in
+                                ``before``; a node Relu|Relu6 becomes an operator of the same class
+    Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ CUSTOM = "Custom"
 
 
 class OperandPattern(NamedTuple):
-    """One operand: a ``name``, or else a ``literal``.  ``dtype`` and ``dims`` are None for any."""
+    """One operand: a ``name``, or else a ``literal``, the elements of a constant.
+
+    ``optional``: the operand may be absent.  ``const``: it must be constant.  ``dtype``, ``dims``: its type;
+    None if any dtype or any shape matches.  A dimension is a number, or a text such as "O", "_" or "*".
+    """
 
     name: str | None
     literal: Any = None
@@ -51,7 +56,10 @@ class OperandPattern(NamedTuple):
 
 
 class AttributePattern(NamedTuple):
-    """One attribute.  ``choices``: the values that match, None for any.  ``bind``: a name for the value."""
+    """One attribute.  ``choices``: the values that match, None for any.  ``bind``: a name for the value.
+
+    In ``after``, the first of ``choices`` is the value; a Symbol is a name that stands for the value.
+    """
 
     choices: tuple[Any, ...] | None
     bind: str | None = None
@@ -61,7 +69,9 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``kinds``: the operator classes that match.  ``like``: the name after the word ``like``, or None.
+    ``kinds``: the operator classes that match.  ``results``: the names of the results.
+    ``attributes``: the attributes that the picture mentions, by name.
+    ``like``: the name after the word ``like``, or None.
     ``carried``: attributes that match with any value although the picture does not mention them, because
     ``after`` copies them.  ``custom``: the custom code, or several separated by ``|``.
     """
@@ -90,7 +100,8 @@ class Node:
 class Picture:
     """A parsed picture: ``nodes`` in the order of the text; the last node is the root.
 
-    ``producer``: the node of each result, by name.  ``alias``: the name, if the picture is only a name.
+    ``producer``: the node of each result, by name.  ``alias``: if the picture has no operator but is a single
+    name, this name.
     """
 
     nodes: tuple[Node, ...]
@@ -102,7 +113,7 @@ class Picture:
         return self.nodes[-1]
 
     def bound(self) -> set[str]:
-        """Return the names that are bound to attribute values."""
+        """Return the names of attribute values in the picture, such as ``a`` in ``{act: any = a}``."""
         return {a.bind for n in self.nodes for a in n.attributes.values() if a.bind}
 
     def operand_names(self) -> list[str]:
@@ -118,9 +129,10 @@ def kind_name(kind: type[Op]) -> str:
 def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
     """Parse a picture; raise ParseError, with a caret under the place, for a mistake.
 
-    ``label``: begins the message of an error.  The other arguments are for a picture ``after``.
-    ``variables``: the names of attribute values that ``before`` binds.  ``free``: whether other lower-case
-    words stand for values that the pass computes.
+    ``label``: begins the message of an error.
+    ``variables``: the names that ``before`` gives to attribute values; ``after`` may use them as values.
+    ``free``: whether the picture is an ``after``.  It may then use ``like``; other lower-case words in place
+    of attribute values stand for values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":
@@ -163,12 +175,12 @@ class _Reader:
         if call.types:
             self.source.fail("types of results are allowed in models only", call.types[0].token)
         if call.like is not None and not self.free:
-            self.source.fail("`like` is allowed in after only", call.like)
+            self.source.fail("`like` is allowed in `after` only", call.like)
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
-        required = count = len(call.operands)
+        required = count = len(call.operands)  # required: the operands that every operator must have
         while len(kinds) > 1 and required and call.operands[required - 1].optional:
-            required -= 1  # where a node names several operators, some of them may lack the last operands
+            required -= 1  # if a node names several operators, some of them may lack the last operands
         for kind in kinds:
             specs = kind.operands
             maximum = count if specs and specs[-1].variadic else len(specs)
@@ -192,7 +204,7 @@ class _Reader:
         if call.kinds[0].text != CUSTOM:
             return None
         if self.free:
-            self.source.fail("after cannot create custom operators", call.kinds[0])
+            self.source.fail("`after` cannot create custom operators", call.kinds[0])
         code = call.operands.pop(0).literal if call.operands else None
         if not isinstance(code, str):
             self.source.fail(f'expected the custom code first: {CUSTOM}("Erf", x)', call.kinds[0])
@@ -209,7 +221,7 @@ class _Reader:
         return kind
 
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
-        """Return the pattern of operand ``index`` of a node."""
+        """Return the pattern of operand ``index`` of a node that names the operators ``kinds``."""
         if node.name is None:
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
@@ -242,7 +254,10 @@ class _Reader:
         return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)
 
     def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
-        """Return the value of one choice: an enum member, a literal, or a Symbol for a variable."""
+        """Return the value of one choice: an enum member, a literal, or a Symbol for a name of a value.
+
+        ``spec``: the attribute; if it is an enum, its default says which.
+        """
         if isinstance(choice, Symbol):
             if choice in self.variables:
                 return choice
@@ -258,9 +273,10 @@ class _Reader:
 
 
 def carry_attributes(before: Picture, after: Picture) -> None:
-    """Mark the attributes that ``{like y}`` in ``after`` copies from ``y``: they match any value.
+    """Set ``carried`` in the nodes of ``before``: the attributes that ``{like y}`` in ``after`` copies.
 
-    Other attributes that ``before`` does not mention match only their default, because they would be lost.
+    They match with any value.  Other attributes that ``before`` does not mention match only their default,
+    because the rewrite would lose another value.
     """
     for new in after.nodes:
         if new.like is None:

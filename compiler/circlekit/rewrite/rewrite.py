@@ -34,13 +34,16 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""The users of a value named in ``Rewrite.spread`` are examined only if it has at most this many uses.
+"""The other users of a value in ``Rewrite.spread`` are examined if the value has at most this many uses.
 
-If it has more uses, and one of them is outside the match, the match is refused.
+If it has more uses, any user outside the match is a refusal.
 """
 
 MAX_GROWING_REWRITES = 100
-"""The largest number of rewrites of one value is this number plus the number of operators of the graph."""
+"""One value may be rewritten this many times, plus once for each operator of the graph.
+
+After more rewrites, the pass is taken not to terminate.
+"""
 
 
 def condition(method: F) -> F:
@@ -52,17 +55,23 @@ def condition(method: F) -> F:
 class Rewrite(GraphPass):
     """Replace each match of the picture ``before`` by the picture ``after`` (docs/design.md).
 
-    The engine calls ``constants`` and the conditions with what the names of their parameters stand for: a
-    constant of the picture as its array (None if absent), any other operand or result as its Value, a capital
-    letter as the size of that dimension, a bound attribute as its value, ``match`` as the Match.
-    ``constants`` returns, by name, what ``after`` uses and ``before`` lacks: for an operand an array, which
-    becomes a constant, or a Value, or None if the operand is absent; for an attribute its value.  A
-    ModelError in a condition, such as that of ``Value.known_shape``, is a refusal.
+    A picture is a small graph as text; its last operator is the root, results of the others are interior.
+    The parameters of ``constants`` and of the conditions are names in ``before``.  They receive:
+
+    - an operand marked ``const``: its array;  any other operand or result: its Value;  if absent: None;
+    - a capital letter: the size of this dimension;  a name of an attribute value: this value;
+    - ``match``: the Match.
+
+    ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array, which
+    becomes a constant, a Value, or None (absent).  For an attribute: its value.
+    A ModelError in a condition, such as that of ``Value.known_shape``, is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
-    ``shared``: interior results that may have users outside the match; their producers then stay.
-    ``spread``: interior results that may have users outside the match, if these users are rewritten, too.
+    ``shared``: interior results that may have users outside the match, or be outputs of the graph; their
+    producers then stay.
+    ``spread``: interior results that may have users outside the match if each of these users is the root of
+    another match that may be rewritten.
     ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -81,7 +90,7 @@ class Rewrite(GraphPass):
         if is_template(cls):
             return
         if cls.before and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
-            cls.definition()  # a mistake in a pass of another package is an error where the class is defined
+            cls.definition()  # a pass of another package is checked now, so its author sees the error at once
         super().__init_subclass__()  # registers the pass, so this comes after the check
 
     @classmethod
@@ -125,7 +134,7 @@ class Rewrite(GraphPass):
             return 0
         if context.refusals is None and not may_match(self.before, graph.kinds):
             return 0
-        matcher = Matcher(self.old, context.refusals is not None, self.quantized)
+        matcher = Matcher(self.old, explain=context.refusals is not None, quantized=self.quantized)
         kinds, limit = self.old.root.kinds, len(graph) + MAX_GROWING_REWRITES
         roots = (op for op in graph.ops if isinstance(op, kinds))
         changes = sum(self._rewrite_root(graph, root, matcher, context, limit) for root in roots)
@@ -136,27 +145,27 @@ class Rewrite(GraphPass):
 
     @property
     def _full_progress(self) -> int:
-        """The progress of a match that only a condition refuses: 2 for each operator that matched, and 1."""
+        """The progress of a match that only a condition refuses: 2 per operator, and 1 to rank it highest."""
         return 2 * len(self.old.nodes) + 1
 
     @property
     def _stays_in_place(self) -> bool:
         """Whether the picture replaces a single operator.
 
-        Then the new operators read variables at the time at which the old operator would read them.
+        If so, variables are read at the same time as before, and ``variable_refusal`` need not be asked.
         """
         return len(self.old.nodes) == 1 and self.new.alias is None
 
     def wants(self, op: Op) -> bool:
-        """Return whether to try matches with root ``op``, an operator of the right kind."""
+        """Return whether to try matches with root ``op``; subclasses may override this."""
         return True
 
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
-        """Return why the operators ``new`` must not replace ``old``, as a sentence; None if they may."""
+        """Return why ``new`` must not replace ``old``, or None; subclasses may override this."""
         return None
 
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
-        """Rewrite a match with root ``op``, then one with the operator that replaced it, and so on.
+        """Rewrite a match with root ``op``, then a match with the operator that replaced ``op``, and so on.
 
         Return the number of rewrites.  Raise RewriteError if there are more than ``limit``, because the
         picture matches its own result.
@@ -184,13 +193,14 @@ class Rewrite(GraphPass):
             if sentence is None and not context.may_rewrite:
                 return False
             if sentence is None:
-                before = None if context.budget is None else print_op(op)
+                before = None if context.budget is None else print_op(op)  # the text that is counted
                 sentence = self._apply(graph, op, match, context.target)
                 if sentence is None:
                     context.count_rewrite(before)
                     return True
             matcher.refuse(match, self._full_progress, sentence)  # more progress than any partial match
-        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # fewest matched operators
+        # a near miss in which fewer operators match is not recorded
+        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)
         failure = matcher.failure
         if context.refusals is not None and (failure.progress + 1) // 2 >= required:
             missing = self._full_progress - failure.progress
@@ -219,8 +229,8 @@ class Rewrite(GraphPass):
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
         """Return the refusal of an interior value that has a user outside the match, or is a graph output.
 
-        ``compare_users``: whether other users of values in ``spread`` must be rewritten in the same way;
-        if not, they are ignored.
+        ``compare_users``: whether the other users of values in ``spread`` are examined.  It is False when one
+        of them is itself examined (``_is_alike``); the others are then ignored.
         """
         matched = set(match.ops.values())
         for node in self.old.nodes[:-1]:
@@ -242,8 +252,8 @@ class Rewrite(GraphPass):
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:
-        """Return whether a match with root ``user`` and ``value`` as ``name`` exists and may be rewritten."""
-        found = Matcher(self.old, False, self.quantized).matches(user)
+        """Return whether a match with root ``user``, in which ``name`` is ``value``, may be rewritten."""
+        found = Matcher(self.old, quantized=self.quantized).matches(user)
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
@@ -265,11 +275,11 @@ class Rewrite(GraphPass):
     # -- applying ------------------------------------------------------------------------------
 
     def _apply(self, graph: Graph, root: Op, match: Match, target: TargetRules | None) -> str | None:
-        """Rewrite the graph; if the new operators do not fit or do not run, return why and change nothing."""
+        """Rewrite ``match``.  If ``target`` or a check refuses, return the reason and change nothing."""
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
             return self._apply_alias(graph, old, self.new.alias, match)
-        underflows: list[str] = []
+        underflows: list[str] = []  # numpy adds a word for each underflow
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
         if (sentence := range_refusal(computed, bool(underflows), match)) is not None:
@@ -287,7 +297,7 @@ class Rewrite(GraphPass):
         if sentence is not None:
             built.discard()
             return sentence
-        for name in self.old.root.results:
+        for name in self.old.root.results:  # the old results stay, with their names and users
             new = built.values[name]
             if new.producer is not None:
                 new.producer.take_result(new.result_index, match.value(name))
@@ -314,7 +324,7 @@ class Rewrite(GraphPass):
         return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None
 
     def _apply_alias(self, graph: Graph, old: Value, alias: str, match: Match) -> str | None:
-        """Replace the result ``old`` by the value ``alias`` of ``match``; or return why it is impossible."""
+        """Replace the result ``old`` by ``alias``, a value of ``before``; or return why it is impossible."""
         new = match.values[alias]
         if new is None:
             return f"%{old.name}: the operand {alias} is absent"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect models to one model: outputs of some models become inputs of others, by name."""
+"""Join several models into one: inputs of some models read outputs of others, by name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output that
-    has the same name.  If there is no such output, the input becomes an input of the result; models that have
-    an input of this name share it.
+    ``connect``: {name of an input: name of the output that it reads}.  An input that is not in ``connect``
+    reads the output of another model that has the same name.  If there is no such output, the input becomes
+    an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
-    A model runs after the models from which it reads.  Inner values are renamed if two models use the same
-    name.  Signatures and metadata are dropped.
+    The operators of a model come after those of the models from which it reads.  Values that
+    are neither inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are
+    dropped.
 
     Raise ModelError if ``models`` is empty, if two models have an output of the same name, if models read
     from each other in a circle, or if a name in ``connect`` or ``outputs`` is in no model; ShapeError if the
@@ -45,8 +46,12 @@ def merge(
 
 
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
-    """Return the models, each after the models from which it reads; raise ModelError as ``merge`` does."""
-    providers: dict[str, Model] = {}
+    """Return the models, each after the models from which it reads.
+
+    ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for two outputs of the same name, an
+    unknown output, and models that read from each other in a circle.
+    """
+    providers: dict[str, Model] = {}  # the model that computes each output, by the name of the output
     for model in models:
         for name in dict.fromkeys(v.name for v in model.main.outputs if not model.main.is_input(v)):
             if name in providers:
@@ -75,11 +80,10 @@ class _Merger:
     """Moves the operators of copied models into one graph.
 
     ``name``: the name of that graph.
-    ``interface``: the names of all inputs and outputs; inner values get other names.
-    ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs in ``links`` that were connected
-    so far.
-    ``given``: the outputs of the models that were added, by name.  ``read``: the names in ``given`` that an
-    input reads.
+    ``interface``: the names of all inputs and outputs; all other values get other names.
+    ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs that were connected so far.
+    ``given``: the outputs of the models that were added so far, by name.  ``read``: the names of the outputs
+    in ``given`` that an input reads.
     ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 
@@ -97,7 +101,7 @@ class _Merger:
     def add(self, model: Model) -> None:
         """Move the operators of ``model`` into the graph, and connect its inputs."""
         main = model.main
-        taken: dict[Value, Value] = {}
+        taken: dict[Value, Value] = {}  # for each input, the value that takes its place
         for value in main.inputs:
             source = self._source(value)
             if source is not value:
@@ -108,7 +112,7 @@ class _Merger:
             main.unlink(op)
             self.graph.append(op)
         for value in main.outputs:
-            self.given.setdefault(value.name, taken.get(value, value))
+            self.given.setdefault(value.name, taken.get(value, value))  # an output may be an input, too
         self.callees += model.graphs[1:]
 
     def _source(self, value: Value) -> Value:
@@ -127,11 +131,13 @@ class _Merger:
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
         ):
-            raise ShapeError(f"input {value!r} cannot read {source!r}: expected equal types")
+            raise ShapeError(
+                f"input {value!r} cannot read {source!r}: expected equal dtypes, shapes and quantizations"
+            )
         return source
 
     def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
-        """Rename inner values and called graphs of ``model`` whose names are in use.
+        """Rename called graphs, and values other than inputs and outputs, if their names are in use.
 
         ``taken``: for each input of ``model``, the value that replaces it; these values keep their names.
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part files: which backend runs which operators.
+"""Part files (.part): the backend, such as cpu or npu, that runs each operator of a model.
 
-Source of the format: ONE's circle-partitioner.  An example::
+Source of the format: ONE's circle-partitioner.  An example, in which convolutions run on the NPU::
 
     [partition]
     backends=cpu,npu
@@ -23,7 +23,11 @@ from circlekit.io.file_map import map_file
 from circlekit.ir.op import Op
 
 COMPLY = ("opcode", "opname")
-"""The values of ``comply``: operators are assigned by their code in the schema, or by names of results."""
+"""The values of ``comply``.
+
+With "opcode", the section [OPCODE] gives the backend of an operator by its name in the schema.  With
+"opname", the section [OPNAME] gives the backend by the name of a result.
+"""
 
 
 @dataclass
@@ -32,9 +36,9 @@ class PartTable:
 
     ``backends``: the names of all backends.  ``default``: the backend of operators that the table does not
     assign.
-    ``opcodes``: {code in the schema, or name of a custom operator: backend}.
+    ``opcodes``: {name of an operator in the schema, or custom code: backend}.
     ``opnames``: {name of a result: backend of the operator that produces it}.
-    ``comply``: ``opcode`` or ``opname``: whether ``opcodes`` or ``opnames`` is used.
+    ``comply``: which of the two tables is used: "opcode" or "opname".
     """
 
     backends: Sequence[str]
@@ -60,7 +64,7 @@ class PartTable:
         """Return the backend that the table assigns to ``op``, or else the default."""
         if self.comply == "opname":
             names, table = [v.name for v in op.results], self.opnames
-        else:
+        else:  # the custom code counts before the name CUSTOM
             names, table = [getattr(op, "custom_code", None) or op.code, op.code], self.opcodes
         return next((table[name] for name in names if name in table), self.default)
 
@@ -68,8 +72,9 @@ class PartTable:
 def read_part_file(path: str | Path) -> PartTable:
     """Return the table in a .part file.
 
-    The key ``_`` in the section that ``comply`` chooses gives another default backend.  Raise FileError if
-    the file cannot be read, FormatError if it is no part file.
+    A default backend that the section chosen by ``comply`` gives with the key ``_`` replaces the default of
+    the section [partition].
+    Raise FileError if the file cannot be read, FormatError if it is no part file.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})
@@ -81,9 +86,9 @@ def read_part_file(path: str | Path) -> PartTable:
         raise FormatError(f"{path}: expected comply=opcode or comply=opname, got {comply}")
     backends = [name for word in partition["backends"].split(",") if (name := word.strip())]
     table = PartTable(backends, partition["default"], comply=comply)
-    for section, target in (("OPCODE", table.opcodes), ("OPNAME", table.opnames)):
-        target.update(sections.get(section, {}))
-        default = target.pop("_", table.default)
+    for section, assigned in (("OPCODE", table.opcodes), ("OPNAME", table.opnames)):
+        assigned.update(sections.get(section, {}))
+        default = assigned.pop("_", table.default)
         table.default = default if section.lower() == comply else table.default
     return table
 
@@ -99,7 +104,7 @@ def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
     try:
         lines = bytes(map_file(path)).decode().splitlines()
     except UnicodeDecodeError:
-        raise FormatError(f"{path}: expected a text file") from None
+        raise FormatError(f"{path}: expected a text file in UTF-8") from None
     sections: dict[str, dict[str, str]] = {}
     items: dict[str, str] | None = None
     for number, line in enumerate(map(str.strip, lines), 1):

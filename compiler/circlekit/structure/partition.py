@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divide a model into parts; all operators of a part run on the same backend.
 
-Source of the rule that forms the parts: ONE's circle-partitioner (luci/partition).
+A backend, such as cpu or npu, runs operators.  Source of the rule that forms the parts by default: ONE's
+circle-partitioner (luci/partition).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class Partition:
     """The ``parts`` of a model, ordered so that each part reads only from earlier parts.
 
     An output of a part and the inputs of later parts that read it have the same name.
-    ``inputs``, ``outputs``: the names of the divided model's inputs and outputs in the parts, in the model's
-    order.  They differ from the names in the model only if these are empty or not unique.
+    ``inputs``, ``outputs``: the names that the inputs and outputs of the divided model have in the parts, in
+    the order of the model.  Such a name differs from the name in the model only if that is empty or not
+    unique.
     """
 
     inputs: list[str]
@@ -42,15 +44,15 @@ class Partition:
 
 
 def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
-    """Divide ``model`` into parts for the backends in ``table``; ``model`` stays as it is.
+    """Divide ``model`` into parts; ``table`` gives the backend of each operator.  ``model`` stays as it is.
 
     Only the main graph is divided.  A part also has the graphs that its operators call.
-    By default ONE's rule forms the parts: an operator joins the part that produces its operands if that part
-    has the same backend and the operator reads from no other part.  If the operator also reads an input of
-    the graph, its backend must be the default backend.
+    By default ONE's rule forms the parts.  An operator joins the part that produces its operands if that part
+    has the same backend and the operator reads from no other part.  If it also reads an input of the graph,
+    it joins only if its backend is the default backend.  Every other operator begins a new part.
     ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
-    run next, connected or not.  For two backends this is the smallest number of parts; for more backends the
-    choice is greedy.
+    run next, connected or not.  For two backends no division has fewer parts; for more backends the choice is
+    greedy.
 
     Raise FormatError if the table is wrong, UnsupportedError if operators that share state (variables,
     resources) would be in different parts.
@@ -60,7 +62,7 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     groups = _with_constant_outputs(model.main, table, groups)
     _check_state(groups)
     names = _unique_names(model.main, groups)
-    kernels = select_kernels(model)
+    kernels = select_kernels(model)  # every part must round as the whole model does
     parts = []
     for group in groups:
         outputs = [*results_for_outside(group.ops), *group.constants] if group.ops else group.constants
@@ -79,13 +81,13 @@ class _Group:
 
 
 def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Return the groups by ONE's rule, each after the groups from which it reads.
+    """Return the groups by ONE's rule (see ``partition``), each after the groups from which it reads.
 
-    They are in the order of their first operators.  That order is right because only the first operator of a
-    group reads from other groups.
+    The groups are in the order of their first operators.  No group reads from a later group, because only the
+    first operator of a group reads from other groups.
     """
     groups: list[_Group] = []
-    home: dict[Op, _Group] = {}
+    home: dict[Op, _Group] = {}  # the group of each operator
     for op in graph:
         backend = table.backend_of(op)
         sources = list({id(home[p]): home[p] for p in _producers(op)}.values())
@@ -134,6 +136,7 @@ def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list
         for op in chosen.ops:
             for user in _users(op):
                 missing[user] -= 1
+                # a user with the backend of the group is in the group already
                 if not missing[user] and backends[user] != chosen.backend:
                     ready.setdefault(backends[user], []).append(user)
     return groups
@@ -142,12 +145,12 @@ def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list
 def _runnable(
     backend: str, ready: Sequence[Op], backends: Mapping[Op, str], missing: Mapping[Op, int]
 ) -> list[Op]:
-    """Return ``ready`` and all operators of ``backend`` that can run after these.
+    """Return ``ready`` and all operators of ``backend`` that can run after these without other operators.
 
     ``missing``: for each operator, how many of its producers have not run yet.
     """
     found = list(ready)
-    seen: Counter[Op] = Counter()
+    seen: Counter[Op] = Counter()  # for each operator, how many of its producers are in ``found``
     for op in found:  # the loop appends to ``found``
         for user in _users(op):
             seen[user] += 1
@@ -180,9 +183,9 @@ def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group])
 
 
 def _check_state(groups: Sequence[_Group]) -> None:
-    """Raise UnsupportedError if several groups produce references to state (HANDLES).
+    """Raise UnsupportedError if several groups produce handles: references to state, with a dtype in HANDLES.
 
-    The operators of the graphs that a group calls, directly or not, are part of it.
+    The operators of the graphs that a group calls, directly or not, count as operators of the group.
     """
     found: dict[int, Value] = {}
     for index, group in enumerate(groups):
@@ -210,7 +213,7 @@ def _unique_names(graph: Graph, groups: Sequence[_Group]) -> dict[Value, str]:
     names: dict[Value, str] = {}
     for value in values:
         name, number = value.name, 0
-        while not name or name in used or (number and name in taken):
+        while not name or name in used or (number and name in taken):  # a new name is that of no other value
             number += 1
             name = f"{value.name or 'value'}_{number}"
         used.add(name)

@@ -21,7 +21,7 @@ MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
-"""In trials of ``_changes_leading_ones``, a dimension that becomes unknown has this many times its size."""
+"""In trials of ``_changes_leading_ones``, a dimension that becomes unknown gets this many times its size."""
 
 Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
 """A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
@@ -43,10 +43,11 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
-    """Return the value of the argument ``outer`` of ``Op.for_new_shapes`` for which all operators fit.
+    """Return whether a 1 at the beginning of constant shapes must change, so that all operators fit.
 
-    Return False if they fit for both values, or for none.  The trials use shapes without unknown dimensions,
-    because an unknown dimension fits everything.
+    Such a 1 may stand for the batch: then it changes with the first dimension of an operand (``outer`` of
+    ``Op.for_new_shapes``).  The result is True only if the model does not fit otherwise.  The trials use
+    shapes without unknown dimensions, because an unknown dimension fits everything.
     """
     probe = [
         shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
@@ -61,12 +62,15 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
-    """Return ``after`` with known sizes, made from those in ``before``, in place of unknown dimensions."""
+    """Return ``after`` with known sizes: an unknown one becomes PROBE_FACTOR times that of ``before``."""
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
 def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; raise ShapeError for other text."""
+    """Return the shapes in a text such as ``[1,2],[3,-1],[]``.
+
+    Raise ShapeError, in ONE's words, for any other text.
+    """
     rest = text.strip()
     found: list[list[int]] = []
     while rest:
@@ -114,10 +118,11 @@ class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
     ``outer``: see ``_changes_leading_ones``.
-    ``old``: the former shapes of the values whose shape has changed.
-    ``known``: the elements of values that were computed and are no constants.
+    ``old``: the former shape of each value that has a new shape.
+    ``known``: the elements of results that are known before a run: few integers that depend only on constants
+    and shapes.
     ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
-    such a value, only those that move data are computed.
+    such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
     ``done``: for each graph that was visited, the shapes of its inputs.
     """
 
@@ -170,7 +175,8 @@ class _Resizer:
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None]
-            arguments = operands[-len(called.inputs) or len(op.inputs) :]  # IF has a condition before them
+            count = len(called.inputs)
+            arguments = operands[-count:] if count else []  # the last ones: IF has a condition before them
             self.graph(called, [v.shape for v in arguments])
             has_changed |= any(v in self.old for v in called.outputs)
         if has_changed:
@@ -179,13 +185,13 @@ class _Resizer:
         self._compute(op)
 
     def _follow(self, op: Op) -> None:
-        """Change the constants and attributes of ``op`` that state shapes."""
+        """Change the constants and attributes of ``op`` that state shapes, so that they are right again."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
         changes = op.for_new_shapes(old, self.outer)
         for name, content in changes.items():
-            if name not in named:
+            if name not in named:  # an attribute
                 if getattr(op, name) != content:
                     setattr(op, name, content)
                 continue
@@ -199,13 +205,14 @@ class _Resizer:
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.
 
-        If the elements of operands in ``partial`` contradict the shapes, infer without these elements.
+        The shape rule uses the elements in ``known``.  If a -1 of an operand in ``partial`` may be why it
+        fails, infer again without the elements of such operands.
         """
         known = [v for v in op.inputs if v is not None and v in self.known]
         try:
             shapes = self._inferred(op, known)
         except ShapeError:
-            whole = [v for v in known if v not in self.partial]
+            whole = [v for v in known if v not in self.partial]  # operands without -1
             if len(whole) == len(known):
                 raise
             shapes = self._inferred(op, whole)
@@ -218,7 +225,7 @@ class _Resizer:
         If ``op`` has no shape rule, all dimensions are unknown.
         """
         for value in known:
-            value.data = self.known[value]
+            value.data = self.known[value]  # until the shape rule has read it
         try:
             return [t.shape for t in result_types(op)]
         except UnsupportedError:  # no shape rule
@@ -247,8 +254,8 @@ class _Resizer:
     def _compute_from_shapes(self, op: Op) -> None:
         """Compute the results of ``op``, which depend only on the shapes of its operands.
 
-        Elements that depend on an unknown dimension become -1: they differ between two runs with different
-        sizes of unknown dimensions.
+        The kernel runs twice, with different sizes in place of unknown dimensions.  Elements that differ
+        depend on an unknown dimension, and become -1.
         """
         operands = [v for v in op.inputs if v is not None]  # no such operator has optional operands
         if any(v.shape is None or v.dtype.numpy is None for v in operands):
@@ -264,7 +271,7 @@ class _Resizer:
 def _zeros(value: Value, unknown: int) -> Array:
     """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
 
-    The array is a view of a single element.
+    The array is a view of a single element, so it takes no memory.
     """
     assert value.shape is not None  # the caller has checked it
     return np.broadcast_to(

@@ -18,8 +18,8 @@ def run_parts(
     """Run all parts; return ``inputs`` and the outputs of all parts, by name.
 
     ``parts``: in any order; a part runs as soon as all its inputs are known.
-    ``kernels``: the kernels of the divided model (``select_kernels``).  With them, the results have the bits
-    of the divided model's results.
+    ``kernels``: the kernel set of the divided model: the result of ``select_kernels`` for it.  All parts then
+    compute with this set, and the results have the same bits as those of the divided model.
     Raise ModelError if an input of a part is neither in ``inputs`` nor an output of another part, and the
     errors of ``Interpreter.run``.
     """
@@ -29,7 +29,7 @@ def run_parts(
         ready = next((m for m in waiting if all(v.name in values for v in m.main.inputs)), None)
         if ready is None:
             missing = next(v.name for v in waiting[0].main.inputs if v.name not in values)
-            raise ModelError(f"a part reads %{missing}: expected it among the inputs or the outputs of parts")
+            raise ModelError(f"a part reads %{missing}: expected it among the inputs or outputs of parts")
         waiting.remove(ready)
         arrays = Interpreter(ready, kernels).run([values[v.name] for v in ready.main.inputs])
         values.update({v.name: a for v, a in zip(ready.main.outputs, arrays, strict=True)})

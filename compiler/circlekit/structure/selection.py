@@ -42,7 +42,7 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
 
 
 def parse_ids(text: str) -> list[int]:
-    """Return the numbers in a text: ``1-3,5`` gives [1, 2, 3, 5].  Raise ModelError for other text."""
+    """Return the numbers in a text such as ``1-3,5``: [1, 2, 3, 5].  Raise ModelError for other text."""
     ids: list[int] = []
     for word in text.split(","):
         match = RANGE.fullmatch(word.strip())
@@ -59,8 +59,8 @@ def parse_ids(text: str) -> list[int]:
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  Inputs of the
-    graph that are not named, but on which the outputs depend, become inputs after the named ones.
+    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  If the outputs
+    also depend on other inputs of the graph, these become inputs after the named ones.
     Raise ModelError for an unknown name, and for an input on which no output depends, and the errors of
     ``submodel``.
     """
@@ -68,7 +68,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     starts = find_values(graph, inputs)
     ends = find_values(graph, outputs) if outputs else list(graph.outputs)
     ops = _ops_between(starts, ends)
-    used = {v for op in ops for v in op.inputs if v is not None} | set(ends)
+    used = {v for op in ops for v in op.inputs if v is not None} | set(ends)  # an end may be a start
     for value in starts:
         if value not in used:
             names = ", ".join(f"%{v.name}" for v in ends)
@@ -78,7 +78,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
 
 
 def _ops_between(starts: Sequence[Value], ends: Sequence[Value]) -> set[Op]:
-    """Return the operators on which ``ends`` depend, without those on which only ``starts`` depend."""
+    """Return the operators that compute ``ends``; the search goes back no further than ``starts``."""
     stop = set(starts)
     found: set[Op] = set()
     waiting = [v for v in ends if v not in stop]

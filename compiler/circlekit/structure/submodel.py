@@ -15,16 +15,16 @@ from circlekit.ir.value import Value
 from circlekit.ops.numerics.output_stage import Kernels
 
 HANDLES = (DType.RESOURCE, DType.VARIANT)
-"""The dtypes of handles: references to state inside of a running model.
+"""The dtypes of handles: references to state inside of a running model, such as variables and tables.
 
-No input or output of a submodel has such a dtype.
+A handle means nothing outside of its model, so no input or output of a submodel has such a dtype.
 """
 
 
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
     """Return the values that ``ops`` read but do not produce, in the order of first use.
 
-    Constants, and variables that are no input of the graph, are left out.
+    Constants, and variables that are no input of the graph, are left out: a submodel has copies of them.
     """
     own = {value for op in ops for value in op.results}
     read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)
@@ -68,11 +68,11 @@ def submodel(
     ``outputs``: by default ``results_for_outside(ops)``.
     ``inputs``: by default ``operands_from_outside(ops)``; if given, they must include those.
     ``names``: new names of some inputs and outputs.
-    ``kernels``: the result of ``select_kernels(model)``, if the caller has it.
+    ``kernels``: the kernel set with which ``model`` runs: ``select_kernels(model)``, if the caller has it.
 
-    Raise UnsupportedError if an input or output would be a handle (HANDLES), or if another operator of the
-    main graph uses a variable that ``ops`` use, too.  An operator also uses the variables of graphs that it
-    calls.
+    Raise UnsupportedError if an input or output would be a handle (HANDLES).  Also raise it if ``ops`` and
+    another operator of the main graph use the same variable.  An operator also uses the variables of graphs
+    that it calls.
     """
     inputs = operands_from_outside(ops) if inputs is None else inputs
     outputs = results_for_outside(ops) if outputs is None else outputs
@@ -85,7 +85,7 @@ def submodel(
     _check_variables(model.main, ops)
     copied = copy_submodel(model, ops, inputs, outputs)
     kernels = kernels or select_kernels(model)
-    if select_kernels(copied) is not kernels:  # the submodel shall round as the whole model does
+    if select_kernels(copied) is not kernels:  # the submodel must round as the whole model does
         copied.metadata.append((KERNELS_METADATA, kernels.value.encode()))
     for value, new in zip((*inputs, *outputs), (*copied.main.inputs, *copied.main.outputs), strict=True):
         new.name = (names or {}).get(value, new.name)
@@ -112,7 +112,7 @@ def _variables(ops: Sequence[Op]) -> set[Value]:
 
 def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
     """Return the inputs or results of ``graph`` named ``names``; raise ModelError for an unknown name."""
-    known: dict[str, Value] = {}
+    known: dict[str, Value] = {}  # of equal names, the first counts
     for value in (*graph.inputs, *(v for op in graph for v in op.results)):
         known.setdefault(value.name, value)
     found = []

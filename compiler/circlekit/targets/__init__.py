@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each runtime (target) can run, as data in ``tables``; checks, costs and memory plans of a target."""
+"""Targets (runtimes): what each can run, as data in ``tables``; checks, costs and memory plans."""

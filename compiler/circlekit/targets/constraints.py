@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check an operator against constraints from the table of a target: a JSON object with these keys.
+"""Check an operator against constraints from the table of a target: a JSON object with the keys below.
+
+In this list, "a -> b" is an object that gives b for each name a.
 
     rank            the highest rank that an operand or result may have
     broadcast_rank  the highest rank that operands of different shapes may have (0: shapes must be equal)
-    operands        [least, greatest] number of operands in the file; absent ones count; null: no bound
+    operands        [least, greatest] number of operands, where absent ones count; null: no bound
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions
     elements        operand -> the greatest number of elements that it may have
-    row_multiple    operand -> a number that divides the product of all dimensions except the first
+    row_multiple    operand -> a number that must divide the product of all dimensions except the first
     nonempty        names of operands and results that must have elements
     known           names of operands whose shapes must be known before a run
     scalar_rank     pairs [a, b] of operands: if the operator has a fused activation and a is a quantized
                     constant of one element, the rank of a must not be above the rank of b
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
-    consecutive     names of operands that list axes: one axis, or constant axes that are consecutive
+    consecutive     names of operands that list axes: there must be one axis, or constant consecutive axes
     numbers         operand -> the numbers that its elements may be, if it is constant
     lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
@@ -23,19 +25,19 @@
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
-    scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``
-                    divided by the scale of ``name``; for a member of ``names`` that is an attribute, its
-                    absolute value stands for the scale
+    scale_ratio     lists [names, name, least, greatest]: bounds of a ratio.  The product of the scales of
+                    ``names`` is divided by the scale of ``name``; an attribute in ``names`` counts with its
+                    absolute value in place of a scale
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
                     or [name, axis]
-    any_of          lists of alternatives; an alternative is an object like this one, and the operator must
-                    satisfy one alternative of each list
+    any_of          lists of alternatives: the operator must satisfy one alternative of each list; an
+                    alternative is again an object with these keys
     source          where the constraints come from; this is not a constraint
 
-The operator satisfies a constraint on something that the model does not determine, such as an unknown
-dimension or an absent operand.  Only ``known`` demands known shapes.
+If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
+satisfies the constraint.  Only ``known`` demands known shapes.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ Constraints = Mapping[str, Any]
 def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
     """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` violates.
 
-    For some constraints the text has no "got" part.  A function of KINDS yields the texts for one key.
+    For some constraints the text has no "got" part.  Callers put the text behind "only with".
+    For each key of the constraints, a function below yields the texts; KINDS lists these functions.
     """
     for kind, content in constraints.items():
         if kind != "source":
@@ -177,7 +180,7 @@ def _computed(op: Op, names: Sequence[str]) -> Iterator[str]:
 def _consecutive(op: Op, names: Sequence[str]) -> Iterator[str]:
     rank = max(highest_rank(op), 1)
     for name, value in ((n, value) for n in names for value in values_named(op, n)):
-        if value.is_const:
+        if value.is_const:  # axes may be negative
             axes = sorted({int(axis) % rank for axis in value.array().ravel()})
             if axes and axes[-1] - axes[0] >= len(axes):
                 yield f"consecutive {name}, got {', '.join(map(str, axes))}"
@@ -232,6 +235,7 @@ def _scale_ratio(op: Op, limits: Sequence[tuple[Sequence[str], str, float, float
             [abs(getattr(op, name))] if name in attributes else _all_scales(op, name) for name in names
         ]
         divisors = _all_scales(op, divisor)
+        # with a scale per channel, there is a ratio for each combination
         ratios = [math.prod(chosen) / scale for chosen in product(*factors) for scale in divisors if scale]
         if wrong := [ratio for ratio in ratios if not least <= ratio <= greatest]:
             what = f"{' times '.join(names)} over {divisor}"
@@ -262,7 +266,7 @@ def _range(op: Op, allowed: Mapping[str, tuple[float | None, float | None]]) -> 
 
 
 Size = str | tuple[str, int]
-"""A size: the name of an attribute, or an operand or result and an axis."""
+"""A size: an attribute by name, or a dimension as [name of an operand or result, axis]."""
 
 
 def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
@@ -273,7 +277,7 @@ def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
 
 
 def _size(op: Op, size: Size) -> int | None:
-    """Return the value of ``size``; None if it is an unknown dimension."""
+    """Return the value of ``size``; None if it is an unknown dimension, or if there is no such axis."""
     if isinstance(size, str):
         return int(getattr(op, size))
     name, axis = size
@@ -287,7 +291,7 @@ def _size_text(size: Size) -> str:
 
 def _any_of(op: Op, choices: Sequence[Sequence[Constraints]]) -> Iterator[str]:
     for choice in choices:
-        found = [next(obstacles(op, constraints), None) for constraints in choice]
+        found = [next(obstacles(op, constraints), None) for constraints in choice]  # None: satisfied
         if None not in found:
             yield "; or ".join(dict.fromkeys(filter(None, found)))
 
@@ -320,7 +324,7 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "at_most": _at_most,
     "any_of": _any_of,
 }
-"""For each key of constraints, a function that yields how an operator violates it; see ``obstacles``."""
+"""For each key of constraints, a function (operator, content of the key) that yields the violations."""
 
 
 # -- properties of operators -------------------------------------------------------------------
@@ -340,7 +344,7 @@ def named_values(op: Op) -> Iterator[tuple[str, Value]]:
 
 
 def values_named(op: Op, name: str) -> list[Value]:
-    """Return the operands or results with this name: none if absent, several if variadic."""
+    """Return the operands or results with this name: [] if absent, several if variadic."""
     return [value for other, value in named_values(op) if other == name]
 
 
@@ -356,7 +360,10 @@ def highest_rank(op: Op) -> int:
 
 
 def broadcast_rank(op: Op) -> int:
-    """Return the highest rank of the operands that broadcast; 0 if they all have the same shape."""
+    """Return the highest rank of the operands that broadcast; 0 if they all have the same shape.
+
+    ``layout_operands`` are the operands that have the axes of the result, so only these broadcast.
+    """
     names = op.layout_operands if len(op.layout_operands) > 1 else ()
     operands = [value for name, value in op.operand_items() if name in names]
     if len({value.shape for value in operands}) <= 1:

@@ -14,8 +14,8 @@ from circlekit.ir.value import Value
 class OperatorCost:
     """The cost of one run of an operator.
 
-    ``macs``: its multiply-accumulates.  ``activation_bytes``, ``constant_bytes``: the bytes of the computed
-    and of the constant operands.  ``written_bytes``: the bytes of the results.
+    ``macs``: its multiply-accumulates.  ``activation_bytes``: bytes of the operands that are not constant.
+    ``constant_bytes``: bytes of the constant operands.  ``written_bytes``: bytes of the results.
     """
 
     macs: int
@@ -30,7 +30,10 @@ class OperatorCost:
 
 
 def value_bytes(value: Value) -> int:
-    """Return the size of ``value`` in bytes, with 1 for each unknown dimension; 0 for an unknown rank."""
+    """Return the size of ``value`` in bytes, rounded up; 0 for an unknown rank.
+
+    An unknown dimension counts as 1.
+    """
     if value.data is not None:
         return value.data.nbytes
     if value.shape is None:
@@ -43,7 +46,7 @@ def operator_cost(op: Op) -> OperatorCost:
     """Return the cost of one run of ``op``; an operand that occurs twice counts once."""
     operands = list(dict.fromkeys(value for value in op.inputs if value is not None))
     return OperatorCost(
-        op.macs() if op.results else 0,  # ``macs`` needs the shape of the result
+        op.macs() if op.results else 0,  # the method needs the shape of the result
         sum(value_bytes(value) for value in operands if not value.is_const),
         sum(value_bytes(value) for value in operands if value.is_const),
         sum(map(value_bytes, op.results)),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the operators that the delegate of a target runs, and the partitions that they form.
 
-Between two partitions the runtime calls its own kernels, so fewer partitions are better.  Source:
-``PartitionGraphIntoIndependentNodeSubsets`` in TFLite's graph_info.cc.
+A delegate, such as XNNPACK, is a library to which a runtime hands operators.  A partition is a part of the
+graph that the delegate runs at once.  Between two partitions the runtime calls its own kernels, so fewer
+partitions are better.  Source: ``PartitionGraphIntoIndependentNodeSubsets`` in TFLite's graph_info.cc.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from circlekit.targets.target import Target
 class Delegation:
     """How a delegate runs a graph.
 
-    ``partitions``: the number of parts of the graph that the delegate runs.  ``operators``: the number of
-    operators of the graph.  ``refused``: the number of operators that the delegate does not run, by their
-    name in the schema.
+    ``partitions``: the number of partitions.  ``operators``: the number of operators of the graph.
+    ``refused``: how many operators the delegate does not run, by their name in the schema.
     """
 
     partitions: int
@@ -61,22 +61,22 @@ def find_delegation(graph: Graph, target: Target) -> Delegation | None:
 
 
 class CutFinder:
-    """Finds operators that divide partitions of a delegate.
+    """Finds operators that the delegate does not run and that may divide a partition into two.
 
     ``refusal``: a function that returns why the delegate does not run an operator; None if it does.
     """
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        self._state: tuple[Graph, int] | None = None  # the graph and the epoch for which the next fields hold
+        self._state: tuple[Graph, int] | None = None  # the graph and epoch of the next fields
         self._refused: frozenset[Op] = frozenset()
         self._count = 0
 
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        True if the delegate refuses at least one of them, and delegating all of them would not increase the
-        number of partitions.
+        Return True if the delegate refuses at least one of ``ops``, and there would not be more partitions if
+        it ran all of them.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
@@ -91,14 +91,16 @@ class CutFinder:
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     """Return the operators of each partition of a delegate that runs all operators except ``refused``.
 
-    The runtime divides the graph into parts, each of which is delegated or not.  It makes one part after the
-    other.  The first operator that is in no part and whose operands are all computed determines whether the
-    next part is delegated.  The part gets all operators with the same answer (delegated or not) whose
-    operands are computed before the part or in it.
+    The runtime divides the graph into parts, one after the other.  A part is run by the delegate (then it is
+    a partition) or by the runtime itself.  The runtime goes through the operators that are in no part yet:
+
+    - The first one whose operands are all computed begins the next part, and decides who runs it.
+    - Each further operator that the same one runs joins the part if its operands are computed in the part or
+      before it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)
-    unknown = {value for op in left for value in op.results}
+    unknown = {value for op in left for value in op.results}  # the results that no part has computed yet
     while left:
         part: list[Op] = []
         later: list[Op] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose targets by name; find the operators of a model that a target cannot run."""
+"""Choose targets (runtimes) by name; find the operators of a model that a target cannot run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from circlekit.targets.planners import PLANNERS
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
-"""The name that stands for no target: nothing is checked."""
+"""The name with which a user chooses no target: nothing is checked."""
 
 TargetChoice = str | Target | Iterable[str | Target] | None
-"""Names separated by commas, a Target, or a list of both; None: the default target of the model's format."""
+"""Names separated by commas, a Target, or a list of names and Targets.
+
+None: the default target of the model's format.
+"""
 
 INPUT = "input"
 """The value of ``Finding.operator`` in a finding about an input of the model."""
@@ -44,12 +47,12 @@ class TargetSet:
         return next(filter(None, (target.refusal(op) for target in self.targets)), None)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why a delegate of the targets does not run ``op``, as a sentence; None if all of them do."""
+        """Return why the delegate of a target does not run ``op``, as a sentence; None if none refuses."""
         return next(filter(None, (target.delegate_refusal(op) for target in self.targets)), None)
 
     @property
     def checks(self) -> tuple[Refusal, ...]:
-        """The functions ``refusal`` and, if a target has a delegate, ``delegate_refusal``."""
+        """The functions that examine an operator: ``refusal`` and, with a delegate, ``delegate_refusal``."""
         has_delegate = any(target.delegated for target in self.targets)
         return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)
 
@@ -63,10 +66,11 @@ NO_TARGETS = TargetSet()
 
 
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
-    """Return the targets that ``choice`` names.
+    """Return the targets that ``choice`` names; the name NO_TARGET adds none.
 
-    If ``choice`` is None, return the default target of ``format``, or no target if that target's table is not
-    complete.  The name NO_TARGET stands for no target.  Raise UnsupportedError for any other unknown name.
+    If ``choice`` is None, return the default target of ``format``, or no target if the table of that target
+    does not say of every operator whether it runs (``is_complete``).
+    Raise UnsupportedError for an unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
@@ -85,7 +89,7 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 class Finding:
     """An operator, input or output of a model with which a target has a problem.
 
-    ``target``, ``graph``: their names.  ``index``: the index of the operator in the graph, from 0.
+    ``target``, ``graph``: the names of both.  ``index``: the index of the operator in the graph, from 0.
     ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result.
     ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 
@@ -123,7 +127,7 @@ class Finding:
 
 
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
-    """Return a finding for each operator, input and output of ``model`` that ``target`` cannot run or take.
+    """Return a finding for each operator that ``target`` cannot run, and each input or output it cannot take.
 
     Operators that the target refuses, but that run correctly in this model, are left out (see ``tolerated``).
     ``refusal``: a function to use instead of ``target.refusal``.
@@ -142,7 +146,7 @@ def find_unsupported(model: Model, target: Target, refusal: Refusal | None = Non
 def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
     """Yield a finding for each input that no operator reads and whose dtype ``target`` does not take.
 
-    If an operator reads such an input, ``target`` refuses the operator.
+    If an operator reads such an input, ``target`` refuses the operator, so the input needs no finding.
     """
     for index, value in enumerate(graph.inputs):
         known = target.input_dtypes
@@ -154,11 +158,12 @@ def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
 
 def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
-    """Yield a finding for each output whose memory may be used again before the run ends.
+    """Yield a finding for each output whose memory may be overwritten before the run ends.
 
     A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
-    the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So every
-    operator may run after the last reader, except the readers themselves and the operators that they need.
+    the output.  An operator that runs later may then overwrite the output.  A runtime may run the operators
+    in any valid order.  So the output is safe only if no operator can run after its last reader: each
+    operator must be a reader, or be needed by a reader.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:
@@ -166,7 +171,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
     for value in dict.fromkeys(graph.outputs):
         op = value.producer
         if op is None or not value.users or len(_before(value.users)) == len(graph):
-            continue
+            continue  # an output without readers keeps its memory
         reason = f"{target.title} releases the memory of this output after the last operator that reads it"
         remedy = f"export a copy of %{value.name} as the output instead"
         yield Finding(target.name, graph.name, graph.ops.index(op), code_of(op), value.name, reason, remedy)

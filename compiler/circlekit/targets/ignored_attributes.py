@@ -2,8 +2,9 @@
 """Find operators whose results have a wrong shape in a runtime although the graph's outputs are right.
 
 An operator's entry in a target's table may have ``ignores``: attributes that the runtime ignores, such as
-``keep_num_dims`` of FULLY_CONNECTED, with the values that it uses instead.  The result then has the same
-elements in the same order, but another shape.
+``keep_num_dims`` of FULLY_CONNECTED, with the values that it uses instead.  The result of such an operator
+has the right elements in the right order, but perhaps another shape.  That does no harm if, for example, a
+RESHAPE follows.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Dims = tuple[int, ...]
 
 
 def tolerated(graph: Graph, target: Target) -> set[Op]:
-    """Return the operators that ``target`` refuses for ignored attributes, but runs correctly in ``graph``.
+    """Return the operators with ignored attributes that ``target`` refuses, but runs correctly in ``graph``.
 
-    Correctly means that the outputs of the graph have the right elements and shapes.
+    Correctly: if these operators ignore the attributes, all outputs of the graph still have the right
+    elements and shapes.
     """
     found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
     return _Shapes(graph, target, found).tolerated() if found else found
@@ -33,8 +35,8 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
 class _Shapes:
     """The shapes that results have in a runtime that ignores attributes of ``ops``.
 
-    ``shapes``: for each value whose shape in the runtime differs from the declared shape, the shape in the
-    runtime.  ``origins``: for each such value, the operators of ``ops`` that cause the difference.
+    ``shapes``: the shape in the runtime of each value whose declared shape (the one in the model) is another.
+    ``origins``: for each such value, the operators of ``ops`` that cause the difference.
     """
 
     def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:
@@ -43,9 +45,10 @@ class _Shapes:
         self.origins: dict[Value, set[Op]] = {}
 
     def tolerated(self) -> set[Op]:
-        """Return the operators that remain in ``ops`` after all that cause a wrong result were removed.
+        """Remove from ``ops`` all operators that cause a wrong result; return the others.
 
-        Those that cause the first wrong result are removed, then the results are examined again.
+        The results are examined in the order of the operators.  When one is wrong, the operators that cause
+        it are removed, and the results are examined again from the first removed operator on.
         """
         ops = self.graph.ops
         numbers = {op: number for number, op in enumerate(ops)}
@@ -53,7 +56,7 @@ class _Shapes:
         while number < len(ops):
             wrong = self._wrong(ops[number])
             self.ops -= wrong
-            # results before the first removed operator do not depend on it
+            # go back to the first removed operator: the results before it do not depend on it
             number = min((numbers[op] for op in wrong), default=number + 1)
         return self.ops
 
@@ -67,7 +70,8 @@ class _Shapes:
         changed = [v for v in op.inputs if v is not None and v in self.shapes]
         origins = set[Op]().union(*(self.origins[v] for v in changed))
         if op not in self.ops and (not changed or self.target.ignored(op)):
-            return set()  # its operands are as declared or may have any shape: its result is as declared
+            # the result is as declared: the operands are, too, or their shapes do not matter here
+            return set()
         shape = self._shape(op)
         if shape is None:
             return origins or {op}
@@ -84,6 +88,7 @@ class _Shapes:
         """Return the shape of the result of ``op`` in the runtime; None if its elements may be wrong."""
         operands = [None if v is None else self._copy(v) for v in op.inputs]
         attributes = {**op.attribute_values, **(self.target.ignored(op) if op in self.ops else {})}
+        # an operator with several results or with unknown shapes is not examined
         if len(op.results) != 1 or not all(v.is_static for v in (*op.results, *filter(None, op.inputs))):
             return None
         result = Value("", op.output.dtype, None, None, op.output.quantization)
@@ -108,7 +113,10 @@ class _Shapes:
     def _keeps_order(self, op: Op, operands: Sequence[Value | None], shape: Dims) -> bool:
         """Return whether the result of ``op`` in the runtime has the same elements in the same order.
 
-        ``operands``, ``shape``: the operands, and the shape of the result, in the runtime.
+        ``operands``, ``shape``: the operands, and the shape of the result, as they are in the runtime.
+        An elementwise operator keeps the order if shapes change only by leading dimensions of 1.
+        It also does if the last dimension stays and each operand has as many elements as the result, or is a
+        vector of that size, or has one element.
         """
         if op in self.ops or op.code in VIEWS:
             return True

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The buffers of a graph: which values share memory, and during which operators each buffer is needed.
 
-Which values share a buffer does not depend on the order of the operators.  So a search for a better order
-computes the buffers only once.
+The planner of a runtime places the buffers in the arena, the memory for all activations.  Which values share
+a buffer does not depend on the order of the operators.  So a search for a better order computes the buffers
+only once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from circlekit.targets.cost import value_bytes
 from circlekit.targets.planners import Planner
 
 SMALLEST_SHARED_BYTES = 5
-"""The least size of an operand that a result may overwrite in place; most scalars are smaller."""
+"""The least size of an operand that a result may overwrite; most scalars are smaller (4 bytes)."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that ``values`` share.  Without values it is scratch memory of the kernel of ``producer``.
+    """Memory that ``values`` share; without ``values``, scratch memory of the kernel of ``producer``.
 
     ``size``: the size in bytes.  ``producer``: the operator that writes the buffer first; None for a graph
     input.  ``users``: all operators that read or write one of ``values``.  ``is_kept``: whether the buffer is
@@ -46,9 +47,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """The time for which a buffer is needed: from operator number ``first`` to ``last``, both included.
+    """When a buffer is needed: from the operator with index ``first`` to that with index ``last``, inclusive.
 
-    ``last`` is the number of operators for a buffer that is kept to the end.
+    For a buffer that is kept to the end, ``last`` is the number of operators.
     """
 
     buffer: Buffer
@@ -70,7 +71,7 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
 
     First come the buffers of values, in the order in which the values are produced, then the scratch buffers
     in the order of the operators.  Constants, variables, and values whose size is 0 or unknown before a run
-    (strings) are in no buffer.  Graphs that operators call have plans of their own.
+    (unknown rank, strings) are in no buffer.  Graphs that operators call have plans of their own.
     """
     ops = graph.ops
     owners: dict[Value, Value] = {}  # for each value that shares a buffer, the first value in that buffer
@@ -100,7 +101,10 @@ def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
 
 
 def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
-    """Return how often each value is read, plus one for graph inputs, graph outputs and variables."""
+    """Return how often each value is read, plus one for graph inputs, graph outputs and variables.
+
+    The one stands for a reader outside of the graph: such a value must not be overwritten.
+    """
     counts = Counter(value for op in ops for value in op.inputs if value is not None)
     counts.update((*graph.inputs, *graph.outputs))
     counts.update(value for value in list(counts) if value.is_variable)
@@ -122,6 +126,8 @@ def _shared_operand(
 ) -> Value | None:
     """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
+    The result of a view (``planner.views``) always shares the buffer.  Another operator may overwrite an
+    operand (``planner.in_place``) of the same size that nothing else reads.
     ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value
     in that buffer.
     """
@@ -139,7 +145,7 @@ def _shared_operand(
         size = value_bytes(value)
         if size < SMALLEST_SHARED_BYTES or size != value_bytes(op.results[0]) or uses[value] > 1:
             continue
-        return value if uses[owners.get(value, value)] <= 1 else None
+        return value if uses[owners.get(value, value)] <= 1 else None  # no further operand is tried
     return None
 
 

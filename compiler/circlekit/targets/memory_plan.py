@@ -23,10 +23,10 @@ Offset = TypeVar("Offset", int, Array)
 class MemoryPlan:
     """The arena for one run of a graph.
 
-    ``lifetimes``, ``offsets``: the lifetimes of the buffers and their offsets in bytes, in the order in which
-    the planner places the buffers.  ``size``: the size of the arena in bytes, with gaps.  ``live_bytes``: for
-    each operator, the bytes of the buffers that are needed while it runs; no arena can be smaller than the
-    largest of these numbers.
+    ``lifetimes``: when each buffer is needed, in the order in which the planner places the buffers.
+    ``offsets``: the offset of each of these buffers in bytes.  ``size``: the size of the arena in bytes, with
+    gaps.  ``live_bytes``: for each operator, the bytes of the buffers that are needed while it runs; no arena
+    can be smaller than the largest of these numbers.
     """
 
     planner: Planner
@@ -53,13 +53,13 @@ class MemoryPlan:
 
 
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
-    """Return the arena of ``graph``.  ``order``: its operators in another valid order, if given."""
+    """Return the plan for ``graph``.  ``order``: its operators in another valid order, if given."""
     ops = graph.ops if order is None else order
     return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
 
 
 def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
-    """Return the arena for buffers with the lifetimes ``alive`` in a run of ``op_count`` operators."""
+    """Return the plan for buffers with the lifetimes ``alive`` in a run of ``op_count`` operators."""
     alive = _placement_order(alive, planner, op_count)
     offsets = _offsets(alive, planner)
     ends = (offset + _padded(life.size, planner) for offset, life in zip(offsets, alive, strict=True))
@@ -73,7 +73,7 @@ def arena_bytes(model: Model, planner: Planner) -> int:
 
 def live_bytes(alive: Sequence[Lifetime], op_count: int) -> list[int]:
     """Return, for each of ``op_count`` operators, the bytes of the buffers that are needed while it runs."""
-    changes = [0] * (op_count + 2)
+    changes = [0] * (op_count + 2)  # the change of the sum before each operator; ``last`` may be op_count
     for life in alive:
         changes[life.first] += life.size
         changes[life.last + 1] -= life.size
@@ -84,6 +84,7 @@ def _placement_order(alive: list[Lifetime], planner: Planner, op_count: int) -> 
     """Return ``alive`` in the order in which the planner places the buffers."""
 
     def key(index: int) -> tuple[bool, int, int]:
+        """Return the key by which buffers are sorted; the first element is False for those placed first."""
         life = alive[index]
         if planner.latest_first:
             return True, -_padded(life.size, planner), -index
@@ -100,17 +101,19 @@ def _padded(size: int, planner: Planner) -> int:
 
 
 def aligned(offset: Offset, alignment: int) -> Offset:
-    """Return the least multiple of ``alignment`` that is not below ``offset``, which may be an array."""
+    """Return ``offset``, a number or an array of numbers, rounded up to a multiple of ``alignment``."""
     return -(-offset // alignment) * alignment
 
 
 def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
     """Return the offset of each buffer; buffers that are needed at the same time do not overlap."""
-    table = np.empty((4, len(alive)), np.int64)  # a column (offset, end, first, last) per placed buffer
+    # for each placed buffer, a column (offset, end, first, last), in the order of the offsets
+    table = np.empty((4, len(alive)), np.int64)
     offsets = []
     for count, life in enumerate(alive):
         size = _padded(life.size, planner)
-        placed = table[:, :count]  # sorted by offset
+        placed = table[:, :count]
+        # the buffers that are needed at the same time as this one
         begins, ends = placed[:2, (placed[2] <= life.last) & (placed[3] >= life.first)]
         offset = _gap(begins, ends, size, planner)
         offsets.append(offset)
@@ -121,18 +124,18 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
 
 
 def _gap(begins: Array, ends: Array, size: int, planner: Planner) -> int:
-    """Return the offset for a buffer of ``size`` bytes between or after other buffers.
+    """Return the offset for a buffer of ``size`` bytes: in a gap between other buffers, or after all others.
 
     ``begins``, ``ends``: the offsets of the other buffers, sorted, and where these buffers end.
     """
-    occupied = np.append(0, np.maximum.accumulate(ends))  # the end of the buffers before each gap
-    starts = aligned(occupied, planner.alignment)
+    occupied = np.append(0, np.maximum.accumulate(ends))  # for each gap, the end of all buffers before it
+    starts = aligned(occupied, planner.alignment)  # the last one is behind all buffers
     room = begins - starts[:-1]
     fits = np.flatnonzero(room >= size)
     if not fits.size:
         return int(starts[-1])
     best = fits[0]
     for gap in fits[1:] if planner.best_fit else ():
-        if room[gap] < begins[best] - occupied[best]:  # LiteRT compares aligned with unaligned gaps
+        if room[gap] < begins[best] - occupied[best]:  # as LiteRT: aligned against unaligned
             best = gap
     return int(starts[best])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's execution plan of a circle model: metadata with the order of nodes and their offsets in memory.
+"""ONE's execution plan of a circle model: metadata that give the order of nodes and their offsets in memory.
 
 ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output.  An
 operator with several results has one more node for each result.  Nodes are in the order of a postorder walk
@@ -26,9 +26,10 @@ from circlekit.targets.planners import PLANNERS
 METADATA = "ONE_execution_plan_table"
 """The name of the metadata.
 
-Its content is a list of little-endian uint32 numbers.  First comes the number of rows.  A row has: the index
-of the node, the count of the following numbers, the position of the node in the order of the runtime, the
-offset of its value, and the offset of its scratch buffer if there is one.
+Its content is a list of little-endian uint32 numbers.  First comes the number of rows, then a row for
+each node that has a position.  A row has: the index of the node, the count of the numbers that follow in the
+row (2 or 3), the position of the node in the order of the runtime, the offset in bytes of its value, and the
+offset of its scratch buffer if there is one.
 """
 
 
@@ -36,8 +37,10 @@ offset of its value, and the offset of its scratch buffer if there is one.
 class Node:
     """A node of ONE's compiler.
 
-    ``value``: the value that needs memory, or None.  ``op``: the operator, or None.  ``operands``: the nodes
-    that the node reads.  ``is_output``: whether it is the node of a graph output.
+    ``value``: the value that needs memory; None for an absent operand, and for an operator with several
+    results, which have nodes of their own.
+    ``op``: the operator, or None.  ``operands``: the nodes that this node reads.  ``is_output``: whether this
+    is the node of a graph output.
     """
 
     value: Value | None
@@ -52,7 +55,7 @@ class Node:
 
     @property
     def is_input(self) -> bool:
-        """Whether this is the node of a graph input, or of a variable tensor."""
+        """Whether this is the node of a graph input, or of a variable."""
         return self.op is None and not (
             self.is_const or self.is_output or self.operands or self.value is None
         )
@@ -60,7 +63,7 @@ class Node:
 
 def nodes_of(graph: Graph) -> list[Node]:
     """Return the nodes of ``graph`` on which an output depends, in ONE's order."""
-    node_of = {value: Node(value) for value in graph.inputs}
+    node_of = {value: Node(value) for value in graph.inputs}  # the node that gives each value
     for op in graph:
         operands = [Node(None) if v is None else node_of.setdefault(v, Node(v)) for v in op.inputs]
         node = Node(op.results[0] if len(op.results) == 1 else None, op, operands)
@@ -76,11 +79,11 @@ def execution_plan(
     """Return the nodes in ONE's order, and the plan of their memory.
 
     ``with_constants``, ``with_inputs``, ``with_scratch``: whether memory is planned for constants, graph
-    inputs and scratch buffers.  Constants and inputs that get no memory have the offset 0.
+    inputs and scratch buffers.  Constants and inputs for which none is planned have size 0 in the plan.
     """
     nodes = nodes_of(graph)
     place_of = {node: index for index, node in enumerate(nodes)}
-    last = {operand: place_of[node] for node in nodes for operand in node.operands}
+    last = {operand: place_of[node] for node in nodes for operand in node.operands}  # the last reader's index
     planner = PLANNERS["luci"]
     alive = []
     for index, node in enumerate(nodes):
@@ -105,13 +108,13 @@ def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
     Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes, such as
-    variable tensors.  Constants and absent operands have no row.
+    variables.  Constants and absent operands have no row in the table.
 
     Source: ``make_execution_plan_onert_micro_common_buffer``.
     """
     inputs = list(graph.inputs)
     outputs = [node.operands[0] for node in nodes if node.is_output]
-    # reversed, so that the first position counts for a node that gives two outputs
+    # reversed: if a node gives two outputs, the dict keeps the first position
     by_output = {id(node): place for place, node in reversed(list(enumerate(outputs, len(inputs))))}
     others = count(len(inputs) + len(outputs))
     positions: list[int | None] = []
@@ -133,6 +136,7 @@ def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | No
     order of the runtime; a node with None has no row.
     """
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
+    # a graph output has the value of another node: the begin of the lifetime tells the two buffers apart
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}
     scratch = {life.buffer.producer: offset for life, offset in placed if life.buffer.producer is not None}
     rows = []

@@ -4,7 +4,7 @@
 A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
 operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
 are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale per block, ``s`` for sparse data.
-Scales of float, int32 and int64 tensors are left out, because no kernel reads them.
+``q`` and ``qc`` are left out for float, int32 and int64 tensors, because no kernel reads their scales.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ ABSENT = "-"
 
 
 def type_text(value: Value | None) -> str:
-    """Return the text for dtype and quantization of an operand or result, or ABSENT for None."""
+    """Return the text for the dtype and quantization of an operand or result, such as ``i8qc``.
+
+    Return ABSENT for None.
+    """
     if value is None:
         return ABSENT
     sparse = "s" if "sparsity" in value.extra else ""
     quantization = value.quantization
     if quantization is None or (not quantization.scale.size and not quantization.details):
         return value.dtype.short + sparse
+    # ``details``: the quantization table of the schema; its key "" holds the name of the table
     if quantization.details and quantization.details.get("") == "BlockwiseQuantization":
         return f"{value.dtype.short}qb{sparse}"
     if value.dtype.is_float or value.dtype in (i32, i64):
@@ -35,7 +39,7 @@ def type_text(value: Value | None) -> str:
 def form_of(op: Op) -> str:
     """Return the form of ``op``: the types of its operands and of its results.
 
-    Absent operands at the end are left out.  For a variadic operand and for variadic results, each different
+    Absent operands at the end are left out.  Of a variadic operand, and of variadic results, each different
     type appears once.
     """
     operands = [type_text(value) for value in op.inputs]
@@ -49,5 +53,5 @@ def form_of(op: Op) -> str:
 
 
 def _once(texts: list[str], first: int) -> list[str]:
-    """Return ``texts`` without repetitions from index ``first`` on."""
+    """Return ``texts`` in which no text occurs twice from index ``first`` on."""
     return texts[:first] + list(dict.fromkeys(texts[first:]))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find values that a runtime overwrites before their last use, because a result takes their buffer."""
+"""Find values that a runtime overwrites before their last use, because a result takes their buffer.
+
+A view is the result of an operator such as RESHAPE, which has the bytes and the buffer of its first operand.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ class Overwritten(NamedTuple):
     """An operator that overwrites data which other operators read later.
 
     ``writer``: the operator that writes its result into the buffer of its operand ``operand``.  ``readers``:
-    the later reads of the data, as pairs (operator, index of the operand).  ``views``: the value whose buffer
-    holds the data, and all values that are views of it.
+    the later reads of the data, as pairs (operator, index of the operand).  ``views``: first the value to
+    which the buffer belongs, then all values that are views of it.
     """
 
     writer: Op
@@ -33,9 +36,9 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
     ``settled``: operators that are not examined.  Operators that overwrite an operand of unknown shape are
     not examined either, because its size is only known in a run.
 
-    How it happens: LiteRT 2.3 counts how often the operand and the first value in the same buffer are read,
-    and then decides whether the operator may overwrite the operand.  It does not count the reads of other
-    views of the buffer.  Source: ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
+    Why it happens: LiteRT 2.3 lets an operator overwrite an operand if the operand, and the first value in
+    the same buffer, have no other reader.  It does not look at the readers of other views of the buffer.
+    Source: ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
     """
     shared = shared_operands(graph, planner)
     writers = [
@@ -45,9 +48,10 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
     ]
     if not writers:
         return None
+    # for each view, the operand; below, the value to which the buffer belongs
     data = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
     positions = {op: index for index, op in enumerate(graph.ops)}
-    views: dict[Value, list[Value]] = {}  # by the value that they are views of
+    views: dict[Value, list[Value]] = {}  # all views of each value
     for view, value in data.items():
         data[view] = data.get(value, value)
         views.setdefault(data[view], []).append(view)

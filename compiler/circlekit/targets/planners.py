@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory planners of runtimes, as data: which values share a buffer, and where a buffer is placed.
 
+A planner places buffers in the arena, the memory for all activations of a run.
 Sources: LiteRT ``arena_planner.cc``, ``simple_memory_arena.cc`` and ``inplace_operator`` of its kernels;
 TFLM ``greedy_memory_planner.cc`` and ``micro_allocation_info.cc``; ONE ``ExecutionPlanner.cpp`` of
 circle-execution-plan; onert ``MemoryPlanner.cc`` (WIC, its default) and ``SharedMemoryOperands.cc``.
@@ -33,14 +34,14 @@ class Planner:
     ``holds_interface``: graph inputs and outputs are in the arena; if false, the caller provides their
     memory.
     ``views``: the operators whose result shares the memory of the first operand.
-    ``in_place``: operator -> n: its result may take the memory of one of its first n operands.  That operand
-    must have the same size and no other reader.
+    ``in_place``: {operator: n}.  The result may overwrite one of the first n operands; that operand must have
+    the same size and no other reader.
     ``best_fit``: a buffer is placed in the smallest gap that is large enough; if false, in the first such
     gap.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
     ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.
-    ``early``: the operators whose result is computed before the first run if their operands are constant, or
-    if they read only the shape of their operand (SHAPE, RANK).
+    ``early``: the operators whose result is computed before the first run if all operands are constant.
+    Those that read only the shape of their operand (SHAPE, RANK) are always computed before the first run.
     ``scratch``: a function that returns the sizes of the scratch buffers of an operator's kernel.
     """
 
@@ -104,7 +105,10 @@ PLANNERS = {
 
 
 def find_planner(target: str) -> Planner:
-    """Return the planner of ``target``; raise UnsupportedError, with a similar name, if there is none."""
+    """Return the planner of the target with this name.
+
+    Raise UnsupportedError, which names similar targets, if there is none.
+    """
     if target not in PLANNERS:
         raise UnsupportedError(
             f"no target is named {target}{did_you_mean(target, PLANNERS)}; there are {', '.join(PLANNERS)}"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of the scratch buffers that kernels of LiteRT and of ONE's interpreter have in the arena.
 
+Each function for a kind of operator returns the sizes in bytes; [] if the kernel needs no scratch memory.  A
+hybrid layer has float data and integer weights: its kernel quantizes the data during a run.
 Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``) for one thread, where temporaries of
 the allocation type ``kTfLiteArenaRw`` are in the arena; ``ExecutionPlanner.cpp`` of ONE.
 """
@@ -20,7 +22,7 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.targets.cost import value_bytes
 
 NARROW = (u8, i8, DType.INT4, DType.INT2)
-"""The dtypes of the weights of hybrid layers, which quantize their float data during a run."""
+"""The dtypes of the weights of hybrid layers."""
 
 
 def no_scratch(op: Op) -> list[int]:
@@ -41,7 +43,10 @@ def one_scratch(op: Op) -> list[int]:
 
 
 def _patches(op: Conv2D) -> list[int]:
-    """Return the size in bytes of the matrix of patches (im2col); [] if the kernel needs none."""
+    """Return the size of the matrix of patches (im2col); [] if the kernel needs none.
+
+    The matrix has a row for each position of the result: the elements of the input that the filter covers.
+    """
     filter_shape = op.filter.shape
     if not filter_shape or (filter_shape[1:3] == (1, 1) and {*op.strides, *op.dilations} == {1}):
         return []
@@ -51,11 +56,12 @@ def _patches(op: Conv2D) -> list[int]:
 
 
 def _is_hybrid(data: Value, weights: Value) -> bool:
-    """Return whether the kernel quantizes the float ``data`` during a run."""
+    """Return whether a layer with these operands is hybrid."""
     return data.dtype is f32 and weights.dtype in NARROW
 
 
 def _is_per_channel(weights: Value) -> bool:
+    """Return whether the scales of ``weights`` differ."""
     scale = () if weights.quantization is None else weights.quantization.scale.reshape(-1).tolist()
     return len(set(scale)) > 1
 
@@ -65,8 +71,9 @@ def _convolution(op: Conv2D) -> list[int]:
     if _is_hybrid(op.input, op.filter):
         data, filter_shape = op.input.shape or (), op.filter.shape or ()
         groups = element_count(data[-1:]) // element_count(filter_shape[-1:])
-        row_bytes = 4 * element_count(data[:3]) * groups
+        row_bytes = 4 * element_count(data[:3]) * groups  # a float32 or int32 for each pixel and group
         sum_bytes = 4 * element_count(op.output.shape)
+        # the quantized data, its scales, the int32 sums; per channel also the zero points of the data
         sizes += [element_count(op.input.shape), row_bytes, sum_bytes]
         if _is_per_channel(op.filter):
             sizes.append(row_bytes)
@@ -76,7 +83,8 @@ def _convolution(op: Conv2D) -> list[int]:
 def _depthwise(op: DepthwiseConv2D) -> list[int]:
     if not _is_hybrid(op.input, op.filter):
         return []
-    image_bytes = 4 * element_count((op.input.shape or ())[:1])  # one number for each image
+    image_bytes = 4 * element_count((op.input.shape or ())[:1])  # one number of 4 bytes for each image
+    # the quantized data, its scales and its zero points
     return [element_count(op.input.shape), image_bytes, image_bytes]
 
 
@@ -86,6 +94,7 @@ def _dense(op: FullyConnected) -> list[int]:
         return []
     units, depth = (dim or 1 for dim in weights.shape[-2:])
     rows = element_count(data.shape) // depth
+    # the quantized data, its scales, the int32 sums, the zero points of the data
     return [element_count(data.shape), 4 * rows, 4 * units * rows, 4 * rows]
 
 
@@ -93,13 +102,14 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
     left, right = op.x, op.y
     if not left.shape or not right.shape:
         return []
-    sizes = [value_bytes(left)]
+    sizes = [value_bytes(left)]  # transposed copies of the operands; that of a constant is not in the arena
     if not right.is_const:
         sizes.append(value_bytes(right))
     if _is_hybrid(left, right):
         rows = left.shape[-1 if op.adj_x else -2] or 1
         units = right.shape[-2 if op.adj_y else -1] or 1
         row_bytes = 4 * element_count(left.shape[:-2]) * rows
+        # the same as for a dense layer
         sizes += [element_count(left.shape), row_bytes, 4 * units * rows, row_bytes]
     return sizes
 
@@ -110,8 +120,8 @@ _SUM_BYTES = {i32: 8, i64: 8}
 
 def _reduction(op: Reduction) -> list[int]:
     data, axes = op.input, op.axis
-    sizes = [4 * len(data.shape or ())]
-    if axes.is_const:
+    sizes = [4 * len(data.shape or ())]  # an index into the data
+    if axes.is_const:  # the axes, and the sums; otherwise LiteRT allocates both outside of the arena
         sizes.append(4 * element_count(axes.shape))
         if op.code in ("MEAN", "SUM", "REDUCE_PROD"):
             sizes.append(_SUM_BYTES.get(data.dtype, 4) * element_count(op.results[0].shape))

@@ -8,19 +8,21 @@ A table is a JSON file:
      "operators": {"SUB": {"version": 5, "forms": {"f32,f32:f32": {"rank": 6}, "i8q,i8q:i8q": {}}}}}
 
 The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
-run (see ``operator_form``; "any": every form).  A form has constraints (see ``constraints``), perhaps none,
-and may have a ``source`` other than that of the table.  The entry may also have the key ``ignores`` (see
-``ignored_attributes``).
+run ("any": every form).  A form is the dtypes and kinds of quantization of operands and results, such as
+``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``), and
+perhaps a ``source`` other than that of the table.  The entry may also have the key ``ignores``: the
+attributes that the runtime ignores (see ``ignored_attributes``).
 
 Other keys of a table:
 
     extends       the name of a table whose operators the target also has
     custom        the custom operators that run
-    delegated     the operators that a delegate of the runtime runs, in the layout of ``operators``
+    delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
+                  ``operators``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    run_bytes     the fixed cost of copying one run of contiguous elements, in addition to the cost of its
-                  bytes; given as the number of bytes that a TRANSPOSE copies in the same time
+    run_bytes     a TRANSPOSE copies runs of contiguous elements: the fixed cost of one run, in addition to
+                  the cost of its bytes, given as the number of bytes that are copied in the same time
 """
 
 from __future__ import annotations
@@ -68,8 +70,8 @@ class Target:
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
 
-        Unknown dimensions and ranks are no reason, because they are only known in a run; but the table may
-        demand known shapes by the constraint ``known``.
+        Unknown dimensions and ranks are no reason, because they are only known in a run.  An exception is the
+        constraint ``known``, with which the table demands known shapes.
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal
@@ -85,7 +87,7 @@ class Target:
         return found
 
     def _shortfall(self, op: Op) -> _Shortfall | None:
-        """Return why neither the runtime nor its delegate can run ``op``; None if one of them can."""
+        """Return what the runtime and its delegate lack to run ``op``; None if one of them can run it."""
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
@@ -93,7 +95,7 @@ class Target:
         return _shortfall_in(self.operators, op, self.title)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why the delegate, if there is one, does not run ``op``, as a sentence; otherwise None."""
+        """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none."""
         if not self.delegated:
             return None
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
@@ -101,14 +103,17 @@ class Target:
 
 
 class _Shortfall(NamedTuple):
-    """Why an operator does not run: the results of ``Target.refusal`` and ``Target.wanted_change``."""
+    """Why an operator does not run.
+
+    ``refusal``: the reason, as a sentence.  ``change``: what to write instead, as the end of a sentence.
+    """
 
     refusal: str
     change: str
 
 
 def _lacking(operator: str, title: str) -> _Shortfall:
-    """Return the shortfall of the runtime ``title`` if it does not have the operator."""
+    """Return the shortfall of a runtime, named ``title``, that does not have ``operator`` at all."""
     return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
 
 
@@ -142,14 +147,17 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
 
 
 def _distance(form: str, other: str) -> int:
-    """Return the number of operands and results in which two forms differ."""
+    """Return the number of operands and results in which two forms, such as ``f32,f32:f32``, differ."""
     a, b = form.replace(":", ",").split(","), other.replace(":", ",").split(",")
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
 @cache
 def find_target(name: str) -> Target:
-    """Return the target ``name``; raise UnsupportedError, with a similar name, if there is none."""
+    """Return the target with this name.
+
+    Raise UnsupportedError, which names similar targets, if there is none.
+    """
     path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:
