@@ -194,7 +194,7 @@ STAY = {
     "a factor on its way to a layer": (
         """%i = Conv2D(%u, %f, %b) %p = Pad(%i, [[0, 0], [1, 1], [0, 0], [0, 0]]) %a = Mul(%p, 2.0)
            %y = Slice(%a, [0, 1, 0, 0], [1, 2, 3, 6])""",
-        "slices of the operands would move",
+        "%a: the pass forward_batchnorm would undo the move",
     ),
     "another reader": (
         "%a = Relu(%x) %v = Neg(%a) %y = Slice(%a, [0, 1, 0], [2, 2, 5])",

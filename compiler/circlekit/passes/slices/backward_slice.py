@@ -169,7 +169,11 @@ class _Cone:
                 if part is not None:
                     self.need(part)
             cost = sum_of(MovementCost(part.bytes, 1) for part in self.to_slice())
-            if cost.bytes <= limit.bytes and cost.ops <= limit.ops and not self.is_moved_back():
+            if cost.bytes > limit.bytes or cost.ops > limit.ops:
+                continue
+            if self.is_moved_back():
+                self.obstacle = "the pass forward_batchnorm would undo the move"
+            else:
                 count = len(self.ops)
         del self.ops[count:]
 
