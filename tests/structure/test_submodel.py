@@ -16,6 +16,7 @@ from circlekit.cli.structure.submodel import circle_opselector, extract_command,
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import run
+from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.tensor import same_array
@@ -254,6 +255,20 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = json.loads(capsys.readouterr().out)
     assert (names["CONV_2D"], names["SOFTMAX"]) == (["input", "filter", "bias"], ["logits"])
     assert (names["ADD"], names["MEAN"]) == (["x", "y"], ["input", "reduction_indices"])
+
+
+def test_an_operator_without_a_tensor_for_its_result_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = {
+        "tensors": [{"name": "x"}],
+        "operators": [{"outputs": np.array([1])}, {"outputs": np.array([-1])}],
+    }
+    tree = {"operator_codes": [{}], "subgraphs": [graph], "buffers": [{}]}
+    path = tmp_path / "damaged.circle"
+    path.write_bytes(b"".join(encode(tree, "circle").pieces()))
+    assert circle_operator([str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == ["ADD,(invalid: 1)", "ADD,(invalid: -1)"]
 
 
 @pytest.mark.parametrize("words", [["--by_id", "9"], ["--by_id", "a,b"], ["--by_name", "no"], []])

@@ -123,6 +123,12 @@ class ModelFile:
         """Return the tables Tensor of all graphs."""
         return [tensor for graph in self.graphs for tensor in graph.get("tensors", ())]
 
+    @staticmethod
+    def tensor_name(graph: Tree, index: int) -> str:
+        """Return the name of tensor ``index`` of ``graph``; ``(invalid: INDEX)`` if there is none."""
+        tensors = graph.get("tensors", ())
+        return name_of(tensors[index]) if 0 <= index < len(tensors) else f"(invalid: {index})"
+
     def buffer(self, index: int) -> memoryview:
         """Return the bytes of the buffer ``index``; b"" for a wrong index.
 

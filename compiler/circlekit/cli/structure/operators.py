@@ -11,7 +11,7 @@ from circlekit.cli.arguments import Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.op import REGISTRY
-from circlekit.recipes.model_file import ModelFile, name_of
+from circlekit.recipes.model_file import ModelFile
 
 OPERATOR = """List the operators of the main graph of a model, one on each line.
 
@@ -34,9 +34,8 @@ def _operator(arguments: argparse.Namespace) -> int:
     with_name = arguments.name or not arguments.code
     lines: list[str] = []
     for graph in file.graphs[:1]:  # the tables of the file as dicts, with the field names of the schema
-        tensors = graph.get("tensors", ())
         for op in graph.get("operators", ()):
-            first = [name_of(tensors[index]) for index in op.get("outputs", ())[:1]]
+            first = [file.tensor_name(graph, index) for index in op.get("outputs", ())[:1]]
             words = ([file.code_of(op)] if with_code else []) + (first if with_name else [])
             lines.append(",".join(words))
     text = "".join(f"{line}\n" for line in lines)
