@@ -475,6 +475,7 @@ CASES: list[tuple[str, str, Change, Change]] = [
         both(put("T2.quantization.min", [-1.0] * 2), put("T2.quantization.max", [1.0] * 2)),
         both(*(put(f"T2.quantization.{field}", [1.0] * 2 if "m" in field else []) for field in LIMITS)),
     ),
+    ("surplus-data", f"{GRAPH}.tensors[2]", buffer(1, 17), buffer(1, 16)),
     ("variable", f"{GRAPH}.tensors[7]", put("T7.isVariable", True), put("T5.isVariable", False)),
     (
         "buffer-zero",

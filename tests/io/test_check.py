@@ -16,7 +16,9 @@ from circlekit.errors import CirclekitError, FormatWarning
 from circlekit.io.check import check_file as check
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.findings import REFUSED, RULES, Finding
+from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.read.load import load_bytes
+from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.ir.verifier import verify
 from tests.io.check_cases import CASES, OP, Change, both, put, sound
 from tests.io.models import LIBRARY, File, recipe
@@ -84,6 +86,19 @@ def test_unknown_union_member_is_a_warning() -> None:
 
     found = findings(newer)
     assert [(f.rule, f.path, f.severity) for f in found] == [("lost", f"{OP}[2].builtin_options", "warning")]
+
+
+def test_what_loading_loses_is_a_warning() -> None:
+    """The code that is generated from the schema cannot write a deprecated field."""
+    tree = decode(memoryview(sound().pack()), "tflite")
+    tree["signature_defs"][0]["deprecated_tag"] = "serving"
+    data = b"".join(encode(tree, "tflite").pieces())
+    with pytest.warns(FormatWarning) as warned:
+        load_bytes(data, "net")
+    (finding,) = check_bytes(memoryview(data))
+    assert (finding.rule, finding.severity) == ("lost", "warning")
+    assert str(warned[0].message) == f"net: {finding}"
+    assert finding.path == "signature_defs[0].deprecated_tag"
 
 
 def test_rules_hold_for_circle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,10 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
 
 
 def _signatures(tree: Tree) -> Iterator[Finding]:
-    """Check that signatures name inputs and outputs of their graph, each under a name of its own."""
+    """Check that signatures name inputs and outputs of their graph, each under a name of its own.
+
+    ``load`` does not keep the field ``deprecated_tag``.
+    """
     for number, signature in enumerate(tree.get("signature_defs", ())):
         graph = tree["subgraphs"][signature.get("subgraph_index", 0)]
         for side in ("inputs", "outputs"):
@@ -121,6 +124,9 @@ def _signatures(tree: Tree) -> Iterator[Finding]:
                 if name in seen:
                     yield Finding("signature", f"{path}.name", f"expected a unique name, got {name!r} again")
                 seen.add(name)
+        if "deprecated_tag" in signature:
+            path = f"signature_defs[{number}].deprecated_tag"
+            yield Finding("lost", path, f"{signature['deprecated_tag']!r} is lost")
 
 
 def _texts(tree: object, path: str) -> Iterator[Finding]:

@@ -38,6 +38,10 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
         yield Finding("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
     if value.data is not None and value.data.size and tree.get("compression_type", "NONE") == "NONE":
         yield from _data_findings(value.dtype, shape, count, value.data, tree.get("sparsity"), path)
+    if value.data is not None and "stored_data" in value.extra:  # ``load`` took the first bytes only
+        got = len(value.extra["stored_data"])
+        message = f"expected {value.data.nbytes} bytes for {value.dtype.short}{shape}, got {got}"
+        yield Finding("surplus-data", path, message)
     if value.data is not None and value.is_variable:
         yield Finding("variable", path, f"expected no data of a variable, got {value.data.nbytes} bytes")
     identifier = tree.get("external_buffer", 0)
