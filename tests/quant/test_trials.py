@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import circlekit as ck
 from circlekit.ir.dtypes import DType
 from circlekit.quant import auto, settings_search
+from circlekit.quant import trials as trials_module
 from circlekit.quant.auto import LEAST_SAMPLES, Auto
-from circlekit.quant.calibration import TensorStatistics
+from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.search_budget import CORRECTING_RUNS, OPERATOR_WORK, WORK_PER_SECOND, SearchBudget
@@ -22,6 +25,7 @@ from circlekit.quant.trials import (
     QUARTERS,
     Settings,
     Trials,
+    estimated_ranges,
     widened,
     with_margins,
 )
@@ -164,3 +168,19 @@ def test_one_sample_is_too_few_for_a_search(count: int) -> None:
     search = SettingsSearch(made, Spent(0), [])
     assert search.run() == Settings()
     assert any("only one sample" in note for note in search.notes) == (count == 1)
+
+
+@pytest.mark.parametrize("estimator", ["min_max", "entropy"])
+def test_histograms_are_made_for_the_estimators_that_read_them(
+    estimator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def recording(*arguments: Any, histograms: bool) -> Any:
+        made.append(histograms)
+        return collect(*arguments, histograms=histograms)
+
+    monkeypatch.setattr(trials_module, "collect", recording)
+    (ranges,) = estimated_ranges(ck.parse(TEXT), SAMPLES, estimator)
+    assert ranges["x"][1] <= 50
+    assert made == [estimator == "entropy"]
