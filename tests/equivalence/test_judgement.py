@@ -92,6 +92,51 @@ def test_metrics_of_special_arrays() -> None:
         metrics.add(np.zeros(2), np.zeros(3))
 
 
+@pytest.mark.parametrize("count", [2, MIN_CLASSES])
+def test_strings_are_skipped_and_complex_numbers_are_two_elements(count: int) -> None:
+    metrics, numbers = ErrorMetrics(), np.arange(1, count + 1) * (1 + 2j)
+    strings = np.array(["a"] * count, object)
+    metrics.add(strings, strings)
+    assert (metrics.count, metrics.skipped, metrics.sqnr) == (0, count, None)
+    metrics.add(numbers, numbers - 1j)
+    assert (metrics.count, metrics.mse, metrics.worst) == (2 * count, 0.5, 1.0)
+    assert metrics.sqnr == pytest.approx(10 * np.log10((abs(numbers) ** 2).sum() / count))
+    assert metrics.top(1) is None
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.bool_])
+def test_the_largest_elements_of_a_dtype_without_negative_numbers(dtype: type) -> None:
+    metrics, numbers = ErrorMetrics(), np.zeros(MIN_CLASSES, dtype)
+    numbers[3] = 1
+    other = numbers[::-1]
+    metrics.add(numbers, numbers)
+    metrics.add(numbers, other)
+    assert metrics.overlaps[1] == [1.0, 0.0]
+
+
+def test_outputs_that_are_inputs_or_constants_are_judged() -> None:
+    """Other outputs are results of operators."""
+    wanted, constant = "[1.0, 2.0]", "i8[2] quant(scale: 0.5) [2, 3]"
+    before = parse(f"graph main(%x: f32[2]) -> %x, %c {{\n%c = const f32[2] {wanted}\n}}")
+    after = parse(f"graph main(%x: f32[2]) -> %x, %c {{\n%c = const {constant}\n}}")
+    outputs = judge(before, after, {"given": [np.ones(2, np.float32)]}).outputs
+    assert {name: metrics.sqnr for name, metrics in outputs.items()} == {
+        "x": math.inf,
+        "c": pytest.approx(10 * np.log10(5 / 0.25)),
+    }
+
+
+def test_a_layer_on_an_integer_input_adds_its_error() -> None:
+    """%y of the model with integer inputs adds what it adds behind the QUANTIZE."""
+    text = quantized(y_scale=0.1).replace("  %xq = Quantize(%x) : i8[1,4] quant(scale: 0.02)\n", "")
+    text = text.replace("%x: f32[1,4]", "%x: i8[1,4] quant(scale: 0.02)").replace("%xq", "%x")
+    first, second = (
+        judge(parse(FLOAT), parse(other), {"given": [X]}).layers[0]
+        for other in (quantized(y_scale=0.1), text)
+    )
+    assert second.added.mse == first.added.mse > 0
+
+
 def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
     """A scale of 0.1 makes the error of %y; RELU adds none to it, though its result has the same error."""
     judgement = judge(parse(FLOAT), parse(quantized(y_scale=0.1)), {"given": [X]})

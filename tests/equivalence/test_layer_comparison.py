@@ -61,6 +61,16 @@ def test_a_quantized_form_is_compared_as_real_numbers() -> None:
     assert differences == pytest.approx({"a": 0.01, "b": 0, "c": 100 - 127 * 0.05}, abs=1e-5)
 
 
+def test_outputs_that_are_inputs_or_constants_are_compared_as_real_numbers() -> None:
+    before = circlekit.parse("graph main(%x: f32[2]) -> %x, %c {\n%c = const f32[2] [1.0, 2.0]\n}")
+    after = circlekit.parse(
+        "graph main(%x: i8[2] quant(scale: 0.1)) -> %x, %c {\n%c = const i8[2] quant(scale: 0.5) [2, 3]\n}"
+    )
+    given = compare_models(Verifier(before, {"a": [np.full(2, 0.26, np.float32)]}), after)
+    differences = {outcome.name: outcome.worst.absolute for outcome in given.outputs if outcome.worst}
+    assert differences == pytest.approx({"x": 0.04, "c": 0.5}, abs=1e-6)
+
+
 def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
     before, after = circlekit.parse(FLOAT), circlekit.parse(ALSO_FLOAT)
     comparison = compare_models(Verifier(before), after)

@@ -55,8 +55,7 @@ def _dtypes(model: Model) -> dict[str, DType]:
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
     """Compare the outputs of ``after`` on the inputs of ``run`` with the outputs of ``run``.
 
-    ``run``: a run of the reference.  Only outputs that are results of operators in both models are compared,
-    as in ``compare_results``.  Return [] if ``after`` does not take the inputs of ``run``.
+    ``run``: a run of the reference.  Return [] if ``after`` does not take the inputs of ``run``.
     """
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
@@ -90,11 +89,11 @@ def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
 
 
 def compare_results(before: Model, after: Model, run: Run, left: Results, right: Results) -> list[Outcome]:
-    """Return an outcome for each result that both models have, in the order of ``after``.
+    """Return an outcome for each value in ``left`` and ``right`` that has the same name in both models.
 
-    ``left``, ``right``: the results of ``before`` and of ``after``.  ``run``: the run of ``before``.  The
-    tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if that
-    change is larger.  To measure this change, ``before`` runs once more if a result exceeds
+    ``left``, ``right``: results or outputs of ``before`` and of ``after``.  ``run``: the run of ``before``.
+    The tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if
+    that change is larger.  To measure this change, ``before`` runs once more if a result exceeds
     ``allowed_difference``.  Values with different dtypes, scales or zero points are compared as real numbers.
     Raise LimitError if the results do not fit into memory, or another CirclekitError if the run fails.
     """
@@ -105,13 +104,13 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
     if suspects:
         moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
-        noise = {name: excused(left[name], moved[name]) for name in suspects}
+        noise = {name: excused(left[name], array) for name, array in moved.items()}
         outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.kind) for outcome in outcomes]
 
 
 def shared_results(before: Model, after: Model) -> list[str]:
-    """Return the names of results of operators that both main graphs have, in the order of ``after``."""
+    """Return the names of results and outputs that both main graphs have, in the order of ``after``."""
     known = _results(before)
     return [name for name in _results(after) if name in known]
 
@@ -133,5 +132,6 @@ def _tolerating(outcome: Outcome, noise: float) -> Outcome:
 
 
 def _results(model: Model) -> dict[str, Value]:
-    """Return the results of operators in the main graph by their names, which are unique in a graph."""
-    return {value.name: value for op in model.main for value in op.results}
+    """Return results and outputs (also inputs and constants) of the main graph by their unique names."""
+    results = (value for op in model.main for value in op.results)
+    return {value.name: value for value in (*results, *model.main.outputs)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model, and keep those results of operators that have given names.
+"""Run a model, and keep those inputs and results of operators that have given names.
 
 Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from circlekit.equivalence.seeded_inputs import with_seeds
-from circlekit.interp.evaluate import Inputs
+from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.interpreter import expect_runs, run
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -24,7 +24,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 class PairedRuns(Protocol):
     """A second model that runs right after each run of a first model, on the same inputs.
 
-    ``after``: the second model.  ``names``: the names of the results of the first model that ``add`` needs.
+    ``after``: the second model.  ``names``: the names of the values of the first model that ``add`` needs.
     ``outputs``: the outputs of the second model, by the label of the inputs.  A label names a set of inputs.
     """
 
@@ -46,7 +46,7 @@ class PairedRuns(Protocol):
         """Run the second model on ``inputs``.
 
         ``outputs``, ``kernels``: the outputs and the kernel set of the run of the first model.  ``results``:
-        its results with the names in ``names``.
+        its inputs and results with the names in ``names``.
         """
 
 
@@ -70,11 +70,13 @@ def run_with_pair(
 def run_keeping(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Run ``model``; return its outputs, and the results in the main graph that have one of ``names``.
+    """Run ``model``; return its outputs, and the values of the main graph that have one of ``names``.
 
-    The results do not include inputs and constants, even if they have one of ``names``.
+    These values are inputs and results of operators, but not constants.
     """
-    wanted, results = set(names), dict[str, Array]()
+    wanted = set(names)
+    given = zip(model.main.inputs, model_inputs(model, 0, inputs), strict=True)
+    results = {value.name: array for value, array in given if value.name in wanted}
     seeded = with_seeds(model)
 
     def keep(op: Op, arrays: Sequence[Array]) -> None:
@@ -90,6 +92,6 @@ def run_keeping(
 def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Run ``model``; return the results of operators in the main graph that have one of ``names``."""
+    """Run ``model``; return the inputs and results in the main graph that have one of ``names``."""
     expect_runs(model, 1)
     return run_keeping(model, inputs, kernels, names)[1]

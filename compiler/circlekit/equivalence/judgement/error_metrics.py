@@ -24,8 +24,9 @@ MIN_CLASSES = 10
 class ErrorMetrics:
     """Sums over the elements of all pairs of arrays that were added, and the metrics that follow from them.
 
-    The error is the result minus the reference.  ``skipped``: the number of elements that are left out
-    because the reference or the result is not finite.  ``count``: the number of all other elements.
+    The error is the result minus the reference.  A complex number counts as two elements.  ``skipped``: the
+    number of elements that are left out because the reference or the result is no number, or is not finite.
+    ``count``: the number of all other elements.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
     ``product``: the sum of reference times result.
     ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
@@ -50,12 +51,19 @@ class ErrorMetrics:
     overlaps: dict[int, list[float]] = field(default_factory=dict)
 
     def add(self, reference: Array, result: Array) -> None:
-        """Add a pair of arrays of real numbers; raise ShapeError if their shapes differ."""
+        """Add a pair of arrays; raise ShapeError if their shapes differ."""
         if reference.shape != result.shape:
             shapes = f"{format_shape(reference.shape)}, got {format_shape(result.shape)}"
             raise ShapeError(f"expected a result of shape {shapes}")
-        self._add_overlaps(reference, result)
-        a, b = (np.asarray(x, np.float64).reshape(-1) for x in (reference, result))
+        kinds = {x.dtype.kind for x in (reference, result)}
+        if not kinds.issubset("fiubc"):  # strings
+            self.skipped += reference.size
+            return
+        dtype = np.complex128 if "c" in kinds else np.float64
+        first, second = (np.ascontiguousarray(x, dtype) for x in (reference, result))
+        if reference.ndim and dtype is np.float64:
+            self._add_overlaps(first, second)
+        a, b = (x.reshape(-1).view(np.float64) for x in (first, second))
         finite = np.isfinite(a) & np.isfinite(b)
         if not finite.all():
             self.skipped += int(a.size - np.count_nonzero(finite))
@@ -80,7 +88,7 @@ class ErrorMetrics:
         self.intervals.append(largest / extent if extent else 1.0)
 
     def _add_overlaps(self, reference: Array, result: Array) -> None:
-        if reference.ndim == 0 or reference.shape[-1] < MIN_CLASSES:
+        if reference.shape[-1] < MIN_CLASSES:
             return
         rows = [x.reshape(-1, x.shape[-1]) for x in (reference, result)]
         first, second = (np.argsort(-x, axis=1, kind="stable")[:, : max(TOP)] for x in rows)
