@@ -187,6 +187,20 @@ def test_errors_of_libraries_are_not_printed(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("error", [OSError, EOFError, ValueError])
+def test_errors_of_the_work_are_raised(error: type[Exception]) -> None:
+    """Also those that the pipe to a process that has ended raises."""
+
+    def work() -> Iterator[int]:
+        yield 1
+        raise error("text")
+
+    found = sandbox.run_forked(work, 5.0)
+    assert next(found) == 1
+    with pytest.raises(error, match="^text$"):
+        next(found)
+
+
 def test_limits_grow_with_the_file() -> None:
     resource = pytest.importorskip("resource")
     megabyte = 1 << 20

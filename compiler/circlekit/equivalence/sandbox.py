@@ -36,8 +36,7 @@ class ProcessLost(Exception):
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     """Yield the items that ``work`` yields in a forked process; raise the exception that it raises.
 
-    Raise ProcessLost if the process ends before ``work`` does, if it sends nothing for ``seconds``, or if
-    ``work`` raises an OSError or EOFError.
+    Raise ProcessLost if the process ends before ``work`` does, or if it sends nothing for ``seconds``.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -48,15 +47,16 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     sender.close()
     try:
         while receiver.poll(seconds):
-            answer = receiver.recv()
+            try:
+                answer = receiver.recv()
+            except (EOFError, OSError):  # the process ended
+                break
             if answer is None:
                 return
             if isinstance(answer, Exception):
                 raise answer
             (item,) = answer
             yield item
-    except (EOFError, OSError):  # the process ended
-        pass
     finally:
         receiver.close()
         process.kill()
