@@ -197,7 +197,7 @@ def test_errors_of_the_work_are_raised(error: type[Exception]) -> None:
 
     found = sandbox.run_forked(work, 5.0)
     assert next(found) == 1
-    with pytest.raises(error, match="^text$"):
+    with pytest.raises(error, match=r"^text$"):
         next(found)
 
 
