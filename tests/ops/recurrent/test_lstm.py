@@ -8,11 +8,13 @@ import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.interp import evaluate
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
+from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
-from tests.ops.litert import FLOAT_TOLERANCE, check, const, var
+from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
 from tests.ops.stateful import check_runs, quantized, state
 
 HYBRID_TOLERANCE = 2e-2
@@ -86,6 +88,19 @@ def test_unidirectional(form: frozenset[str], time_major: bool, kind: str) -> No
     )  # fmt: skip
     assert op.results[0].shape == (4, 3, 5 if "projection" in form else 6)
     check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
+
+
+def test_an_input_of_rank_2_is_one_step() -> None:
+    """So it is in LiteRT's kernel, but the check of operands before it reads a third dimension."""
+    steps = sequence(3, 2, 3)
+    op, same = (
+        UnidirectionalSequenceLstm(var(x), *operands(Maker(2), FORMS[0], 3, 4, 2), act=Activation.TANH)
+        for x in (steps[0][0], steps[0][0][:, None])
+    )
+    wanted = check_runs(same, [[x[:, None]] for (x,) in steps])
+    interpreter = Interpreter(Model([graph_of(op)]))
+    for (x,), (y,) in zip(steps, wanted, strict=True):
+        np.testing.assert_array_equal(interpreter.run([x])[0], y[:, 0])
 
 
 @pytest.mark.parametrize("act", [Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1])
