@@ -79,6 +79,21 @@ def test_a_worker_of_the_cluster_is_killed(cluster: Any, tmp_path: Path) -> None
     assert sorted(results) == [(n, f"result {n}") for n in range(12)]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("retries", [0, 9])
+def test_the_scheduler_says_how_often_a_job_runs_again(cluster: Any, tmp_path: Path, retries: int) -> None:
+    """``allowed-failures`` is 3, so a job whose worker dies runs at most four times."""
+    with connected(cluster.scheduler_address) as client:
+        for job, wanted in (
+            (Job(0, tmp_path, crashes=3), "result 0"),
+            (Job(1, tmp_path, crashes=9), "lost 1: was given up by the cluster: KilledWorker: "),
+        ):
+            ((_, result),) = run_jobs(work, [job], lost, client=client, retries=retries)
+            assert result.startswith(wanted)
+            assert len(list(tmp_path.glob(f"{job.number}.*"))) == 4
+
+
 def test_what_is_no_scheduler() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(UnsupportedError, match="no Dask scheduler answers"), connected("nowhere:"):

@@ -39,7 +39,8 @@ name without extension, and {out} for the folder of its results:
     circlekit run-all O1 zoo -o zoo.O1 --json results.json
     circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies
 
-If the process or the cluster worker of a model dies, the model runs again."""
+If the process or the cluster worker of a model dies, the model runs again.  How often, the flag --retries
+says for local processes, and distributed.scheduler.allowed-failures of its scheduler for a Dask cluster."""
 
 
 def _declare(parser: Parser) -> None:
@@ -58,7 +59,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--retries", type=natural, default=RETRIES, metavar="N",
-        help=f"how often a model whose process dies runs again (default: {RETRIES})",
+        help=f"how often a model whose local process dies runs again (default: {RETRIES})",
     )  # fmt: skip
     parser.add_argument("--json", type=output_path, metavar="FILE", help="write the results as JSON")
 

@@ -27,7 +27,7 @@ LOCAL = "local"
 """The address that stands for processes on this machine."""
 
 RETRIES = 2
-"""How often a job runs again, by default, if its process dies."""
+"""How often a job runs again, by default, if its local process dies."""
 
 
 @contextmanager
@@ -65,13 +65,15 @@ def run_jobs(
 
     ``work``: returns the result of one job, and raises nothing.
     ``lost``: gets a job without a result and the reason, and returns a result for that job.  A job has no
-    result if its process died more than ``retries`` times, or if the cluster gave the job up.
+    result if its local process died more than ``retries`` times, or if the cluster gave the job up.  How
+    often a cluster runs a job again is a setting of its scheduler, ``distributed.scheduler.allowed-failures``
+    (3 by default).
     ``client``: a ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be
     picklable.  Without a client, ``processes`` forked processes run the jobs, by default one for each
     processor; on systems that cannot fork, this process runs them.
     """
     if client is not None:
-        yield from _on_cluster(client, work, jobs, lost, retries)
+        yield from _on_cluster(client, work, jobs, lost)
     elif "fork" not in get_all_start_methods():
         yield from ((index, work(job)) for index, job in enumerate(jobs))
     else:
@@ -115,14 +117,14 @@ def _in_processes(
 
 
 def _on_cluster(
-    client: Any, work: Callable[[J], R], jobs: Sequence[J], lost: Callable[[J, str], R], retries: int
+    client: Any, work: Callable[[J], R], jobs: Sequence[J], lost: Callable[[J, str], R]
 ) -> Iterator[tuple[int, R]]:
     from distributed import as_completed  # optional dependency
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Dask warns of large jobs, which are expected here
         # ``pure=False``: equal jobs all run
-        futures = [client.submit(_one_at_a_time, work, job, pure=False, retries=retries) for job in jobs]
+        futures = [client.submit(_one_at_a_time, work, job, pure=False) for job in jobs]
     numbers = {future.key: index for index, future in enumerate(futures)}
     try:
         for future in as_completed(futures):

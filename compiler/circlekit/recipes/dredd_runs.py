@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from circlekit.equivalence import litert
-from circlekit.equivalence.fleet import RETRIES, run_jobs
+from circlekit.equivalence.fleet import run_jobs
 from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
@@ -47,9 +47,8 @@ def run_cases(
         tests = [test.with_absolute_paths() for test in tests]
     elif len(cases) > MAX_LAZY_IMPORT_TESTS:
         _import_once(with_litert)
-    # a test that crashes a local process would crash it again; a cluster may lose a worker for other reasons
-    retries = 0 if client is None else RETRIES
-    yield from run_jobs(run_test, tests, _lost, client=client, processes=processes, retries=retries)
+    # retries=0: a test that crashes a local process would crash it again
+    yield from run_jobs(run_test, tests, _lost, client=client, processes=processes, retries=0)
 
 
 class Test(NamedTuple):
