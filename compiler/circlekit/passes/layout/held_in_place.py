@@ -36,9 +36,16 @@ def why_no_map(op: Op) -> str:
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
         return "more than one dimension of its operand or of its result is unknown"
-    first = values[0]
-    if any(value.quantization != first.quantization for value in values):
+    if any(0 in (value.shape or ()) for value in values):
+        return "its operand or its result has a dimension of 0"
+    if any(value.is_variable for value in values):
+        return "its operand or its result is a variable, which may change"
+    # other operands, such as indices, are not moved
+    first, *others = (value.quantization for value in values if value.dtype is op.results[0].dtype)
+    if any(other != first for other in others):
         return "its operands and results have different quantization parameters, so it also rescales"
+    if first is not None and first.is_per_channel:
+        return "its operands and results are quantized per channel"
     return "where its elements go depends on other operands, or follows no regular pattern"
 
 
