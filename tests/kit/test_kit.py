@@ -14,6 +14,7 @@ from circlekit.ir.op import REGISTRY
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import find_target
 from tools.kit import case
+from tools.kit.__main__ import show
 from tools.kit.case import Job, Verdict, codes, compare, draw_case, run_all, run_here
 from tools.kit.table import document, rows_of
 from tools.samples.typed_operator import Sample
@@ -49,6 +50,16 @@ def test_same_seed_same_case() -> None:
         np.testing.assert_array_equal(a, b)
     other = draw_case(Job("CONV_2D", 2, 2))
     assert [a.tolist() for a in other.inputs] != [a.tolist() for a in first.inputs]
+
+
+def test_a_case_is_shown_even_if_none_was_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(Job("ABS", 0, 0)) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(Verdict.PASSED.value)
+    monkeypatch.setattr(case, "ATTEMPTS", 0)
+    assert show(Job("ABS", 0, 0)) == 0
+    assert capsys.readouterr().out.strip() == Verdict.NOT_MADE.value
 
 
 def test_a_wrong_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

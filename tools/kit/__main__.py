@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
+from circlekit.testing.model_builder import Rejected
 from tools.kit.case import Done, Job, Verdict, codes, draw_case, run_all, run_here
 from tools.kit.table import document, rows_of
 from tools.sweep import sweep, tool_parser
@@ -47,11 +49,12 @@ def main() -> int:
 
 
 def show(job: Job) -> int:
-    """Print the model, the inputs and the outcome of a case; return exit code 0."""
-    sample = draw_case(job)
-    print(print_model(Model([sample.graph], format="tflite")))
-    for array in sample.inputs:
-        print(repr(array))
+    """Print the model and the inputs of a case, if there is one, and the outcome; return exit code 0."""
+    with suppress(Rejected):  # then the outcome says that there is no case
+        sample = draw_case(job)
+        print(print_model(Model([sample.graph], format="tflite")))
+        for array in sample.inputs:
+            print(repr(array))
     done = run_here(job)
     print(done.verdict.value, done.reason)
     return 0
