@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,6 +19,11 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
     return SHARED
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests, which live until the end, from garbage collections during the run."""
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

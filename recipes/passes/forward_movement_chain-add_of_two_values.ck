@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: expected an elementwise operator of one value and numbers, got Add
+# Refused: expected an elementwise operator of one value and constants of one element, got Add
 
 graph main(%x: f32[1,6,4], %u: f32[1,3,2,4]) -> %y {
   %a = Reshape(%x, [1,2,3,4]) {new_shape: [1,2,3,4]} : f32[1,2,3,4]
@@ -10,5 +10,5 @@ graph main(%x: f32[1,6,4], %u: f32[1,3,2,4]) -> %y {
 rules {
   passes(forward_movement_chain)
   unchanged()
-  refused("expected an elementwise operator of one value and numbers, got Add")
+  refused("expected an elementwise operator of one value and constants of one element, got Add")
 }

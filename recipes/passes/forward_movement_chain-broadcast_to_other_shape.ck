@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: is broadcast to another shape, or the shape before the chain is unknown
+# Refused: %y: is broadcast to another shape, or a shape of the chain is unknown
 
 graph main(%x: f32[1,6,4]) -> %y {
   %a = Reshape(%x, [1,2,3,4]) {new_shape: [1,2,3,4]} : f32[1,2,3,4]
@@ -11,5 +11,5 @@ graph main(%x: f32[1,6,4]) -> %y {
 rules {
   passes(forward_movement_chain)
   unchanged()
-  refused("%y: is broadcast to another shape, or the shape before the chain is unknown")
+  refused("%y: is broadcast to another shape, or a shape of the chain is unknown")
 }

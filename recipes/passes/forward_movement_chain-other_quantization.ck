@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %l: has another dtype or quantization than %x, or scales per channel
+# Refused: %l: %x, %b and %l differ in dtype or quantization, or are quantized per channel
 
 graph main(%x: i8[1,6,4] quant(scale: 0.05)) -> %y {
   %a = Reshape(%x, [1,2,3,4]) {new_shape: [1,2,3,4]} : i8[1,2,3,4] quant(scale: 0.05)
@@ -11,5 +11,5 @@ graph main(%x: i8[1,6,4] quant(scale: 0.05)) -> %y {
 rules {
   passes(forward_movement_chain)
   unchanged()
-  refused("%l: has another dtype or quantization than %x, or scales per channel")
+  refused("%l: %x, %b and %l differ in dtype or quantization, or are quantized per channel")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: is broadcast to another shape, or the shape before the chain is unknown
+# Refused: %y: is broadcast to another shape, or a shape of the chain is unknown
 
 graph main(%x: f32[1,6,4], %s: i32[?]) -> %y {
   %a = Reshape(%x, %s) : f32[*]
@@ -11,5 +11,5 @@ graph main(%x: f32[1,6,4], %s: i32[?]) -> %y {
 rules {
   passes(forward_movement_chain)
   unchanged()
-  refused("%y: is broadcast to another shape, or the shape before the chain is unknown")
+  refused("%y: is broadcast to another shape, or a shape of the chain is unknown")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected an elementwise operator of one value and numbers, got Add
+# Refused: %y: expected an elementwise operator of one value and constants of one element, got Add
 
 graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
   %t/shape = const i32[2] [2, 12]
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3,4], %u: f32[2,12]) -> %y {
 rules {
   passes(forward_reshape_to_unaryop)
   unchanged()
-  refused("expected an elementwise operator of one value and numbers, got Add")
+  refused("expected an elementwise operator of one value and constants of one element, got Add")
 }

@@ -26,6 +26,7 @@ from circlekit.equivalence.verify import Verifier
 from circlekit.errors import ModelError, ShapeError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.resources.progress import Progress, watched
+from circlekit.ir.value import Array
 
 ROWS = "[[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]]"
 FLOAT = f"""
@@ -106,7 +107,8 @@ def test_strings_are_skipped_and_complex_numbers_are_two_elements(count: int) ->
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_])
 def test_the_largest_elements_of_a_dtype_without_negative_numbers(dtype: type) -> None:
-    metrics, numbers = ErrorMetrics(), np.zeros(MIN_CLASSES, dtype)
+    metrics = ErrorMetrics()
+    numbers: Array = np.zeros(MIN_CLASSES, dtype)
     numbers[3] = 1
     other = numbers[::-1]
     metrics.add(numbers, numbers)

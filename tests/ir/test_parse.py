@@ -11,7 +11,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
-from circlekit.ir.text import parse_model
+from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import MAX_RANK, Value
 from tests.ir.recipes import graph_text
 
@@ -89,6 +89,13 @@ def test_literals_take_the_dtype_that_the_operator_wants(
     statement: str, inputs: str, index: int, dtype: str
 ) -> None:
     assert operand(statement, inputs, index).dtype.short == dtype
+
+
+@pytest.mark.parametrize("name", ["true", "false", "none", "const", "inf"])
+def test_values_may_have_the_names_of_words(name: str) -> None:
+    model = parse_model(graph_text(f"%{name} = Relu(%x)", f"%y = Neg(%{name})"))
+    assert difference(model, parse_model(print_model(model))) is None
+    assert operand(f"%y = Neg(%{name})", f"%{name}: f32[2]", 0).name == name
 
 
 def test_names_of_literals_keep_off_other_names() -> None:

@@ -123,7 +123,14 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["tensors"]["p"].update(scale=0.5), "of operands and results of MAX_POOL_2D, got"),
     (lambda g: g["tensors"]["y"].update(scale=0.5), "result of SOFTMAX: expected .*0.00390625, -128., got"),
     (lambda g: g["operators"]["c"].update(scheme="int9"), "no scheme is named int9"),
-    (lambda g: g["operators"]["c"].update(code="ADD"), "%c: expected a result of ADD, .* got CONV_2D"),
+    (
+        lambda g: g["operators"]["c"].update(scheme="one_uint8"),
+        "%c: expected a scheme such as int8, or float",
+    ),
+    (
+        lambda g: g["operators"]["c"].update(code="ADD"),
+        "%c: in the plan a result of ADD, in the model of CONV_2D",
+    ),
     (lambda g: g["operators"]["c"]["operands"].update({"7": g["tensors"]["c"]}), "no float operand 7"),
     (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[1.0]), "operand 1.*: expected"),
     (
@@ -216,8 +223,8 @@ graph main(%x: f32[1,64]) -> %y {
     [
         ({"block": 64}, "expected 64 scales, got 128"),
         ({"block": 1}, "expected 4096 scales, got 128"),
-        ({"block": 48}, "expected rows of whole blocks of 48"),
-        ({"block": -32}, "expected rows of whole blocks of -32"),
+        ({"block": 48}, "expected rows of a multiple of 48 elements"),
+        ({"block": -32}, "expected rows of a multiple of -32 elements"),
         ({"scale": [0.5] * 127}, "expected 128 scales, got 127"),
     ],
 )
@@ -359,7 +366,7 @@ def test_an_empty_constant_has_no_blocks() -> None:
         circlekit.quantize(circlekit.parse(BLOCKS), "weight_int4_block32").plan.to_json()
     )
     document["graphs"][0]["operators"]["y"]["operands"]["1"].update(scale=[])
-    with pytest.raises(ModelError, match=r"expected rows of whole blocks of 32, got \[0,64\]"):
+    with pytest.raises(ModelError, match=r"expected rows of a multiple of 32 elements, got \[0,64\]"):
         circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
 
 

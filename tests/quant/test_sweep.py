@@ -239,6 +239,7 @@ def test_a_fit_with_a_bias_that_no_integer_stands_for_is_not_stored(bias: float,
 
 def test_the_reason_names_the_errors() -> None:
     errors = {"GPTQ": -20.04, "rounding": -15.0, "clipping": -1.26}
-    assert _reason("GPTQ", {"GPTQ": -20.04}) == "GPTQ: error -20.0 dB on held-back samples"
+    assert _reason("GPTQ", {"GPTQ": -20.04}, 1) == "GPTQ: error -20.0 dB on held-back samples"
+    assert _reason("GPTQ", {"GPTQ": -20.04}, 0) == "GPTQ: error -20.0 dB on all samples"
     others = "(rounding -15.0, clipping -1.3)"
-    assert _reason("GPTQ", errors) == f"GPTQ: error -20.0 dB on held-back samples {others}"
+    assert _reason("GPTQ", errors, 1) == f"GPTQ: error -20.0 dB on held-back samples {others}"

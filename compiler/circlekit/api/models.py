@@ -130,10 +130,15 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
     an operator has no kernel for its operands.
     """
     check_model(model)
+    _check_inputs(inputs)
+    return run_model(model, inputs)
+
+
+def _check_inputs(inputs: Inputs) -> None:
+    """Raise ModelError for another type; an iterator, for example, could be used for one run only."""
     if not isinstance(inputs, list | tuple | Mapping):
         kind = type(inputs).__name__
         raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
-    return run_model(model, inputs)
 
 
 def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comparison:
@@ -158,11 +163,12 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
 
     A record has one array for each input.  Reports name it by its label.
     ``inputs``: the path of a file or folder with records, or the arrays of a single record.
-    Raise FileError or FormatError if the file cannot be read.
+    Raise FileError or FormatError if the file cannot be read, ModelError for another type of ``inputs``.
     """
     if inputs is None:
         return None
     if not isinstance(inputs, str | os.PathLike):
+        _check_inputs(inputs)
         return {"given": inputs}
     from circlekit.equivalence.data_files.input_files import read_records  # imports zipfile and its codecs
 

@@ -56,15 +56,19 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``; return a copy in which settings that name HDF5 files have the records of the files.
+    """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
+
+    In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
+    ``options``.  Settings that name HDF5 files have the records of the files.
 
     A record has one array for each input of a model.
-
     Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
     UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder or a file of
     records cannot be read.
     """
-    names = pass_names(options.passes, options.disable)
+    disable = list(options.disable)
+    selected = options.passes if isinstance(options.passes, str) else list(options.passes)
+    names = pass_names(selected, disable)
     check_settings(options.settings)
     passes = all_passes()
     for setting in options.settings:
@@ -86,7 +90,7 @@ def checked_options(options: Options) -> Options:
             from circlekit.equivalence.data_files.hdf5 import read_records  # h5py is slow to import
 
             settings[name] = read_records(settings[name])
-    return replace(options, settings=settings)
+    return replace(options, passes=selected, disable=disable, settings=settings)
 
 
 def read_pipeline(path: FilePath) -> Pipeline:

@@ -143,7 +143,8 @@ def quantize(
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
-    if unknown := [word for word in without if word not in TECHNIQUES]:
+    unwanted = list(without)
+    if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
     runtime = find_target(target)
@@ -158,7 +159,7 @@ def quantize(
         runtime,
         interface,
         given,
-        {TECHNIQUES[w] for w in without},
+        {TECHNIQUES[word] for word in unwanted},
     )
     checked = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:

@@ -46,7 +46,7 @@ def optimize(
     ``passes``: names of passes and pipelines, in the order to run them, or a Pipeline from ``read_pipeline``.
     ``verify``: run the model before the passes and after each pass that changed the model.  If outputs differ
     after a pass, raise EquivalenceError and leave ``model`` as this pass made it.
-    ``record``: a directory to which the compared values are written; implies ``verify``.
+    ``record``: the path of a directory to which the compared values are written; implies ``verify``.
     ``explain``: the name of a pass whose rewrites and near misses are reported, or ``all``.
     ``disable``: names of passes to leave out.
     ``format``: the format in which the model will be written, circle or tflite; None: that of the model.
@@ -57,13 +57,13 @@ def optimize(
     ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
     if one of them runs the operators that the rewrite would replace, but not the new operators.  The default
     is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If the caller
-    names targets, operators that one of them lacks are replaced at the end where that is possible.
+    names targets, the operators that one of them lacks are replaced after the last pass, if possible.
 
-    Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
-    for an unknown target, FileError if ``record`` is unusable.  Raise, later, ModelError if an operator reads
-    a value that a later operator produces, or if a pass fails on a model that breaks a structural or shape
-    rule.  An operator whose shape rule refuses its operands is not changed; ``convert`` raises ShapeError for
-    it.
+    Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError for
+    an unknown target, FileError if ``record`` is unusable.
+    During the work, raise ModelError in two cases: an operator reads a value that a later operator produces;
+    or a pass fails, and the model breaks a structural or shape rule.  If no pass fails and the model is not
+    run, broken rules are no error; ``convert``, which writes a file, raises an error for them.
     """
     check_model(model)
     started = time.monotonic()
@@ -77,7 +77,7 @@ def optimize(
         explain,
         bisect=bisect,
         settings={**passes.settings, **(settings or {})},
-        validate=False,  # the model is examined only if a pass fails (``blaming_model``)
+        validate=False,  # an invalid model is an error only if a pass fails (``blaming_model``)
         inputs=inputs,
         target=target,
     )
@@ -85,6 +85,7 @@ def optimize(
     work = Optimization(model, checked_options(options), format or model.format)
     with blaming_model(model, str(model.source)), work.bisecting():
         report = work.run_passes()
+        # ``work.watch`` knows the targets, and finds the operators that they cannot run
         if work.watch.targets.legalized:
             work.legalize(model, report, str(model.source))
         report.after = summarize(model, planner=work.watch.planner)
@@ -105,7 +106,8 @@ def convert(
 ) -> Report:
     """Read a model, optimize it, write it, and return a report; its ``after`` describes the written model.
 
-    ``source``: see ``load``.  ``target``: where to write: a path, or a stream opened in binary mode.
+    ``source``: a path, the bytes of a file, or a file object opened in binary mode.
+    ``target``: where to write: a path, or a stream opened in binary mode.
     ``options``: if None, no pass runs, and only the format changes.
     ``format``: the format to write.  None: for a path, the format that its extension names; for a stream, the
     format of the input.
@@ -113,7 +115,8 @@ def convert(
     ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
-    before any work.  On an error ``target`` is not written.
+    before any work.  Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape
+    rule; for other errors see ``optimize``.  On an error ``target`` is not written.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
@@ -122,7 +125,7 @@ def convert(
         check_target(target)
     else:
         target_name = str(getattr(target, "name", "<stream>"))
-        check_format(format or "circle")
+        check_format(format or "circle")  # None is valid, too
     options = checked_options(options or Options())
     progress().begin("reading the model")
     model, content = read(source)
@@ -134,6 +137,7 @@ def convert(
         write_record(options.record, legal, work.verifier)
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     may_copy = model.format == format and origin.is_complete and not options.profile
+    # ``changes`` counts what passes did; the epochs also show what legalization did
     if content is not None and may_copy and not report.changes and _epochs(legal) == epochs:
         report.unchanged = True
         file = Encoded(skeleton=content, payloads=[], source=origin.source)  # the bytes of the input file
@@ -175,7 +179,7 @@ def _convert(
     if options.validate:
         check_structure(model, name)
     work = Optimization(model, options, format)
-    # if the structure was checked above, an exception in a pass is an error of the pass
+    # ``blaming_model`` looks for the fault in the model; a model that was checked above has none
     guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, work.bisecting():
         report = work.run_passes(file_size)

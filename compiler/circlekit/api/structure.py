@@ -67,7 +67,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     operators share state with others.
     """
     check_model(model)
-    return selection.extract(model, inputs, outputs)
+    return selection.extract(model, list(inputs), list(outputs))
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -80,7 +80,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
     operands of an operator do not fit any more.
     """
     check_model(model)
-    return resizing.resize(model, shapes)
+    return resizing.resize(model, shapes if isinstance(shapes, Mapping) else list(shapes))
 
 
 def merge(
@@ -94,6 +94,7 @@ def merge(
     Raise ModelError if two outputs have the same name, for unknown names, and for models that read from each
     other in a circle; ShapeError if the types of an output and of the input that reads it differ.
     """
+    models = list(models)
     for model in models:
         check_model(model)
     return merging.merge(models, connect, outputs)
@@ -139,7 +140,7 @@ def partition_file(
             raise FileError(f"{folder}: no such folder")
     model = load(folder / input_file)
     table = read_part_file(folder / part_file)
-    table.backends = backends or table.backends
+    table.backends = list(backends) or table.backends
     table.default = default or table.default
     return save_parts(partition(model, table, fewest), folder, input_file)
 

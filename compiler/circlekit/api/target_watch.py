@@ -20,11 +20,13 @@ examines the model for the other runtime, too.
 
 
 class TargetWatch:
-    """Examines a model before it is optimized, in the constructor, and afterwards, in ``conclude``.
+    """Compares what targets run of a model before and after it is optimized.
+
+    The constructor examines the model before, ``conclude`` examines it afterwards.
 
     Arguments:
-    ``choice``: the targets that the user named; None: the default target of ``format``, the format in which
-    the model will be written.
+    ``choice``: the targets that the user named; None: the default target of ``format``.
+    ``format``: the format in which the model will be written.
     ``special_forms``: whether a pass will make, on purpose, operators that only some runtimes have.
 
     Fields:
@@ -43,18 +45,19 @@ class TargetWatch:
         watched = (*self.targets, *self.others)
         self.planner = default_planner(format, [target.name for target in self.targets])
         self._before = {target: find_unsupported(model, target) for target in watched}
-        self._delegated = {target: written_delegation(model, format, target) for target in watched}
+        # a delegation: which operators a delegate, such as XNNPACK, takes over from the runtime
+        self._delegations = {target: written_delegation(model, format, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
-        If legalization will replace an operator by operators that run, it counts as an operator that runs.
-        Raise EquivalenceError if outputs were verified, a target runs the replaced operators, and it does not
-        run the new ones.  For a default target, do not raise it if ``special_forms`` is True.
+        An operator that legalization will replace by supported operators counts as supported.
+        Raise EquivalenceError if outputs were verified, and if a target that ran the original operators
+        cannot run the optimized ones.  With ``special_forms``, only targets that the user named can raise it.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
-            old, new = self._delegated[target], written_delegation(model, self.format, target)
+            old, new = self._delegations[target], written_delegation(model, self.format, target)
             delegations = None if old is None or new is None else (old, new)  # None: there is no delegate
             check = TargetCheck(target.name, target.title, before, after, delegations)
             if target in self.others:
@@ -69,7 +72,7 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return a function that says why ``target`` cannot run what legalization makes of an operator."""
+        """Return a function of an operator: why ``target`` cannot run its legalized form, None if it can."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import shlex
 import subprocess
 import time
@@ -26,7 +27,7 @@ OwnCommand = Callable[[Sequence[str]], int]
 """A command of circlekit as a function: it takes the arguments and returns the exit code."""
 
 MAX_OUTPUT_LINES = 20
-"""The number of lines, the last ones of a command's output, that the result of a task keeps."""
+"""The result of a task keeps at most this many lines of a command's output: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ class Task:
         """Return ``text`` with its placeholders replaced by their values.
 
         {model}: the path of the model.  {out}: the folder for outputs.  {name}: the file name of the model.
-        {stem}: the file name without extension.  ``quote`` is applied to each value.
+        {stem}: the file name without extension.  Other words in braces stay.
+        ``quote`` is applied to each value.
         """
         path = Path(self.model)
         values = {"model": self.model, "out": self.folder, "name": path.name, "stem": path.stem}
-        for name, value in values.items():
-            text = text.replace("{" + name + "}", quote(value))
-        return text
+        # one search: a placeholder in a value, such as a folder named {out}, is not replaced
+        return re.sub("{(model|out|name|stem)}", lambda found: quote(values[found[1]]), text)
 
 
 @dataclass
@@ -92,7 +93,7 @@ def run_task(task: Task) -> TaskResult:
 def lost_task(task: Task, reason: str) -> TaskResult:
     """Return the result of a task whose process died at every attempt.
 
-    ``reason``: the message without its first words "the work", such as "was given up by the cluster".
+    ``reason``: the end of the message "the work ...", such as "was given up by the cluster".
     """
     return TaskResult(task.model, LOST, message=f"the work {reason}")
 
@@ -103,7 +104,8 @@ def _passes(task: Task) -> TaskResult:
         pipeline = read_pipeline(words)
         options = Options(pipeline.passes, pipeline.disable, settings=pipeline.settings)
     else:
-        options = Options([word.strip().replace("-", "_") for word in words.split(",")])
+        names = [word.strip().replace("-", "_") for word in words.split(",")]  # flags have "-" for "_"
+        options = Options(names)
     report = convert(task.model, Path(task.folder) / Path(task.model).name, options)
     return TaskResult(task.model, before=report.before.op_count, after=report.after.op_count)
 

@@ -2,7 +2,7 @@
 """Reduce a model that shows a fault to a small model that shows the same fault.
 
 A function or a command tests whether a model shows the fault.  The reduction removes operators and outputs,
-resets attributes, and makes sizes smaller and constants simpler.
+resets attributes to their defaults, and makes sizes smaller and constants simpler.
 Source of ``_Reducer.select``: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
 
@@ -42,18 +42,19 @@ If it raises a CirclekitError, that counts as False; but a FileError ends the re
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
-    """Return a model for which ``shows`` is true, and that no step of the reduction makes smaller.
+    """Reduce ``model``, for which ``shows`` must be true, until no step of the reduction makes it smaller.
 
-    ``shows`` must be true for ``model``, which is not changed.  After ``tries`` tests, return the smallest
-    model so far.  Raise FileError if ``shows`` raises it, because the test itself cannot run.
+    Return the smallest model for which ``shows`` is true; ``model`` itself is not changed.
+    ``tries``: the largest number of tests; after them, return the smallest model so far.
+    Raise FileError if ``shows`` raises it, because the test itself cannot run.
     """
     return _Reducer(model, shows, tries).run()
 
 
 class _Reducer:
-    """Reduces one model.  ``model``: the smallest model so far.
+    """Reduces one model.  ``model``: the smallest model so far, which shows the fault.
 
-    Each reduction step is a method that returns whether it found a smaller model.
+    Each reduction step is a method that returns whether it found a smaller or simpler model.
     """
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
@@ -134,8 +135,8 @@ class _Reducer:
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
         """Keep few of ``count`` items: operators or outputs.
 
-        The items are divided into parts.  Each part alone is tried, and then all parts but one.  If no such
-        choice shows the fault, the parts are made smaller.
+        The items are divided into parts.  First each part alone is tried, then all items without one part.
+        If no such choice shows the fault, the parts are made smaller.
         ``select``: returns a model with only the items at the given indices.
         """
         start = self.model
@@ -143,7 +144,7 @@ class _Reducer:
         while len(kept) > 1:
             bounds = [len(kept) * part // parts for part in range(parts + 1)]
             chunks = [kept[a:b] for a, b in pairwise(bounds)]
-            # with two parts, all parts but one are the other part
+            # of two parts, the complement of one is the other, which is tried already
             complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
             smaller = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
             if smaller is not None:
@@ -168,13 +169,15 @@ class _Reducer:
         return changed
 
     def shrink_sizes(self) -> bool:
-        """Replace each dimension by the least of 1, 2, 3 and its half for which the fault remains.
+        """Replace each size by the least of 1, 2, 3 and its half for which the fault remains.
 
-        Each size is tried twice: the old number in constants that may be shapes is replaced, too, or stays.
+        All dimensions of the same size change together.  Each new size is tried twice: the old size is first
+        replaced in constants and attributes that may hold shapes, too, and then only in dimensions.
         """
         changed = False
         for old in submodel.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
+            # (new size, whether to replace the old size in what may hold shapes, too)
             choices = [(new, numbers) for new in smaller for numbers in (True, False)]
             changed |= any(self.attempt(submodel.with_size, self.model, old, *choice) for choice in choices)
         return changed
@@ -195,7 +198,7 @@ class _Reducer:
 def _simpler_constants(data: Array) -> Iterator[Array]:
     """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first.
 
-    The candidates are in this order, so those after one that equals ``data`` are not simpler.
+    Stop at the first candidate that equals ``data``: the later ones are not simpler.  ``data`` is not empty.
     """
     with np.errstate(all="ignore"):
         candidates = [
@@ -213,7 +216,10 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
 
 
 PATH_PLACEHOLDER = "{}"
-"""The part of a command that stands for the path of the model; without it, the path is the last word."""
+"""In the words of a command, this text stands for the path of the model.
+
+If no word contains it, the path is appended as the last word.
+"""
 
 
 def write_model(model: Model, path: Path) -> None:
@@ -228,9 +234,9 @@ def write_model(model: Model, path: Path) -> None:
 class ShowsFault:
     """A test for ``reduce_model``: a model shows the fault if a command on its file ends with exit code 0.
 
-    ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: the seconds
-    after which the command is stopped, and the model counts as not showing the fault.  ``runs``: how often
-    the command was run.
+    ``words``: the command.  ``path``: the file to which each model is written before the command runs.
+    ``timeout``: the seconds after which the command is stopped; then the model does not show the fault.
+    None: there is no limit.  ``runs``: how often the command was run.
     """
 
     words: Sequence[str]
@@ -239,7 +245,10 @@ class ShowsFault:
     runs: int = 0
 
     def __call__(self, model: Model) -> bool:
-        """Run the command on ``model``; raise FileError if the command or the file does not work."""
+        """Run the command on ``model``.
+
+        Raise FileError if the model cannot be written or the command cannot be started.
+        """
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
         with watched(Progress()):  # writing must not replace the progress message of this run

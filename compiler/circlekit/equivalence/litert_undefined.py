@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8
+from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
@@ -17,14 +17,15 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.movement.space import ResizeBilinear
 
 
 def undefined(model: Model) -> str | None:
     """Return why results of the first such operator are, or may be, undefined; None if there is none.
 
     A STRIDED_SLICE also counts if too little is known of its operands to decide, and so does a hybrid
-    DEPTHWISE_CONV_2D with an unknown number of channels.  Raise ShapeError for a STRIDED_SLICE whose operands
-    do not fit together.
+    DEPTHWISE_CONV_2D with an unknown number of channels.  A RESIZE_BILINEAR with unknown sizes does not.
+    Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)
 
@@ -41,7 +42,18 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
+    if isinstance(op, ResizeBilinear) and op.input.dtype in (i8, i16):
+        return _undefined_resize(op)
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _undefined_resize(op: ResizeBilinear) -> str | None:
+    """Return a sentence if LiteRT reads beyond the last row or column of integer images, else None."""
+    sizes = zip((op.input.shape or ())[1:3], (op.output.shape or ())[1:3], strict=False)
+    for before, after in sizes:
+        if before and after and op.fixed_positions(before, after).max() >= 1024 * before:
+            return f"LiteRT rounds the scale from {before} to {after} pixels, and reads beyond the last pixel"
+    return None
 
 
 def _undefined_slice(op: StridedSlice) -> str | None:

@@ -80,7 +80,7 @@ class _Applier:
                 self._read_floats(op)
             elif plan_of_op.code != op.code:
                 raise ModelError(
-                    f"%{key_of(op)}: expected a result of {plan_of_op.code}, as in the plan, got {op.code}"
+                    f"%{key_of(op)}: in the plan a result of {plan_of_op.code}, in the model of {op.code}"
                 )
             else:
                 self._quantize(op, plan_of_op)

@@ -293,8 +293,8 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
         forms = {int(i): _decoded_form(fields, f"operand {i} of %{name}") for i, fields in operands}
         named = op.get("inner", {}).items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
-        texts = map(_text, (op["code"], op["scheme"], op.get("reason", "")))
-        plan.operators[name] = OperatorPlan(*texts, forms, inner)
+        code, scheme, reason = map(_text, (op["code"], op["scheme"], op.get("reason", "")))
+        plan.operators[name] = OperatorPlan(code, scheme, reason, forms, inner)
     for name, constant in graph.get("constants", {}).items():
         plan.constants[name] = _array(constant, name)
     return plan

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a plan, which a person may have edited, against the model to which it will be applied."""
+"""Check a plan, which a person may have edited, against the model to which it will be applied.
+
+A form is the dtype, scales and zero points of a tensor.  The rule of an operator (``QuantizationRule``) says
+what its kernels demand of the forms.  ``rule.bias``: the operand whose scale is the scale of ``rule.data``
+times that of the weights.  ``rule.biases``: for operators with several matrix products, such as LSTMs, the
+factors of the scale of each bias.  These operators also have inner tensors: neither operands nor results.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +53,12 @@ def fit_plan(model: Model, plan: Plan, target: Target) -> None:
 
 
 class _GraphChecker:
-    """Checks the plan of one graph.  ``values``: the tensors of the graph by name."""
+    """Checks the plan of one graph.
+
+    ``values``: the tensors of the graph by name.  In the methods, ``scheme`` is the way in which an operator
+    is quantized: the dtypes of its activations, weights and biases.  With ``Arithmetic.INTEGERS``, these are
+    integers.  With ``DYNAMIC`` and ``FLOATS``, only weights change their dtype.
+    """
 
     def __init__(self, graph: Graph, plan: GraphPlan, target: Target) -> None:
         self.graph, self.plan, self.target = graph, plan, target
@@ -69,14 +80,21 @@ class _GraphChecker:
         for name, plan in self.plan.operators.items():
             op, scheme = ops[name], find_scheme(plan.scheme)
             if plan.code != op.code:
-                raise ModelError(f"%{name}: expected a result of {plan.code}, as in the plan, got {op.code}")
+                raise ModelError(f"%{name}: in the plan a result of {plan.code}, in the model of {op.code}")
             if scheme is not None:
                 self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
 
     def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Check the plan of an operator with a scheme, and compute the scales of its biases."""
+        """Check the plan of an operator with a scheme, and compute the scales of its biases.
+
+        First the forms of data and weights are checked.  Then the scales of biases are computed from them,
+        and the forms of biases are checked.
+        """
         if scheme.follows_one:
-            raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} cannot be applied")
+            raise ModelError(
+                f"%{key_of(op)}: expected a scheme such as int8, or float; a plan with ONE's scheme "
+                f"{scheme.name} cannot be applied"
+            )
         for index in plan.operands:
             value = op.inputs[index] if 0 <= index < len(op.inputs) else None
             if not is_float(value):
@@ -97,9 +115,10 @@ class _GraphChecker:
     def _require_operand(
         self, op: Op, scheme: Scheme, where: str, value: Value, form: TensorForm | None, dtype: DType | None
     ) -> None:
-        """Raise ModelError unless ``value`` has a planned form with ``dtype`` that fits its data.
+        """Check the planned form of ``value``, an operand or result of ``op``.
 
-        ``where``: the place for the message.
+        Raise ModelError if ``form`` is None, if its dtype is not ``dtype``, if its scales or zero points do
+        not fit, or if the data of a constant cannot be stored in it.  ``where``: the place for the message.
         """
         if form is None:
             raise ModelError(f"{where} has no form in the plan, but {op.code} has the scheme {scheme.name}")
@@ -113,8 +132,8 @@ class _GraphChecker:
     ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
         """Yield (place for messages, tensor, planned form, dtype that ``scheme`` demands).
 
-        There is one item for each float operand and float result of ``op`` that the scheme quantizes, but
-        none for a bias if ``_bias_forms`` yields it.
+        There is one item for each float operand and float result of ``op`` that the scheme quantizes.  If the
+        scheme quantizes activations, biases are left out, because ``_bias_forms`` yields them.
         """
         # slopes, such as those of a PRELU, are stored like weights
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
@@ -126,7 +145,7 @@ class _GraphChecker:
                 if index in plan.operands:
                     yield where, value, plan.operands[index], scheme.weights
             elif index not in biases:
-                of_operand = operand_scheme(op, index, scheme)
+                of_operand = operand_scheme(op, index, scheme)  # ``rule.wide`` may demand int16
                 has_weights_dtype = index in weights and is_weight(value)
                 dtype = of_operand.weights if has_weights_dtype else of_operand.activations
                 yield where, value, self._read_form(op, plan, index), dtype
@@ -137,7 +156,7 @@ class _GraphChecker:
     def _bias_forms(
         self, op: Op, plan: OperatorPlan, scheme: Scheme
     ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
-        """Yield what ``_forms`` yields, for each float bias that the scheme quantizes with activations."""
+        """Yield items as ``_forms`` does, for the float biases, if the scheme quantizes activations."""
         for index in biases_of(op) if scheme.activations is not None else ():
             value = op.inputs[index]
             if is_float(value):
@@ -156,9 +175,10 @@ class _GraphChecker:
             raise ModelError(f"%{key_of(op)}: expected the inner tensors {expected}, got {got}")
         for inner in op.inner_tensors():
             where = f"%{key_of(op)}, inner tensor {inner.name}"
+            # the rule names in ``wide`` what is int16 in every scheme
             is_wide = inner.fixed_scale is not None or inner.name in rule.wide
             dtype = DType.INT16 if is_wide else scheme.activations
-            # an inner tensor has one scale, as a result
+            # a result stands for the inner tensor, which is no Value: both have one scale and no data
             self._require_operand(op, scheme, where, op.results[0], plan.inner[inner.name], dtype)
 
     def _products(
@@ -167,8 +187,8 @@ class _GraphChecker:
         """Yield (index, form of the data, form of the weights) for each bias of ``op``.
 
         ``rule.biases`` gives the scale of a bias as a product: a constant times the scales of several tensors
-        (factors).  Then the last factor counts as the weights.  The form of the data is made up: its scale is
-        the constant times the scales of all other factors.
+        (factors).  For such a bias, the form of the last factor is yielded as that of the weights.  The form
+        of the data is a new one: its scale is the constant times the scales of the other factors.
         """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
@@ -299,9 +319,8 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
     shape = value.static_shape if value.is_const else ()
     count = len(form.scale)
     if form.block and (not shape or 0 in shape or form.block < 1 or shape[-1] % form.block):
-        raise ModelError(
-            f"{where}: expected rows of whole blocks of {form.block}, got {format_shape(value.shape)}"
-        )
+        shape_text = format_shape(value.shape)
+        raise ModelError(f"{where}: expected rows of a multiple of {form.block} elements, got {shape_text}")
     if form.block:
         wanted = value.numel // form.block
     else:

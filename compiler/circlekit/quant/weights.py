@@ -198,7 +198,7 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
         shape = format_shape(weights.shape)
         raise UnsupportedError(
-            f"%{weights.name}: expected rows of whole blocks of {scheme.block}, got {shape}"
+            f"%{weights.name}: expected rows of a multiple of {scheme.block} elements, got {shape}"
         )
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))

@@ -24,13 +24,13 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     The keys of the result:
 
     - ``width``, ``height``: of the chart, in units of the drawing;
-    - ``paths``: for each model, an SVG path with a step for each operator;
+    - ``paths``: for each model, an SVG path with a step for each operator, as high as its live bytes;
     - ``grid``: for each horizontal line its ``text`` and its distance ``y`` from the top, in units;
-    - ``peaks``: for each model the place of the first highest step, ``x`` from the left and ``y`` from the
-      top, in percent of the chart.
+    - ``peaks``: for each model the middle of its highest step (of the first one, if several are equally
+      high): ``x`` from the left and ``y`` from the top, in percent of the chart.
     """
     top = max([1, *(size for sizes in series for size in sizes)])  # bytes at the top of the chart
-    shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
+    shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]  # height of each line / top
     lines = [{"y": HEIGHT * (1 - share), "text": format_size(top * share)} for share in shares]
     peaks = []
     for sizes in series:
@@ -42,10 +42,14 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 
 def _steps(sizes: Sequence[int], top: int) -> str:
-    """Return the path of one model, "" for no operators; ``top``: the bytes at the top of the chart."""
+    """Return the SVG path of one model, "" for no operators.
+
+    ``sizes``: the live bytes of each operator.  ``top``: the bytes at the top of the chart.
+    """
     if not sizes:
         return ""
     width = WIDTH / len(sizes)
+    # M moves to a point, V and H draw a vertical and a horizontal line, Z closes the path
     parts = [f"M0 {HEIGHT}"]
     for index, size in enumerate(sizes):
         parts.append(f"V{HEIGHT * (1 - size / top):.1f}H{(index + 1) * width:.1f}")

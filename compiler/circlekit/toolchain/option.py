@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and errors of drivers, which are ONE's one-* commands.
 
-One ``Option`` serves flags, help, configuration files and logs.
+An ``Option`` declares a flag with its help text (``add_to``), reads its value from a configuration file
+(``read``), and writes it as words of a command line (``words``).
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Option:
     ``required``: whether it must be given.
     ``parse``: converts a text; raises ValueError for a wrong text.  ``Values`` keep the text itself.
     ``choices``: the accepted texts; (): all.
-    ``constants``: {value: help} of additional flags ``--VALUE`` that set the option to VALUE.  With them, the
-    help page shows only these flags.
+    ``constants``: {value: help} of additional flags ``--VALUE`` that set the option to VALUE.  If there are
+    any, the help page shows them in place of ``--name``.
     ``exclusive``: the name of a group of options of which at most one may be given.
     ``is_shown``: whether the help page lists the option.
     """
@@ -150,8 +151,9 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the name of the Python exception with which ONE's driver ends; the printed line begins with it.
-    It is "" if ONE's driver reports wrong usage; then the exit code is that of wrong usage, too.
+    ``kind``: the word before the message in the printed line, in most cases the name of the Python exception
+    with which ONE's driver ends.  "": ONE's driver reports wrong usage; the printed line has the word
+    ``error``, and the exit code is that of wrong usage.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -178,8 +180,9 @@ def one_line(error: CirclekitError) -> str:
 
 @contextmanager
 def naming(path: str, where: str) -> Iterator[None]:
-    """Append ``where`` to the message of an error of the block, unless the message names the file ``path``.
+    """Append ``where`` to the message of a UsageFault or DriverError that the ``with`` block raises.
 
+    ``path``: a configuration or workflow file; if the message contains it, the message stays as it is.
     ``where``: a place in this file.
     """
     try:
@@ -191,7 +194,7 @@ def naming(path: str, where: str) -> Iterator[None]:
 
 
 class StepFailed(CirclekitError):
-    """A program or a step has failed.  Its error was printed already.  ``code``: its exit code."""
+    """A program, or a step of onecc, has failed and has printed its error.  ``code``: its exit code."""
 
     def __init__(self, program: str, code: int) -> None:
         super().__init__(f"{program} failed with exit code {code}")

@@ -22,7 +22,7 @@ from circlekit.ops.movement.space import (
     SpaceToBatchND,
     SpaceToDepth,
 )
-from tests.ops.litert import check, const, var
+from tests.ops.litert import check, const, kernel_results, var
 
 SIZES = [[7, 9], [2, 2], [1, 1], [3, 4], [12, 5], [6, 8]]
 CENTRES = [(False, False), (True, False), (False, True)]
@@ -95,6 +95,17 @@ def test_resize_of_negative_integers_rounds_away_from_zero() -> None:
     check(ResizeBilinear(var(x), ints([5, 3])), x)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "i2"])
+def test_a_position_beyond_the_last_pixel_takes_the_last_pixel(dtype: str) -> None:
+    """From 7 to 300 pixels, the scale is rounded up to 24/1024; LiteRT reads beyond the last pixel."""
+    x = data(dtype, 1, 7, 7, 2)
+    op = ResizeBilinear(var(x), ints([300, 300]))
+    (y,) = kernel_results(op, [x])
+    np.testing.assert_array_equal(y[0, -1, -1], x[0, -1, -1])
+    np.testing.assert_array_equal(y[0, -1, 0], x[0, -1, 0])
+    np.testing.assert_array_equal(y[0, 0, -1], x[0, 0, -1])
+
+
 def test_unknown_dimensions() -> None:
     x = Value("x", f32, (None, 3, None, 4))
     assert DepthToSpace(x, block_size=2).output.shape == (None, 6, None, 1)
@@ -156,10 +167,15 @@ def test_versions() -> None:
     ("kind", "shape", "size", "message"),
     [
         (ResizeNearestNeighbor, (1, 2, 2, 1), [2**31 - 1, -1], "at least 0 for height and width, got [2147"),
-        (ResizeNearestNeighbor, (1, 0, 2, 1), [3, 0], "images with pixels to resize to [3, 0], got [0,2]"),
+        (
+            ResizeNearestNeighbor,
+            (1, 0, 2, 1),
+            [3, 0],
+            "a height and width above 0 to resize to [3, 0], got [0,2]",
+        ),
         (ResizeBilinear, (1, 2, 2, 1), [-1, 2], "at least 1 for height and width, got [-1, 2]"),
         (ResizeBilinear, (1, 2, 2, 1), [2, 0], "at least 1 for height and width, got [2, 0]"),
-        (ResizeBilinear, (1, 2, 0, 1), [2, 2], "images with pixels to resize to [2, 2], got [2,0]"),
+        (ResizeBilinear, (1, 2, 0, 1), [2, 2], "a height and width above 0 to resize to [2, 2], got [2,0]"),
     ],
 )
 @pytest.mark.parametrize("dtype", ["f4", "i1"])

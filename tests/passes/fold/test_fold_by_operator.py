@@ -59,6 +59,11 @@ def test_sum_of_computed_values_stays() -> None:
         ("fold_mul", "%a = Add(1.0, 2.0)\n%y = Mul(%a, %x)", ["%y: reads %a, which is not constant"]),
         ("fold_constants", "%y = Neg(%x)", ["%y: reads %x, which is not constant"]),
         ("fold_constants", "%y = RandomUniform([2, 2])", ["%y: is not pure"]),
+        (
+            "fold_constants",
+            '%y = Opaque() {code: "CUSTOM", custom_code: "Erf"} : f32[2]',
+            ["%y: has no operands"],
+        ),
         ("fold_constants", "%y = Neg(3.0)", []),
     ],
 )

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from circlekit.api import load, save
 from circlekit.ir.array_bytes import SAMPLE_BYTES
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.unary import Exp
 from circlekit.passes.fold.remove_duplicates import CommonSubexpressionElimination, RemoveDuplicateConst
 from circlekit.passes.support.equality import equal_constants, frozen
 from circlekit.rewrite.base import Context
@@ -150,6 +154,16 @@ def test_operators_that_move_the_same_elements_merge() -> None:
                 %y = Add(%d, %c)
               }"""
     check_pass(text, CSE, ["ExpandDims", "Add", "Add"])
+
+
+def test_an_operator_of_a_file_merges_with_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "net.circle"
+    save(parse_model("graph main(%x: f32[2]) -> %y { %a = Exp(%x) %y = Mul(%a, 2.0) }"), path)
+    model = load(path)
+    first, last = model.main.ops
+    last.set_input(1, model.main.insert_before(last, Exp(model.main.inputs[0])).output)
+    assert CommonSubexpressionElimination().run(model, Context()) == 1
+    assert last.inputs == [first.output, first.output]
 
 
 def test_operators_with_side_effects_stay() -> None:

@@ -109,11 +109,11 @@ def test_reshape_moves_after_many_operators() -> None:
         (shaped("%y = Relu(%t)", outputs="%y, %t"), "%t: is an output of the graph"),
         (
             shaped("%y = Add(%t, %u)"),
-            "%y: expected an elementwise operator of one value and numbers, got Add",
+            "%y: expected an elementwise operator of one value and constants of one element, got Add",
         ),
         (
             "graph main(%x: f32[2,2]) -> %y { %t = Reshape(%x, [4]) %y = Mul(%t, [1.0, 2.0, 3.0, 4.0]) }",
-            "%y: expected an elementwise operator of one value and numbers, got Mul",
+            "%y: expected an elementwise operator of one value and constants of one element, got Mul",
         ),
         (shaped("%y = Softmax(%t)"), "%y: works along the last axis, which %t changes"),
         (shaped("%y = Mul(%t, [[[2.0]]])"), "%y: is broadcast to another rank"),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-The text may come from an untrusted source: the parser opens no file and obeys the memory limit.  If the text
-leaves out the dtype or the shape of a result, or both, the parser infers what is missing.  A text without a
-``model`` line is a circle model.  A filler such as ``gaussian(0, 1)`` takes its default seed from the names
-of its graph and value, so the name of the file has no effect on constants.
+The text may come from an untrusted source: the parser obeys the memory limit, and reads files only by the
+function ``resolve`` of its caller.  If the text leaves out the dtype or the shape of a result, or both, the
+parser infers what is missing.  A text without a ``model`` line is a circle model.  A filler such as
+``gaussian(0, 1)`` takes its default seed from the names of its graph and value, so the name of the file has
+no effect on constants.
 """
 
 from __future__ import annotations
@@ -105,9 +106,9 @@ class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
     ``graphs``: all graphs of the text by name.  ``operators``: the operator classes by their names in the
-    text.  ``values``: the values of the graph by their names in the text.  ``order``: all values in order of
-    definition.  ``renamed``: pairs of a value and the name from ``named(...)`` that it gets in the model.
-    ``inline``: the constants that stand for literal operands.
+    text.  ``values``: the values of the graph by their names in the text.  ``inline``: the constants that
+    stand for literal operands; the text has no names for them.  ``order``: all values in order of definition.
+    ``renamed``: pairs of a value and the name from ``named(...)`` that it gets in the model.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class _GraphBuilder:
             else:
                 self._call(statement)
         self.graph.outputs = [self.value(token) for token in self.node.outputs]
-        if self.node.table is not None:
+        if self.node.table is not None:  # the values in the order of the file; []: in the order of the text
             listed = [self.value(token) for token in self.node.table]
             self.graph.table = listed or list(self.order)
         fail = self.source.fail_at(self.node.name)
@@ -181,9 +182,9 @@ class _GraphBuilder:
         return value
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
-        """Record ``value`` by its name in the text, ``token``, and give it the type ``spec`` of the text.
+        """Record ``value`` under its name in the text, and give it the type that the text states.
 
-        ``spec``: None if the text has no type for it.
+        ``token``: the name.  ``spec``: the type; None if the text states none.
         """
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
@@ -212,7 +213,7 @@ class _GraphBuilder:
         name = node.result.text
         fail = self.source.fail_at(node.token)
         dtype = spec.dtype or literal_dtype(node.payload, fail)
-        seed_names = (self.node.name.text, name)
+        seed_names = (self.node.name.text, name)  # a filler takes its default seed from these
         shape, data = constant_array(node.payload, dtype, spec, seed_names, self.resolve, fail)
         self._define(node.result, Value(name, dtype, shape, data), spec)
 
@@ -234,7 +235,8 @@ class _GraphBuilder:
             message = f"expected {len(call.results)} types, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
-        # an operator without results and types is inferred, too; but an Opaque has nothing to infer
+        # a call without results and types is inferred, too: its shape rule knows whether results are missing;
+        # an Opaque has no shape rule
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
         if cls is OpaqueOp and not is_typed:
             self.source.fail(f"the results of {OPAQUE} need types, they cannot be inferred", token)
@@ -244,7 +246,8 @@ class _GraphBuilder:
             located = self.source.error_at(token.at, error.message)
             raise type(error)(located.message, *error.where, *located.where) from None
         if len(op.results) != len(call.results):
-            self.source.fail(f"{token.text} has {len(op.results)} results, got {len(call.results)}", token)
+            message = f"{token.text} has {len(op.results)} results, the text names {len(call.results)}"
+            self.source.fail(message, token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
             value.name = result.text
             # a dtype or shape in the text replaces the inferred one
@@ -266,14 +269,17 @@ class _GraphBuilder:
         return cls
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
-        """Return the operands.  A literal becomes a constant, named after the result and the operand."""
+        """Return the operands of ``call``.
+
+        A literal becomes a constant, named after the first result and the operand, such as ``y/lhs``.
+        """
         declared = cls.operands or (_UNDECLARED,)  # the last one may be variadic
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
         values = list(operands)
         for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
             if node.literal is not None:
-                alike = dtype_alike(cls, spec, values, specs)
+                alike = dtype_alike(cls, spec, values, specs)  # of an operand with the same declared dtypes
                 fail = self.source.fail_at(node.token)
                 owner = call.results[0] if call.results else call.kinds[0]
                 array = inline_array(node.literal, spec.dtypes, alike, fail)
@@ -326,5 +332,5 @@ class _GraphBuilder:
     def _single(self, node: AttributeNode) -> Literal:
         """Return the only literal of an attribute; only a picture may have alternatives."""
         if len(node.choices) > 1 or node.bind is not None:
-            self.source.fail("alternatives and names of attributes are allowed in pictures only", node.token)
+            self.source.fail("`a | b` and `= name` after a value are allowed in pictures only", node.token)
         return node.choices[0]

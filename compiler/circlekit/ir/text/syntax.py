@@ -3,21 +3,26 @@
 
     statement := ref {"," ref} "=" (constant | call)
     constant  := "const" type literal
-    call      := operator {"|" operator} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
+    call      := operator {"|" operator} "(" operand... ")" ["{" attribute... "}"] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
-    type      := [dtype] ["[" dim {"," dim} "]"] {suffix}   dim := number | "?" | "*" | name ["|" number]
-    suffix    := name ["(" argument {"," argument} ")"]
-    attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
+    attribute := name ":" literal {"|" literal} ["=" name] | "like" ref
+    type      := [dtype] ["[" dim... "]"] {suffix "(" argument... ")"} {"variable"}
+    dim       := "?" | "*" | (number | name) ["|" (number | name)]
+    suffix    := "quant" | "extra" | "named"
     argument  := [name ":"] literal
-    literal   := number | string | "true" | "false" | name | graph | value | "[" {literal} "]"
-               | name "(" argument {"," argument} ")" | tree
-    tree      := "{" {(name | string) ":" literal} "}"
-    operator  := name, such as Conv2D
-    ref       := "%" name, or a bare name (in pictures)
+    literal   := number | string | "true" | "false" | name | graph | value | "[" literal... "]"
+               | name "(" argument... ")" | tree
+    tree      := "{" entry... "}"     entry := (name | string) ":" literal
+    ref       := value | name
 
-Text in quotes stands for itself, ``[x]`` is optional, ``{x}`` is any number of x.  Items between brackets or
-braces have commas between them.  A picture is one side of a rewrite: a small graph as text.  ``name``,
-``string``, ``number``, ``graph`` (``@name``) and ``value`` (``%name``) are kinds of tokens.
+Text in quotes stands for itself, ``[x]`` is optional, ``{x}`` is any number of x.  ``x...`` is any number of
+x with commas between them; a comma may follow the last.  ``name``, ``string``, ``number``, ``graph``
+(``@name``) and ``value`` (``%name``) are kinds of tokens.  An ``operator`` is a name such as Conv2D, a
+``dtype`` a name such as f32.
+
+A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
+for an absent operand) and a name in a picture.  As operands, values and names are refs, except ``true`` and
+``false``.  This module accepts both kinds of text; what only the other kind may contain is refused later.
 
 Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
 invalid text.  The names of operators, dtypes and fillers are checked later.
@@ -58,7 +63,8 @@ class ValueName(str):
 class Arguments:
     """``name(...)``: a filler, a suffix of a type, a literal such as ``base64(...)``, or a rule of a recipe.
 
-    ``positional``, ``named``: the arguments without and with ``name:``.  ``token``: the name, for errors.
+    ``positional``, ``named``: the arguments without and with ``name:``.  ``token``: the token of ``name``.
+    (In all classes here, tokens say where in the text an error is.)
     """
 
     name: str
@@ -71,9 +77,14 @@ class Arguments:
 class TypeNode:
     """A type.
 
-    ``dtype``: its name, None if left out or ``_``.  ``dims``: the dimensions, None if left out; ["*"] if the
-    rank is unknown.  A dimension is a number or "?"; in pictures it may also be "*" (any number of ones), a
-    name, or alternatives such as "O|1".  ``suffixes``: what follows, such as ``quant(...)``.
+    ``dtype``: its name, None if left out or ``_``.  ``dims``: the dimensions, None if left out.
+
+    - In models: each is a number, or "?" if it is unknown.  ["*"] is the shape of a value of unknown rank.
+    - In pictures: each is a number, a name ("_" is any size), or alternatives such as "O|1".  A leading "*"
+      is any number of ones.
+
+    ``suffixes``: what follows, such as ``quant(...)``, and ``variable`` as ``Arguments`` without arguments.
+    ``token``: the first token of the type.
     """
 
     dtype: str | None
@@ -86,7 +97,7 @@ class TypeNode:
 class OperandNode:
     """An operand: a ``name`` or a ``literal``.
 
-    Only in pictures may these follow the name: ``?`` (``optional``), ``const`` and a type.
+    In pictures, ``?`` (``optional``), ``const`` and a type may follow the name.  ``token``: the first token.
     """
 
     token: Token
@@ -102,7 +113,7 @@ class AttributeNode:
     """An attribute.
 
     ``choices``: its value, or the possible values in a picture.  ``bind``: the name that a picture gives to
-    the value, or None.
+    the value, or None.  ``token``: the name of the attribute.
     """
 
     token: Token
@@ -114,8 +125,10 @@ class AttributeNode:
 class Call:
     """An operator.
 
-    ``kinds``: the name of its class, or the possible names in a picture.  ``like``: in a picture, the result
-    of the operator whose attributes are taken over (see ``rewrite.picture``).  ``types``: of the results.
+    ``results``: their names.  ``kinds``: the name of its class, or the possible names in a picture.
+    ``types``: the types of the results; [] if they are left out.
+    ``like``: only in the picture ``after`` of a rewrite: a result in the picture ``before``.  The new
+    operator copies the attributes of the operator that produces this result.
     """
 
     results: list[Token]
@@ -184,7 +197,8 @@ def parse_call(source: Source, results: list[Token]) -> Call:
 
 def parse_operand(source: Source) -> OperandNode:
     token = source.peek
-    if token.kind not in ("value", "name") or token.text in ("true", "false"):
+    is_bool = token.kind == "name" and token.text in ("true", "false")
+    if token.kind not in ("value", "name") or is_bool:
         return OperandNode(token, literal=parse_literal(source))
     source.take()
     node = OperandNode(token, name=token.text)
@@ -212,9 +226,9 @@ def parse_type(source: Source) -> TypeNode:
 
 
 _SUFFIXES = frozenset({"quant", "extra", "named"})
-"""The words that begin a suffix of a type, in a model."""
+"""The suffixes of a type that have arguments.  Another name with arguments, such as a filler, ends it."""
 
-_FLAGS = frozenset({"variable"})  # suffixes without parentheses
+_FLAGS = frozenset({"variable"})  # suffixes without arguments
 
 
 def _parse_dim(source: Source) -> int | str:
@@ -306,4 +320,4 @@ def parse_tree(source: Source) -> dict[str, Literal]:
     return tree
 
 
-_MAX_NUMBER_CHARACTERS = 1000  # Python converts at most 4300 digits, in quadratic time
+_MAX_NUMBER_CHARACTERS = 1000  # int(text) is slow for long texts, and fails above 4300 digits

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling over NHWC data, REDUCE_WINDOW and DILATE.
 
-In the rules, ``results_follow="input"`` means that a result has the scale and zero point of the input.  In
-shapes, OH and OW are the height and width of the result.
+In a QuantizationRule, ``results_follow`` names the operand whose scale and zero point the result has,
+``operands_follow`` the operands that have those of the result.  ``averages``: the kernel computes means.
+OWN_RANGES: operands and result have a scale and zero point each.  ``versions`` gives the operator version by
+dtype of the input; it is 1 for other dtypes.  In shapes, OH and OW are the height and width of the result.
 Source: TFLite pooling, stablehlo_reduce_window, dilate.
 """
 
@@ -58,12 +60,13 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # along each axis, a single window begins at element 0 or covers all elements; in both cases, its
-        # elements are this slice
+        # a single window along an axis has padding only if it covers all elements of the axis; if it has no
+        # padding, it begins at element 0: in both cases the slice has its elements
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
         out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)
+        # for each tap (position in a window): the windows in which the tap reads an element, these elements
         for _, windows, elements in geometry.overlaps():
             combine(out[windows], input[elements], out=out[windows])
         return out
@@ -125,11 +128,12 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
     if numbers is None:
         return
     if any(n < 1 for n in numbers) or (shape is not None and len(numbers) != len(shape)):
-        raise ShapeError(f"{name}: expected 1 or more for each axis of {format_shape(shape)}, got {numbers}")
+        expected = f"one number for each axis of {format_shape(shape)}, each at least 1"
+        raise ShapeError(f"{name}: expected {expected}, got {numbers}")
 
 
 class Dilate(Op, code="DILATE"):
-    """``input`` with ``dilations[i]`` - 1 times ``padding_value`` between neighbors along each axis i."""
+    """``input`` with ``dilations[i] - 1`` copies of ``padding_value`` between neighbors along each axis i."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("padding_value",))
 
@@ -179,7 +183,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
     def integer_fault(self) -> str | None:
-        """Refuse all functions but MAXIMUM and MINIMUM: only these give results in the operands' scale."""
+        """Return why no kernel is right for integers: only MAXIMUM and MINIMUM give the operands' scale."""
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None
         return f"REDUCE_WINDOW by {self.reduce_function.name} has no kernel that scales integers"
@@ -209,6 +213,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         shape = known_dims(window_count(*axis) for axis in axes)
         if 0 in shape:
             return np.full(shape, init_value.reshape(-1)[0], input.dtype)
+        # the number of elements from the first to the last element of a window
         spans = tuple((n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True))
         # the first axes of ``views`` are the windows, the others the elements of a window
         views = np.lib.stride_tricks.sliding_window_view(input, spans)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """FULLY_CONNECTED and BATCH_MATMUL.  Source: TFLite fully_connected, batch_matmul.
 
-In a rule, ``weights`` names the operand with weights and the axis of its output channels, which may each have
-a scale; None: one scale only.  ``attributes``: the values of attributes in quantized operators.
+In a QuantizationRule, ``weights`` is {operand that holds weights: axis of its output channels}.  With an
+axis, each channel may have a scale; with None, the weights have one scale.  ``data``: the operand that the
+weights multiply.  ``attributes``: {attribute: the value that it has in a quantized operator}.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class FullyConnected(
     The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
     input, with the last dimension K replaced by U.  For K = 0 the result is zero, without bias and
     activation, as in LiteRT.  With shuffled int8 weights there is a second result, the shuffled input.
-    LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed point.
+    In most cases, LiteRT's reference kernel rescales integer sums in float64, and its optimized kernel in
+    fixed point.  This kernel follows the reference kernel unless the optimized ones are chosen
+    (``output_stage.following``).
     """
 
     quantization_rule = QuantizationRule(
@@ -159,9 +162,11 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
     """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
     ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, the kernel quantizes the
-    rows of x.  LiteRT applies the scales of wrong rows if several batch dimensions of x exceed 1.  With
-    ``asymmetric_quantize_inputs``, it also takes the column sums of wrong matrices if several batch
-    dimensions of y exceed 1.  This kernel does the same.
+    rows of x.  There it reproduces two faults of LiteRT:
+
+    - If several batch dimensions of x exceed 1, it may apply the scales of wrong rows.
+    - If several batch dimensions of y exceed 1, it may use the column sums of wrong matrices (only with
+      ``asymmetric_quantize_inputs``).
     """
 
     quantization_rule = QuantizationRule(

@@ -27,7 +27,7 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
-    """Return ``dim`` / ``divisor``, or None if ``dim`` is unknown; raise ShapeError if it does not divide."""
+    """Return ``dim`` / ``divisor``, None for an unknown ``dim``; raise ShapeError for a remainder."""
     if dim is not None and dim % divisor:
         raise ShapeError(f"{name}: expected a multiple of {divisor}, got {dim}")
     return None if dim is None else dim // divisor
@@ -128,8 +128,9 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     """Pads the spatial axes with zeros (``paddings`` [M,2]: before, after) and cuts them into blocks.
 
-    The elements at one position of all blocks form one batch element of the result, so its batch is
-    prod(block_shape) times as large.  The padding is no copy of an element, so this is no data movement.
+    For each position in a block, the elements at this position in all blocks form one batch element.  So the
+    batch grows by the factor prod(block_shape).  A zero of the padding is no copy of an input element, so
+    the operator is not declared as ``data_movement``.
     """
 
     paddings = operand(i32)
@@ -216,7 +217,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``size`` that scales images of the new input shape by the same factor as before.
 
-        ``old``: the shapes before.  A height or width that would not be a whole number stays as it is.
+        ``old``: the shapes before.  ``outer`` does not matter here.  A height or width stays as it is if the
+        scaled number would not be an integer.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
@@ -234,9 +236,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         if min(size) < self.smallest_size:
             raise ShapeError(f"size: expected at least {self.smallest_size} for height and width, got {size}")
         if any(before == 0 < after for before, after in zip(image, size, strict=True)):
-            raise ShapeError(
-                f"input: expected images with pixels to resize to {size}, got {format_shape(tuple(image))}"
-            )
+            got = format_shape(tuple(image))
+            raise ShapeError(f"input: expected a height and width above 0 to resize to {size}, got {got}")
 
     def height_and_width(self, input: Array, size: Array) -> list[int]:
         """Return the two elements of ``size``; raise ShapeError if ``input`` cannot be resized to them."""
@@ -285,10 +286,14 @@ class Neighbors(NamedTuple):
 
     @staticmethod
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
-        """Return the neighbors of each position.  Positions and weights are in units of 1/``unit`` pixel."""
-        low = np.maximum(position // unit, 0)
+        """Return the neighbors of each position.  Positions and weights are in units of 1/``unit`` pixel.
+
+        A position before the first or after the last pixel has this pixel as ``low`` and ``high``.  There one
+        weight is negative, but both add up to ``unit``.
+        """
+        low = np.clip(position // unit, 0, in_size - 1)
         high = np.minimum(-(-position // unit), in_size - 1)  # rounded up
-        fraction = position - low * unit  # if it is below 0, low and high are the same pixel 0
+        fraction = position - low * unit
         return Neighbors(low.astype(np.int64), high.astype(np.int64), unit - fraction, fraction)
 
 
@@ -312,7 +317,8 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
             return np.asarray(total + np.float32(0.5), np.uint8)
         if input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
-        rows, columns = (self.fixed_neighbors(*sizes) for sizes in axes)
+        unit = np.int64(1024)  # 10 fraction bits
+        rows, columns = (Neighbors.of(self.fixed_positions(*sizes), unit, sizes[0]) for sizes in axes)
         total = weighted_sums(input, rows, columns)
         magnitude = (np.abs(total) + (1 << 19)) >> 20  # 10 fraction bits per axis
         return np.asarray(np.sign(total) * magnitude, input.dtype)
@@ -326,8 +332,12 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
             position = position * self.scale(in_size, out_size)
         return Neighbors.of(position, np.float32(1), in_size)
 
-    def fixed_neighbors(self, in_size: int, out_size: int) -> Neighbors:
-        """Return the neighbors along one axis, with integer weights in units of 1/1024."""
+    def fixed_positions(self, in_size: int, out_size: int) -> Array:
+        """Return the positions of output pixels along one axis, as integers in units of 1/1024 input pixel.
+
+        The scale is rounded, so a position may be beyond the last pixel.  LiteRT then reads memory after the
+        row; here, the last pixel counts.
+        """
         if self.align_corners and out_size > 1:
             scale = (1024 * (in_size - 1) + (out_size - 1) // 2) // (out_size - 1)
         else:
@@ -335,7 +345,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         position = np.arange(out_size, dtype=np.int64) * scale
         if self.half_pixel_centers:
             position = position + scale // 2 - 512
-        return Neighbors.of(position, np.int64(1024), in_size)
+        return position
 
 
 def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:

@@ -51,7 +51,7 @@ MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below th
 MAX_VIRTUAL_ELEMENTS = 1 << 58
 """An operand of which only the shape is used must have fewer elements than this, or the operator stays.
 
-numpy counts the bytes of an array in 63 bits.
+numpy takes arrays of fewer than 2^63 bytes.  An element has at most 16 = 2^4 bytes (complex128).
 """
 
 
@@ -60,7 +60,7 @@ class FoldConstants(Pass):
 
     An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
     Results keep their names and quantization.  Outputs of the main graph with known shapes may become
-    constants; outputs of a graph that WHILE or IF calls stay computed.
+    constants; outputs of other graphs (those that WHILE or IF calls) may not.
 
     ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
     the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.
@@ -94,14 +94,15 @@ class FoldConstants(Pass):
                 context.count_rewrite(op)
                 constants.update(_replace_by_constants(graph, op, arrays))
                 count += 1
-        if constants:
+        if constants:  # ``table``: the values in the order of the file
             graph.table = [constants.get(v, v) for v in graph.table]
         return count
 
     def _refuse_partial(self, op: Op, context: Context) -> None:
         """Record why ``op``, which is not in ``codes`` or not foldable, is not folded.
 
-        The number in ``refuse`` is the progress: 1 if only the operands fit, 2 if only the operator does.
+        The last argument of ``refuse`` says how near the miss is: 1 if only the operands fit, 2 if only the
+        operator does.  If neither does, nothing is recorded.
         """
         if not context.partial_matches or not op.results:
             return
@@ -110,7 +111,10 @@ class FoldConstants(Pass):
             context.refuse(self.name, op, f"%{op.output.name}: expected {kinds}, got {code_of(op)}", 1)
         elif not self.codes or code_of(op) in self.codes:
             operand = next((v for v in op.inputs if v is not None and not is_plain_constant(v)), None)
-            why = "is not pure" if operand is None else f"reads %{operand.name}, which is not constant"
+            if operand is not None:
+                why = f"reads %{operand.name}, which is not constant"
+            else:
+                why = "has no operands" if is_pure(op) else "is not pure"
             context.refuse(self.name, op, f"%{op.output.name}: {why}", 2)
 
     def _compute(self, op: Op, context: Context) -> list[Array] | str:
@@ -165,7 +169,7 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
     """Return whether ``op`` needs only the known shape of ``value``, or ``value`` has no elements."""
     if not value.is_static or value.dtype.numpy is None or value.is_variable:
         return False
-    if prod(d for d in value.static_shape if d) >= MAX_VIRTUAL_ELEMENTS:
+    if prod(d for d in value.static_shape if d) >= MAX_VIRTUAL_ELEMENTS:  # numpy, too, leaves out zeros here
         return False
     return value.numel == 0 or not op.reads_data
 
@@ -185,7 +189,7 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
     for value in op.results:
         if graph.is_output(value) and not (is_main and value.is_static):
             what = "of unknown shape" if is_main else "of a called graph"
-            return f"%{value.name} is an output {what}, which stays computed"
+            return f"%{value.name} is an output {what}; such an output is not replaced by a constant"
         if value.dtype.numpy is None or value.is_variable:
             kind = "a variable" if value.is_variable else value.dtype.short
             return f"%{value.name} is {kind}, which cannot be a constant"
@@ -195,7 +199,8 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
 def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
     """Replace ``op`` by constants with the data ``arrays``; return the constant for each replaced result.
 
-    A result that is an output of the graph becomes constant itself, so that the output stays the same value.
+    A result that is an output of the graph is not replaced, but becomes constant itself: it gets the data, so
+    that the output stays the same value.
     """
     constants = {}
     for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
@@ -240,7 +245,7 @@ OPERATORS = {
     "fold_sparse_to_dense": "SPARSE_TO_DENSE",
     "fold_squeeze": "SQUEEZE",
 }
-"""The operator that each pass folds, as ``code_of`` names it."""
+"""{name of a pass: the operator that it folds, as ``code_of`` names it}."""
 
 for _name, _code in OPERATORS.items():
     _doc = f"{_code} of constants becomes a constant, as fold_constants does for all operators."
@@ -251,10 +256,10 @@ for _name, _code in OPERATORS.items():
 class DequantizeRows(Rewrite):
     """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices) for a constant table.
 
-    The table is f16, or has integers with one scale.
+    The table is f16, or has integers with one scale.  ``FoldDequantize`` runs this rewrite.
     """
 
-    quantized = True
+    quantized = True  # quantized tensors may match; ``one_scale`` checks their scales
 
     before = """
         g = Gather(table: const, indices)       {axis: any, batch_dims: any}
@@ -288,7 +293,7 @@ class DequantizeRows(Rewrite):
 
 
 class FoldDequantize(FoldConstants):
-    """A constant that DEQUANTIZE reads, directly or from GATHER, becomes a float constant."""
+    """A constant that DEQUANTIZE reads, directly or through a GATHER, becomes a float constant."""
 
     name = "fold_dequantize"
     codes = frozenset({"DEQUANTIZE"})

@@ -99,7 +99,8 @@ class ValueNumbers:
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
-        extra = frozen(op.extra) if op.extra else None
+        # keys that begin with ``stored_`` say how the file had the operator, which is no part of its meaning
+        extra = frozen({key: item for key, item in op.extra.items() if not key.startswith("stored_")})
         # which element of ``sources`` each element of a result copies; None if that is not known of a result
         movement = movement_of(op)
         if movement is not None and None not in movement.maps:

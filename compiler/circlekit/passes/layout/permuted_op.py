@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what changes in an operator, and what it costs, if the axes of its data are permuted."""
+"""Find what changes in an operator, and what it costs, if the axes of its data are permuted.
+
+The data of an operator are the operands and results whose axes are permuted; other operands, such as the axis
+numbers of a Mean, are not data.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,7 @@ from circlekit.passes.support.axes import (
 def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
     """Return the new attributes and constants of ``op``, by name, if its data are transposed by ``perm``.
 
-    ``values``: the data, that is the operands and results whose axes are permuted.  If that is not possible,
-    return a sentence that says why.
+    ``values``: the data.  If ``op`` cannot work on transposed data, return why as a sentence.
     """
     kind = type(op).__name__
     for value in values:
@@ -43,7 +46,10 @@ def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | 
 
 
 def _can_follow(value: Value, perm: Perm) -> bool:
-    """Return whether ``value``, data of an operator, can be transposed by ``perm``, or need not be."""
+    """Return whether ``value``, data of an operator, can be transposed by ``perm``, or is valid as it is.
+
+    It is valid as it is if it has a lower rank and the transpose would not change its shape and elements.
+    """
     if value.is_const:
         return is_movable_constant(value, len(perm))
     if value.shape is None or not is_movable(value):
@@ -54,13 +60,15 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
     """Return the cost of ``op`` itself if its data are permuted by ``perm``.
 
+    Return None if ``op`` must not be permuted by ``perm``; the caller then does not choose this layout.
     ``data``: the operands whose order of axes can be chosen.
+    ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a number of bytes.
 
     - A MovementOp stands for a chain of operators that move data.  It costs what these would cost on permuted
-      axes; return None if there are no such operators.
-    - A Transpose costs the bytes that it moves.
-    - Any other operator that moves data costs ``run_bytes`` for each run of contiguous elements that it
-      copies.  Return None for a Concatenation that the pass merge_data_movement would put back.
+      axes; return None if no operators do the same on permuted axes.
+    - A Transpose costs one move and the bytes that it moves (0 if a Reshape can replace it).
+    - Any other operator that moves data costs ``run_bytes`` for each run that it copies.  Return None for a
+      Concatenation whose axis the pass ``merge_data_movement`` would change back.
     - Other operators cost nothing.
     """
     whole = tuple(range(len(perm)))
@@ -71,7 +79,8 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
         changes, shape = op.permuted(perm), permuted_shape(op.input.known_shape, perm)
         is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
         return Cost(0 if is_view else size_in_bytes(op.input), 1)
-    # if only dimensions of 1 move, merge_data_movement joins along the axis with the fewest runs
+    # If only axes of size 1 move, Reshapes and a Concatenation along another axis do the same.  Of these
+    # axes, merge_data_movement takes the one with the fewest runs, so an axis with more runs would not stay.
     are_views = all(keeps_order(value.known_shape, perm) for value in data)
     if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
         return None
@@ -87,8 +96,9 @@ def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
 def _copied_runs(source: Shape, result: Shape) -> int:
     """Return the number of runs of contiguous elements that are copied between tensors of these shapes.
 
-    A run has the common elements along the last axis in which the shapes differ, and all elements along the
-    axes after it.  If the shapes do not differ, the number is 0.  Unknown dimensions count as 1.
+    Let k be the last axis in which the shapes differ.  A run has min(source[k], result[k]) indices of axis k,
+    each with all elements along the later axes.  If the shapes do not differ, the number of runs is 0.
+    Unknown dimensions, and those of 0, count as 1.
     """
     different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
     before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]

@@ -110,7 +110,8 @@ class ForwardReshapeToUnaryOp(SinkPass):
             kept = last == value.known_shape[-1:] and None not in last
             return None if kept else f"{name}: works along the last axis, which %{value.name} changes"
         if only_operand(op) is not value:
-            return f"{name}: expected an elementwise operator of one value and numbers, got {found}"
+            expected = "an elementwise operator of one value and constants of one element"
+            return f"{name}: expected {expected}, got {found}"
         return None if value.rank == result.rank else f"{name}: is broadcast to another rank"
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:

@@ -28,8 +28,8 @@ class ForwardMovementChain(GraphPass):
     """f(chain(x))  ==  chain(f(x)) for an elementwise f of one value, or of one value and constant numbers.
 
     ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle; other passes move
-    chains of one kind.  One run moves f before the whole chain.  Two chains with only such functions between
-    them become one chain.
+    chains of one kind.  One run moves f before the whole chain.  If f is between two chains, these become one
+    chain, which other passes can shorten.
     """
 
     name = "forward_movement_chain"
@@ -39,7 +39,7 @@ class ForwardMovementChain(GraphPass):
         changes = 0
         for op in graph.ops:
             if isinstance(op, Reshape | Transpose):
-                before = chains.get(op.input) if _other_reader(graph, op.input) is None else None
+                before = chains.get(op.input) if _sharing_refusal(graph, op.input) is None else None
                 first, _, kinds = before or _Chain(op, op, frozenset())
                 chains[op.output] = _Chain(first, op, kinds | {type(op)})
                 continue
@@ -54,7 +54,7 @@ class ForwardMovementChain(GraphPass):
         return changes
 
 
-def _other_reader(graph: Graph, value: Value) -> str | None:
+def _sharing_refusal(graph: Graph, value: Value) -> str | None:
     """Return a refusal if ``value`` is an output of the graph or has several uses, else None."""
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
@@ -65,14 +65,16 @@ def _obstacle(graph: Graph, op: Op, chain: _Chain) -> str | None:
     """Return why ``op`` cannot move before ``chain``; None if it can."""
     source, value, result = chain.first.input, chain.last.output, op.output
     if only_operand(op) is not value:
-        found = type(op).__name__
-        return f"%{result.name}: expected an elementwise operator of one value and numbers, got {found}"
+        kind = type(op).__name__
+        expected = "an elementwise operator of one value and constants of one element"
+        return f"%{result.name}: expected {expected}, got {kind}"
     is_per_channel = value.quantization is not None and value.quantization.is_per_channel
     if is_per_channel or len({(v.dtype, v.quantization) for v in (source, value, result)}) > 1:
-        return f"%{result.name}: has another dtype or quantization than %{source.name}, or scales per channel"
+        names = f"%{source.name}, %{value.name} and %{result.name}"
+        return f"%{result.name}: {names} differ in dtype or quantization, or are quantized per channel"
     if None in (source.shape, value.shape) or value.shape != result.shape:
-        return f"%{result.name}: is broadcast to another shape, or the shape before the chain is unknown"
-    return _other_reader(graph, value)
+        return f"%{result.name}: is broadcast to another shape, or a shape of the chain is unknown"
+    return _sharing_refusal(graph, value)
 
 
 def _move_before(graph: Graph, op: Op, chain: _Chain) -> None:

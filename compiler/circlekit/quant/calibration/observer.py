@@ -71,6 +71,7 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
     """
     if isinstance(choice, bool):
         return names if choice else []
+    choice = list(choice)
     for name in sorted(set(choice) - set(names)):
         raise ModelError(f"no computed float tensor is named {name!r}{did_you_mean(name, names)}")
     return choice

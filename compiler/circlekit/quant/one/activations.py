@@ -2,12 +2,15 @@
 """Choose parameters (scale and zero point) of activations by ONE's rules.
 
 The recorded range of an activation is the min and max that ONE's record-minmax stored in its quantization.
-Constants that an operator reads in the place of activations get parameters, too (``quantize_constants``).
+Constants in operands that could also be activations, such as c in Add(x, c), get parameters, too.
 
-The fields of a ``OneRule`` that appear here name operands of an operator.  ``forward``: the operand whose
-parameters the results get.  ``backward``: the operands that get the parameters of the result.
-``per_element``: the constants with a scale for each element.  Two fields are about results: ``fixed``, by
-dtype, the only parameters; ``integer_scale``, whether the scale must be an integer.
+The fields of a ``OneRule`` that appear here:
+
+- ``forward``: the operand whose parameters the results get.
+- ``backward``: the operands that get the parameters of the result.
+- ``per_element``: the constant operands with a scale for each element.
+- ``fixed``: by dtype, the only parameters that the results may have.
+- ``integer_scale``: whether the scale of the results must be an integer.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ class Task:
 def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
     """Return the recorded (min, max) of ``value``; None if there are none.
 
-    Raise ModelError if they are not finite, or if min is above max.
+    Raise ModelError if min or max is not finite, or if min is above max.
     """
     quantization = value.quantization
     if quantization is None or quantization.min is None or quantization.max is None:
@@ -79,7 +82,8 @@ def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
         return None
     low, high = np.float32(quantization.min.min()), np.float32(quantization.max.max())
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ModelError(f"%{value.name}: expected a recorded range of finite numbers, got {low} to {high}")
+        expected = "a recorded range of finite numbers with min <= max"
+        raise ModelError(f"%{value.name}: expected {expected}, got {low} to {high}")
     return low, high
 
 
@@ -116,11 +120,11 @@ def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Q
 
 def no_range(value: Value) -> ModelError:
     """Return the error for a value without a recorded range."""
-    sentence = "expected recorded min and max, got none; record-minmax records them from finite numbers"
-    return ModelError(f"%{value.name}: {sentence}")
+    advice = "run record-minmax first, on inputs for which this tensor has finite numbers"
+    return ModelError(f"%{value.name}: expected recorded min and max, got none; {advice}")
 
 
-# -- steps, in the order in which ``with_minmax`` runs them, with steps of other files in between --------
+# -- steps, in the order in which ``with_minmax`` runs them; between them it runs steps of other files ----
 
 
 def quantize_ranges(task: Task) -> None:
@@ -160,8 +164,10 @@ def propagate_backward(task: Task) -> None:
     """Give operands the parameters of the result where the operator's rule says so (``OneRule.backward``).
 
     An operand keeps its own parameters if it has other users, if it is a graph output, or if an operator of
-    the same class produces it.  All operands of an operator with a fused activation keep their parameters.
-    A PAD_V2 that pads with the lowest float is an exception: its result gets the parameters of its input.
+    the same class produces it.  All operands of an operator with a fused activation keep their parameters,
+    because the activation may make the range of the result too narrow for them.
+    For a PAD_V2 that pads with the lowest float, the direction is reversed: its result gets the parameters of
+    its input.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
@@ -185,7 +191,12 @@ def propagate_backward(task: Task) -> None:
                 others = len(value.users) > 1 or task.graph.is_output(value)
                 if not others:
                     value.quantization = source.quantization
-                    task.reasons[value] = f"the scale of %{op.output.name}: {op.code} has one scale"
+                    task.reasons[value] = shared_scale_reason(op)
+
+
+def shared_scale_reason(op: Op) -> str:
+    """Return the reason for an operand of ``op`` that has the parameters of the result."""
+    return f"the scale of %{op.output.name}: operands and result of {op.code} have one scale"
 
 
 def _pads_with_lowest(op: PadV2) -> bool:
@@ -213,7 +224,7 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
         return to_given_integers(data, dtype, like.scale[0], like.zero_point[0]), dtype, like
 
     constant = task.editor.replace_constant(op, index, key, make)
-    task.reasons[constant] = f"the scale of %{op.output.name}: {op.code} has one scale"
+    task.reasons[constant] = shared_scale_reason(op)
 
 
 def plain_floats(value: Value) -> Array:
@@ -235,7 +246,7 @@ def finite_floats(value: Value) -> Array:
 
 
 def quantize_constants(task: Task) -> None:
-    """Quantize the float constants in the place of activations, by the range of their elements.
+    """Quantize constants in operands that could also be activations, by the range of their elements.
 
     These are all float constants except weights, biases and the constants in ``OneRule.per_element``.
     """
@@ -279,7 +290,7 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(form)
-                task.reasons[value] += f"; made an integer, because the results of {op.code} are integers"
+                task.reasons[value] += f"; scale made an integer, because results of {op.code} are integers"
 
 
 def propagate_forward(task: Task) -> None:

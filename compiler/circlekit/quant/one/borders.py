@@ -22,6 +22,7 @@ from circlekit.quant.one.activations import (
     is_activation,
     range_parameters,
     recorded_range,
+    shared_scale_reason,
     single_scale,
 )
 from circlekit.quant.one.settings import DTYPES
@@ -141,7 +142,7 @@ def requantize_copied_operands(task: Task) -> None:
                 converted = task.editor.converted(value, value.dtype, like, before=op)
                 task.editor.conversions.pop((value, value.dtype), None)
                 op.set_input(index, converted)
-                task.reasons[converted] = f"the scale of %{op.output.name}: {op.code} has one scale"
+                task.reasons[converted] = shared_scale_reason(op)
 
 
 def _same_parameters(a: Value, b: Value) -> bool:

@@ -30,8 +30,9 @@ Fixed = Mapping[DType, tuple[float, int]]
 class OneRule:
     """How ONE quantizes an operator.
 
-    By default, results get parameters (scale and zero point) that cover their recorded range; constant
-    operands get parameters that cover their elements.  The fields are exceptions:
+    By default, results get parameters (scale and zero point) that cover their recorded range, from the
+    smallest to the largest number in calibration; constant operands get parameters that cover their elements.
+    Most fields are exceptions:
 
     ``forward``: the name of an operand.  The results get the parameters of this operand.
     ``backward``: names of operands.  These operands get the parameters and the range of the first result.
@@ -39,7 +40,8 @@ class OneRule:
     ``integer_scale``: the results are whole numbers, so their scale is rounded to an integer of at least 1.
     ``per_element``: the names of constant operands.  If weights are quantized per channel, each element of
     these constants gets its own scale: the magnitude of the element.
-    ``keeps_values``: a model for ONE's fake quantization gets no rounding operators after this operator.
+    ``keeps_values``: to ONE, the operator only moves values, which need no rounding again.  So in a model for
+    ONE's fake quantization, no QUANTIZE and DEQUANTIZE that round the results follow the operator.
     """
 
     forward: str | None = None
@@ -53,6 +55,7 @@ class OneRule:
 RECORDED = OneRule()
 """The default rule: parameters come from recorded ranges and from the elements of constants."""
 
+# results from -1 to 1: 256 steps of uint8, of which step 128 is 0; int16 has the zero point 0
 TANH = OneRule(fixed={u8: (2 / 256, 128), i16: (1 / 32768, 0)})
 INTEGER = OneRule(integer_scale=True)
 KEEPS = OneRule(keeps_values=True)
@@ -110,7 +113,7 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
     declared = op.quantization_rule
     if known is not None or declared is None:
         return known or RECORDED
-    return OneRule(declared.results_follow, declared.operands_follow, declared.fixed)
+    return OneRule(forward=declared.results_follow, backward=declared.operands_follow, fixed=declared.fixed)
 
 
 def stays_float(op: Op) -> bool:
@@ -137,7 +140,7 @@ def stays_float(op: Op) -> bool:
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:
-    """Return the ``quantization_rule`` of ``op`` if it names a bias (then ``op`` is a layer), else None."""
+    """Return the ``quantization_rule`` of ``op`` if it is a layer (the rule names a bias), else None."""
     rule = op.quantization_rule
     return rule if rule is not None and rule.bias is not None else None
 
@@ -145,8 +148,10 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 def origin_rule(value: Value) -> OneRule:
     """Return the rule of the operator that determines the scale of ``value``.
 
-    A QUANTIZE, and an operator with ``forward`` in its rule, pass on the scale of an operand; so the search
-    goes on with the producer of this operand.  If the search ends at an input or a constant, return RECORDED.
+    The search goes back from ``value``.  It passes two kinds of operators and goes on with the producer of
+    their operand: an operator whose rule has ``forward``, because its result has the scale of that operand;
+    and a QUANTIZE, which only converts the same numbers to another dtype.  The rule then gives the scale for
+    either dtype.  If the search ends at an input or a constant, return RECORDED.
     """
     op = value.producer
     while op is not None:

@@ -24,15 +24,17 @@ from circlekit.quant.weights import is_float_constant
 INT4 = DType.INT4
 
 WEIGHT_DTYPES = {"int4": INT4, "int8": i8, "int16": i16}
-"""By ONE's names, the dtypes of ``--quantize_weights``."""
+"""{ONE's name: dtype} of the dtypes that ``--quantize_weights`` takes."""
 
 
 def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
-    """Replace each weight of a layer, in place, by the real number that its integer will stand for.
+    """Round the weights of layers, in place, to the real numbers that quantized weights can have.
 
-    The weights stay float32; their scales and ranges are stored with them.  All other float values lose
-    their quantization, such as recorded ranges.
-    Raise ModelError for weights that are not finite, and the errors of ``settings_of``.
+    Each weight is quantized to an integer, and the real number that this integer stands for is stored.  The
+    weights stay float32; their scales and ranges are stored with them.  All other float values lose their
+    quantization, such as recorded ranges.
+    Raise ModelError for weights that are not finite, UnsupportedError or ShapeError for weights that cannot
+    be quantized, and the errors of ``settings_of``.
     """
     own = settings_of(uncalled_graphs(model), settings)
     for graph in model.graphs:
@@ -59,10 +61,12 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
 
 
 def quantize_weights(model: Model, dtype: DType) -> None:
-    """Make the weights of layers integers in place, with a scale for each channel; all else stays float.
+    """Quantize the weights of layers to integers in place, with a scale for each channel.
 
-    ``dtype``: one of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV keeps float weights, because no kernel takes
-    float inputs with integer weights.  Raise ModelError for weights that are not finite.
+    All other values stay float.  ``dtype``: one of the values of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV
+    keeps float weights, because it has no kernel for float inputs with integer weights.
+    Raise ModelError for weights that are not finite, UnsupportedError or ShapeError for weights that cannot
+    be quantized.
     """
 
     def conversion(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
@@ -93,7 +97,7 @@ that share weights and have the same key share the new constant, too; ``make`` i
 
 
 def _replace_weights(model: Model, replacement: Replacement) -> None:
-    """Replace the constant float weights of all layers as ``replacement`` says."""
+    """Replace the constant float weights of all layers by what ``replacement`` returns for them."""
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
         for op, name, axis in _weights(graph.ops):
@@ -110,12 +114,14 @@ def _replace_weights(model: Model, replacement: Replacement) -> None:
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
     """Yield (layer, name of the weights operand, axis of the channels) for every layer in ``ops``.
 
-    Raise UnsupportedError if the weights of a layer have no channels.
+    A layer is an operator whose ``quantization_rule`` names a bias.
+    Raise UnsupportedError if the rule of a layer gives no axis for the channels of the weights.
     """
     for op in ops:
         rule = None if stays_float(op) else layer_rule(op)
         weights = {} if rule is None else rule.weights
         for name, axis in weights.items():
             if axis is None:
-                raise UnsupportedError(f"%{op.output.name}: expected weights with channels, got none")
+                message = f"expected an axis of channels for the weights of {op.code}, got none"
+                raise UnsupportedError(f"%{op.output.name}: {message}")
             yield op, name, axis

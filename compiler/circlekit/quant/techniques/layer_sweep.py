@@ -5,6 +5,9 @@ Each operator runs on all samples twice: as in the float model, and as planned. 
 with floats that are rounded to the planned forms.  Each technique gets the inputs of a layer from both runs,
 so that it knows the errors of earlier layers.  Some samples are held back: techniques do not get them.  Each
 layer gets the technique whose outputs for the held-back samples are closest to those of the float model.
+
+In shapes, a layer has g groups, each a matrix product of rows [n,d] and weights [o,d]: n rows of d inputs, o
+outputs with d weights each (``LinearLayer``, ``LayerData``).
 """
 
 from __future__ import annotations
@@ -29,11 +32,8 @@ from circlekit.quant.techniques.noise import Outcome, powers
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed_column, last_uses
 from circlekit.quant.weights import LARGEST_BIAS
 
-ROWS_PER_DEPTH = 8
-"""A layer with d weights per output is fitted to about this many times d rows (input vectors), or more."""
-
-LEAST_ROWS = 8192
-"""A layer is fitted to at least about this many rows, or to all rows if there are fewer."""
+ROWS_PER_DEPTH, LEAST_ROWS = 8, 8192
+"""A layer is fitted to about max(ROWS_PER_DEPTH * d, LEAST_ROWS) rows, or to all if there are fewer."""
 
 STREAMS = 2
 """The number of models whose arrays are in memory: the float model and the simulated quantized model."""
@@ -44,7 +44,7 @@ class LayerChoice:
     """The technique that was chosen for a layer.
 
     ``name``: the name of the layer's result.  ``chosen``: the name of the technique.  ``errors``: for each
-    technique that was tried, the noise of the result on held-back samples, in dB relative to the signal.
+    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Sweep:
     ``samples``: arrays in the order of the graph's inputs.
     ``held``: the number of samples at the end that are held back from fitting and used for comparing.  0: all
     samples are used for both.
-    ``techniques``: the techniques to try for each layer, by name.  A single technique is used without a
-    comparison; its LayerData has means but no rows.  Without techniques, the plan does not change.
-    ``reference``: the outputs of the float model for ``samples``, or empty if they are not known.  With them,
-    and without techniques, the float model is not run.
+    ``techniques``: by name, those to try for each layer.  If there is none, the plan does not change.  If
+    there is one, it is used without a comparison, and must need no rows: its LayerData has only means.
+    ``reference``: the outputs of the float model for ``samples``; empty if they are not known.  If they are
+    given and there are no techniques, the float model is not run.
     ``choices``: filled by ``run`` with the technique of each layer, if several techniques were compared.
     """
 
@@ -102,17 +102,14 @@ class Sweep:
         return self._outcome(len(self.samples) - self.held if self.held else 0)
 
     def _outcome(self, first: int) -> Outcome:
-        """Return the powers of signal and noise of each float output, for each sample from ``first`` on."""
+        """Return the result of ``run``, for each sample from ``first`` on."""
         graph = self.model.main
         outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
         pairs = [list(zip(self._wanted(i, v), self._rounded[v], strict=True)) for i, v in outputs]
         return [[powers(*column[sample]) for column in pairs] for sample in range(first, len(self.samples))]
 
     def _wanted(self, index: int, output: Value) -> Sequence[Array]:
-        """Return the arrays of ``output`` in the float model for each sample.
-
-        ``index``: the index of ``output`` among the outputs of the graph.
-        """
+        """Return the arrays of ``output`` (number ``index``) in the float model for each sample."""
         if self._runs_float:
             return self._float[output]
         return [outputs[index] for outputs in self.reference[: len(self.samples)]]
@@ -130,7 +127,7 @@ class Sweep:
         rounded = self._runs.evaluate(op, self._rounded_columns(op, plan))
         for index, value in enumerate(op.results):
             self._rounded[value] = [results[index] for results in rounded]
-            if plan is not None and SCHEMES[plan.scheme].activations is not None:
+            if plan is not None and SCHEMES[plan.scheme].activations is not None:  # else they stay float
                 form = self.plan.main.tensors.get(value.name)
                 self._forms[value] = form
                 if form is not None:
@@ -181,7 +178,7 @@ class Sweep:
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
         """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
 
-        The layer must read a computed tensor and have a result with elements for each sample.
+        Do nothing if the layer reads a constant, or if its result has no elements for some sample.
         ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)
@@ -202,7 +199,7 @@ class Sweep:
         if fits:
             chosen = min(errors, key=lambda name: errors[name])
             self.choices.append(LayerChoice(key_of(op), chosen, errors))
-            self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
+            self._store(layer, plan, form, fits[chosen], _reason(chosen, errors, self.held))
 
     def _is_fittable(self, layer: LinearLayer, form: TensorForm) -> bool:
         """Return whether there are techniques and they can change the constants of ``layer``.
@@ -238,9 +235,10 @@ class Sweep:
         return fits, errors
 
     def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
-        """Return two mean rows [2,g,d], of the float and of the quantized model; see LayerData for g and d.
+        """Return two mean rows [2,g,d], of the float and of the quantized model.
 
-        The means are over the samples that are not held back.  Both are 0 if the layer has no bias.
+        The means are over the samples that are not held back.  They only serve to correct the bias; so both
+        are 0 if the layer has no bias.
         ``shapes``: the shape of the result for each sample.
         """
         count = len(self.samples) - self.held
@@ -279,6 +277,7 @@ class Sweep:
         form = plan.operands.get(layer.bias_index)
         if form is None:
             return True
+        # the scale of the bias; each output has one, because weights with a quantized bias have no blocks
         scale = fit.scale[..., 0] * self._data_scale(layer, plan)
         return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
 
@@ -298,7 +297,8 @@ class Sweep:
         constants = self.plan.main.constants
         constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
         scales = fit.scale.reshape(-1, fit.scale.shape[2])
-        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]  # each scale once
+        # ``fit`` repeats a scale for all weights that share it; the form lists it once
+        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]
         if len(form.scale) == 1:
             scales = scales[:1]
         steps = np.asarray(scales, np.float32)
@@ -331,9 +331,9 @@ def fake_quantized(array: Array, form: TensorForm) -> Array:
 
 
 def stream_bytes(model: Model) -> int:
-    """Return an estimate of how many bytes a sweep holds in memory for each sample; it is never 0.
+    """Return an estimate of how many bytes a sweep holds in memory for each sample, at least 1.
 
-    It is twice the bytes of the largest operands and results of one operator, in both models.
+    It counts the operator whose operands and results have the most bytes, in both models, and doubles that.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [sum(element_count(v.shape) for v in vs if v and not v.is_const) for vs in touched]
@@ -341,11 +341,12 @@ def stream_bytes(model: Model) -> int:
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:
-    """Return the outputs [g,n,o] of a layer for ``rows`` [g,n,d]; shapes: see LayerData."""
+    """Return the outputs [g,n,o] of a layer without activation; ``weights`` [g,o,d], ``bias`` [g,o]."""
     return np.asarray(rows @ weights.swapaxes(1, 2).astype(np.float32) + bias[:, None].astype(np.float32))
 
 
-def _reason(chosen: str, errors: Mapping[str, float]) -> str:
-    """Return why ``chosen`` is the best technique, for the plan; ``errors``: see LayerChoice."""
+def _reason(chosen: str, errors: Mapping[str, float], held: int) -> str:
+    """Return why ``chosen`` is the best technique; see LayerChoice for ``errors``, Sweep for ``held``."""
     others = ", ".join(f"{name} {error:.1f}" for name, error in errors.items() if name != chosen)
-    return f"{chosen}: error {errors[chosen]:.1f} dB on held-back samples" + (others and f" ({others})")
+    where = "held-back samples" if held else "all samples"
+    return f"{chosen}: error {errors[chosen]:.1f} dB on {where}" + (others and f" ({others})")
