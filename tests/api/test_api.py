@@ -9,8 +9,9 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,19 @@ import pytest
 import circlekit
 import circlekit.errors
 from circlekit.api.options import Options
+from circlekit.api.rewriting import convert_model
 from circlekit.api.structure_checks import blaming_model
-from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
+from circlekit.errors import (
+    CirclekitError,
+    EquivalenceError,
+    FileError,
+    ModelError,
+    RewriteError,
+    UnsupportedError,
+)
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
+from circlekit.quant.auto import TECHNIQUES
 from circlekit.rewrite.base import PASSES, Context, Pass
 from tests.nets import TCONV_BATCH_NORM
 
@@ -375,6 +385,59 @@ def test_run_takes_inputs_by_order_or_name(model: circlekit.Model) -> None:
     (by_name,) = circlekit.run(model, {"x": x})
     assert by_order.shape == (1, 8, 8, 3)
     assert np.array_equal(by_order, by_name)
+
+
+CHAIN = """
+graph main(%x: f32[1,4]) -> %y {
+  %w = const f32[4,4] gaussian(0, 1)
+  %a = FullyConnected(%x, %w)
+  %b = Relu(%a)
+  %y = Softmax(%b)
+}
+"""
+TAIL = "graph main(%y: f32[1,4]) -> %z { %z = Neg(%y) }"
+Read = Callable[[list[Any]], Iterable[Any]]
+
+
+def quantized(model: circlekit.Model, without: Iterable[str]) -> str:
+    report = circlekit.quantize(model, samples=[[np.ones((1, 4), np.float32)]] * 2, without=without)
+    return print_model(model) + str(report.notes)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, read: circlekit.optimize(m, read(["fuse_activation_function"])).changes,
+        lambda m, read: circlekit.optimize(m, disable=read(["fuse_activation_function"])).changes,
+        lambda m, read: convert_model(m, Options(passes=read(["O1"])), "circle")[1].changes,
+        lambda m, read: convert_model(m, Options(["O1"], read(["remove_dead"])), "circle")[1].changes,
+        lambda m, read: quantized(m, read(list(TECHNIQUES))),
+        lambda m, read: (
+            circlekit.calibrate(
+                m, read([[np.ones((1, 4), np.float32)]]), channels=read(["a"]), histograms=read(["b"])
+            ).graphs
+        ),
+        lambda m, read: str(circlekit.select(m, read([0]), read(["b"]))),
+        lambda m, read: str(circlekit.extract(m, read(["a"]), read(["b"]))),
+        lambda m, read: str(circlekit.extract(m, read([]), read([]))),
+        lambda m, read: str(circlekit.resize(m, read([read([2, 4])]))),
+        lambda m, read: str(circlekit.merge(read([m, circlekit.parse(TAIL)]), outputs=read(["z"]))),
+    ],
+)
+def test_iterators_in_place_of_lists(call: Callable[[circlekit.Model, Read], Any]) -> None:
+    assert str(call(circlekit.parse(CHAIN), iter)) == str(call(circlekit.parse(CHAIN), list))
+
+
+def test_an_iterator_is_no_record(model: circlekit.Model) -> None:
+    """It could be used for one run only."""
+    inputs = iter([np.zeros((1, 2, 2, 1), np.float32)])
+    for call in (
+        lambda: circlekit.run(model, inputs),  # type: ignore[arg-type]
+        lambda: circlekit.compare(model, model, inputs),  # type: ignore[arg-type]
+        lambda: circlekit.optimize(model, inputs=inputs),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ModelError, match="inputs: expected a list of arrays, or a dict by input name"):
+            call()
 
 
 def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it() -> None:
