@@ -124,7 +124,7 @@ def test_the_public_surface_is_pinned() -> None:
         "outputs: 'Sequence[str]' = ()) -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
-        "disable: 'Collection[str]' = (), format: 'str | None' = None, "
+        "disable: 'Iterable[str]' = (), format: 'str | None' = None, "
         "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None, "
         "inputs: 'Inputs | FilePath | None' = None, target: 'TargetChoice' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
@@ -135,7 +135,7 @@ def test_the_public_surface_is_pinned() -> None:
         "operators: 'Mapping[str, str] | None' = None, "
         "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
         "estimator: 'str' = 'min_max', passes: 'str | Iterable[str]' = 'O1', target: 'str' = 'litert', "
-        "auto: 'bool' = True, seconds: 'float' = 60.0, without: 'Collection[str]' = (), "
+        "auto: 'bool' = True, seconds: 'float' = 60.0, without: 'Iterable[str]' = (), "
         "target_sqnr: 'float | None' = None, budget: 'str | None' = None, "
         "raise_to: 'str' = 'float') -> 'QuantizationReport'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",

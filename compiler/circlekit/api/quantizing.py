@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -93,7 +93,7 @@ def quantize(
     target: str = "litert",
     auto: bool = True,
     seconds: float = 60.0,
-    without: Collection[str] = (),
+    without: Iterable[str] = (),
     target_sqnr: float | None = None,
     budget: str | None = None,
     raise_to: str = "float",

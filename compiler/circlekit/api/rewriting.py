@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, BinaryIO
 
@@ -34,7 +34,7 @@ def optimize(
     verify: bool = False,
     record: FilePath | None = None,
     explain: str | None = None,
-    disable: Collection[str] = (),
+    disable: Iterable[str] = (),
     format: str | None = None,
     bisect: FilePath | None = None,
     settings: Mapping[str, Any] | None = None,

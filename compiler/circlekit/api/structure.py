@@ -58,7 +58,7 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
     return selection.select(model, ids, names)
 
 
-def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+def extract(model: Model, inputs: Iterable[str] = (), outputs: Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
     ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  Inputs of the
@@ -84,7 +84,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def merge(
-    models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
+    models: Iterable[Model], connect: Mapping[str, str] | None = None, outputs: Iterable[str] = ()
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
@@ -97,7 +97,7 @@ def merge(
     models = list(models)
     for model in models:
         check_model(model)
-    return merging.merge(models, connect, outputs)
+    return merging.merge(models, connect, list(outputs))
 
 
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
