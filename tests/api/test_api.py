@@ -115,13 +115,13 @@ def test_the_public_surface_is_pinned() -> None:
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
         "-> 'list[OpExplanation]'",
-        "extract": "(model: 'Model', inputs: 'Sequence[str]' = (), outputs: 'Sequence[str]' = ()) -> 'Model'",
+        "extract": "(model: 'Model', inputs: 'Iterable[str]' = (), outputs: 'Iterable[str]' = ()) -> 'Model'",
         "fake_quantize": "(model: 'Model', *, samples: 'Samples | None' = None, "
         "calibration: 'Calibration | None' = None, optimize: 'bool' = True, **options: 'Any') "
         "-> 'list[Inserted]'",
         "load": "(source: 'ModelFile') -> 'Model'",
-        "merge": "(models: 'Sequence[Model]', connect: 'Mapping[str, str] | None' = None, "
-        "outputs: 'Sequence[str]' = ()) -> 'Model'",
+        "merge": "(models: 'Iterable[Model]', connect: 'Mapping[str, str] | None' = None, "
+        "outputs: 'Iterable[str]' = ()) -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Iterable[str]' = (), format: 'str | None' = None, "
