@@ -216,9 +216,10 @@ class _GraphChecker:
         ModelError if the integers of a bias do not fit into its dtype.
         """
         for index, data, weights in self._products(op, plan, rule):
-            bias, old = op.inputs[index], plan.operands.get(index)
-            if bias is None or data is None or weights is None or scheme.bias is None:
-                continue
+            bias, old = present_operand(op, index), plan.operands.get(index)
+            assert data is not None  # ``_forms`` has checked the plan
+            assert weights is not None
+            assert scheme.bias is not None
             form, where = bias_form(bias, data, weights, scheme.bias), f"the bias %{bias.name}"
             if len(form.scale) not in (1, bias.numel):
                 raise ModelError(
