@@ -140,6 +140,13 @@ def test_a_task_of_a_command(line: str, status: str, message: str, tmp_path: Pat
     assert not copy.exists() or copy.read_bytes() == source.read_bytes()
 
 
+@pytest.mark.parametrize("model", ["{out}.circle", "{name} {stem}.circle", "{model}.circle"])
+def test_braces_in_the_name_of_a_model_are_no_placeholders(tmp_path: Path, model: str) -> None:
+    assert task(tmp_path, "command", "cp {model} {out}/{stem}.copy", model).status == "done"
+    copy = tmp_path / "out" / model.replace(".circle", ".copy")
+    assert copy.read_bytes() == (tmp_path / model).read_bytes()
+
+
 def test_the_last_lines_of_a_command_are_kept(tmp_path: Path) -> None:
     count = model_tasks.MAX_OUTPUT_LINES
     for printed in (count, count + 1):

@@ -149,16 +149,23 @@ def test_signatures_know_the_names_of_inputs() -> None:
 
 def test_inputs_that_do_not_correspond() -> None:
     model = circlekit.parse("graph main(%p: f32[2], %q: f32[3]) -> %z { %z = Neg(%p) }")
-    with pytest.raises(ModelError, match="expected the inputs p, x, got 2 inputs"):
+    with pytest.raises(ModelError, match="input for each of p, x, got the same input for two of them"):
         restore_interface(model, record_of({"p": floats(1, 2), "x": floats(1, 2)}, {"z": floats(-1, -2)}, []))
     three = {"p": floats(1, 2), "x": floats(1, 2), "y": floats(1, 2)}
-    with pytest.raises(ModelError, match="expected the inputs p, x, y, got 2 inputs"):
+    with pytest.raises(ModelError, match=r"expected 3 inputs as in the ONNX model \(p, x, y\), got 2"):
         restore_interface(model, record_of(three, {"z": floats(-1, -2)}, []))
-    with pytest.raises(ModelError, match="expected the inputs p, got 2 inputs"):
+    with pytest.raises(ModelError, match=r"expected 1 inputs as in the ONNX model \(p\), got 2"):
         restore_interface(model, record_of({"p": floats(1, 2)}, {"z": floats(-1, -2)}, []))
 
 
 # -- outputs -------------------------------------------------------------------------------------
+
+
+def test_outputs_with_equal_values_keep_their_names() -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %p, %q { %p = Neg(%x) %q = Sub(0.0, %x) }")
+    expected = {"a": floats(-1, -2), "b": floats(-1, -2)}
+    restore_interface(model, record_of({"x": floats(1, 2)}, expected, []))
+    assert [value.name for value in model.main.outputs] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ from circlekit.ir.text.columns import format_columns, listed
 from circlekit.ir.text.lines import print_op
 
 MAX_LABELS = 6
-"""The largest number of sets of inputs that the text names."""
+"""The text names at most this many sets of inputs."""
 
 JSON_SCHEMA = 1
 """The version of the JSON document (docs/guide/data.md); a change that breaks readers increases it."""
 
 MAX_PRINTED_LAYERS = 40
-"""The largest number of results of operators that the text lists; ``--json`` has all."""
+"""The text lists at most this many results of operators that differ; ``--json`` has all results."""
 
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
 
@@ -55,7 +55,9 @@ def _declare(parser: Parser) -> None:
         help="absolute difference up to which numbers are equal (default: 1e-5 of the largest magnitude for"
         " float32, more if the model amplifies rounding errors; 0 for integers)",
     )  # fmt: skip
-    parser.add_switch("--per-layer", help="also compare results of operators that have the same name")
+    parser.add_switch(
+        "--per-layer", help="also compare results of operators that have the same name in both models",
+    )  # fmt: skip
     parser.add_argument(
         "--csv", metavar="FILE",
         help="for a quantized model: write a row for each operator, in the columns of TensorFlow's"
@@ -85,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         result = _compare_models(arguments)
     comparison = result.comparison
     if arguments.values_only and comparison.outputs:
+        # as notes, the differences of the interface do not count
         comparison.notes = [*comparison.interface, *comparison.notes]
         comparison.interface = []
     if arguments.tolerance is not None:
@@ -135,6 +138,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     records = records_of(before, arguments.inputs)
     judge = Judge(before, after, records) if is_quantized else None
     progress().begin("running the models")
+    # the constructor runs ``before`` on all inputs; after each run that is judged, ``judge`` runs ``after``
     verifier = Verifier(before, records, pair=judge)
     result = Result(compare_models(verifier, after))
     if judge is not None:
@@ -154,14 +158,14 @@ def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> Non
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
-    """Return a copy of ``after`` whose inputs and outputs have the names that those of ``before`` have.
+    """Return a copy of ``after`` with the names of the inputs and outputs of ``before``, by position.
 
-    They correspond by position.  If ``before`` has no signatures, the copy has none, so that signatures are
-    not reported as a difference.
+    If ``before`` has no signatures, the copy has none, so that signatures are not reported as a difference.
     """
     copy = clone(after)
     for named, renamed in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
-        for reference, value in zip(named, renamed, strict=False):  # other numbers of them are reported later
+        # if the models have different numbers of inputs or outputs, the comparison reports that later
+        for reference, value in zip(named, renamed, strict=False):
             value.name = reference.name
     copy.signatures = before.signatures and copy.signatures
     return copy
@@ -238,7 +242,8 @@ def _numbers(outcome: Outcome) -> tuple[str, ...]:
 
 def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str]:
     different = [outcome for outcome in layers if not outcome.equal]
-    yield f"{len(layers)} results of operators have equal names, {len(different)} of them differ"
+    count = len(different)
+    yield f"{len(layers)} results of operators have the same name in both models, {count} of them differ"
     if not different:
         return
     first, *_ = different

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how much rounding can change the outputs of a model.
 
-To measure that, the numbers of the model are moved by one unit in the last place, and the model runs again.
+To measure that, the float constants of the model are moved by one unit in the last place, and the model runs
+again on the same inputs (``with_moved_constants``).  An output may be the small sum of large terms that
+cancel.  Then its error is relative to these terms, so the float32 results of operators are moved, too
+(``with_moved_results``).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 
 SAFETY_FACTOR = 4.0
-"""The tolerated difference divided by the measured one: a measurement is a sample, not an upper bound."""
+"""The tolerated difference is this many times the measured one, which is a sample and no upper bound."""
 
 MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
@@ -62,10 +65,10 @@ def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
     finite = np.isfinite(reference) & np.isfinite(moved)
-    return min(measured_error(reference, moved), limit * largest_magnitude(reference[finite]))
+    return min(tolerated_error(reference, moved), limit * largest_magnitude(reference[finite]))
 
 
-def measured_error(reference: Array, moved: Array) -> float:
+def tolerated_error(reference: Array, moved: Array) -> float:
     """Return SAFETY_FACTOR times the largest finite difference of the arrays; 0 if their shapes differ."""
     if reference.shape != moved.shape:
         return 0.0
@@ -75,13 +78,14 @@ def measured_error(reference: Array, moved: Array) -> float:
 
 
 # -- outputs whose terms cancel ------------------------------------------------------------------
-# If large terms sum to a small output, its rounding error is relative to the terms, not to the output.
+# If large terms sum to a small output, the rounding error is relative to the terms, not to the output.
 
 
 def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
     """Return the largest difference that rounding may excuse in an output whose terms cancel.
 
-    It is the TOLERANCE of float32 times the largest magnitude among the float32 inputs and constants.
+    The size of the terms is not known.  It is taken to be the largest magnitude among the float32 ``inputs``
+    of the model and its float32 constants; the result is the TOLERANCE of float32 times this size.
     """
     values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
     arrays = (*inputs, *(value.array() for value in values))
@@ -90,7 +94,10 @@ def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
 
 
 def is_cancelled(output: Array, limit: float) -> bool:
-    """Return whether a float32 output is so small that it may be only the rounding error of larger terms."""
+    """Return whether a float32 output is so small that it may be only the rounding error of larger terms.
+
+    That is, no finite element is above ``limit`` (see ``cancellation_limit``) in magnitude.
+    """
     return output.dtype == np.float32 and output.size > 0 and largest_magnitude(output) <= limit
 
 

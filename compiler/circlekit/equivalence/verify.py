@@ -27,7 +27,7 @@ from circlekit.equivalence.rounding import (
     cancellation_limit,
     excused,
     is_cancelled,
-    measured_error,
+    tolerated_error,
     with_moved_constants,
     with_moved_results,
 )
@@ -142,7 +142,7 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     if cancelled:
         after = run.again(with_moved_results(model))
         for i in cancelled:
-            errors[i] = max(errors[i], min(measured_error(run.outputs[i], after[i]), largest))
+            errors[i] = max(errors[i], min(tolerated_error(run.outputs[i], after[i]), largest))
     return errors
 
 

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write an index map as operators: find every plan that may be the cheapest.
 
-A map has an offset and factors.  A factor is a digit of the position in the result, the most significant one
-first: ``extent`` is the number of its values, and adding 1 to the digit adds ``stride`` to the position in
-the source.  If the strides divide each other, the map is a slice, then a permutation, then a repetition; each
-of the three may be missing.  Between two of them stands a RESHAPE if the tensor needs other axes.  The number
-UNKNOWN_DIM stands for an unknown dimension.  A plan is a tuple of steps, each of which becomes one operator.
+An index map says for each element of a result which element of the source it copies.  A position is the
+number of an element in memory order, from 0.  The map writes the position in the result as a number with
+several digits, the most significant first.  It has one factor for each digit: ``extent`` is the number of
+values of the digit, and adding 1 to the digit adds ``stride`` to the position in the source.  The first
+element of the result copies the element at ``offset``.  The transpose of a [2, 3] matrix, for example, has
+the factors (extent 3, stride 1) and (extent 2, stride 3), and the offset 0.
+
+A plan is a tuple of steps, each of which becomes one operator: a slice, then a permutation, then a
+repetition.  Each of the three may be missing.  A RESHAPE stands before a step that needs other axes.
+
+UNKNOWN_DIM is a number larger than any real dimension that stands for an unknown dimension N.  Arithmetic
+with it is exact: 2 * UNKNOWN_DIM stands for 2 N.
 """
 
 from __future__ import annotations
@@ -36,15 +43,18 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tu
     """Return the plans that apply ``index_map`` to a tensor of ``shape`` and give the shape ``result``.
 
     The cheapest plan comes first: fewest bytes copied, then fewest operators.  An element has ``bits`` bits.
-    The tuple is empty if no plan was found: the strides of the map fit no axes of the source, or each plan
-    needs a constant that depends on the unknown dimension.
+    The tuple is empty if no plan was found: the map does not take evenly spaced indices along axes of the
+    source, or each plan needs a constant that depends on the unknown dimension.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _tie_breaker(plan))))
 
 
 def _is_writable(plan: Plan) -> bool:
-    """Return whether the constants of ``plan`` (starts, strides, multiples) are known numbers."""
+    """Return whether the constants of ``plan`` (starts, strides, multiples) are known numbers.
+
+    Numbers from half of UNKNOWN_DIM on come from the unknown dimension.
+    """
     numbers: list[int] = []
     for step in plan:
         if isinstance(step, Sliced):
@@ -89,8 +99,9 @@ def _reshaped(shape: Shape, result: Shape) -> Plan:
 def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans for a permutation: one TRANSPOSE, DEPTH_TO_SPACE or SPACE_TO_DEPTH.
 
-    A RESHAPE before and after it adapts the shapes where that is needed.  The TRANSPOSE has one axis per
-    factor; factors that are cut at the axes of the source or of the result may need no RESHAPE there.
+    The TRANSPOSE has one axis per factor.  If the source has other axes, a RESHAPE stands before the
+    TRANSPOSE; if the result has others, a RESHAPE stands after it.  Cutting the factors at the axes of the
+    source or of the result can make that RESHAPE unnecessary, so there are plans with and without each cut.
     """
     yield from _block_moves(index_map, shape, result)
     for by_source, by_result in product((False, True), repeat=2):
@@ -123,8 +134,9 @@ def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
 def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape.
 
-    ``inner``: the stride of the digit in the result.  A factor spans two axes of the result if the stride of
-    an axis (``bound``) lies between ``inner`` and ``inner`` times the extent.
+    ``inner``: the stride of a factor in the result: adding 1 to its digit adds ``inner`` to the position in
+    the result.  A factor spans two axes of the result if the stride of an axis (``bound``) lies between
+    ``inner`` and ``inner`` times the extent.
     """
     bounds = sorted({*strides_of(result)}, reverse=True)
     cut: list[Factor] = []
@@ -142,9 +154,11 @@ def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     """Return the plan of a TRANSPOSE with one axis per factor, and perhaps axes of dimension 1.
 
-    No RESHAPE stands before it if ``shape`` has these axes, and none after it if ``result`` has them.
+    A RESHAPE stands before the TRANSPOSE unless ``shape`` has these axes, and after it unless ``result`` has
+    them.  So the axes of dimension 1 are those of ``shape``, or else those that ``result`` needs.
     """
-    order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)  # as in the source
+    # the factors in the order of their axes in the source: the largest stride belongs to the first axis
+    order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)
     source = tuple(factors[k].extent for k in order)
     perm = [order.index(k) for k in range(len(order))]
     moved = tuple(source[axis] for axis in perm)
@@ -203,16 +217,16 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that slice the source first.
+    """Yield plans that begin with a slice, perhaps with a RESHAPE before it.
 
-    There are plans for the source as it is, and plans that first reshape the source such that each stride of
-    the map is the stride of an axis.
+    One way is to slice the source with the axes that it has.  The other is to reshape the source first, so
+    that each stride of the map is the stride of an axis.
     """
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
         if axes is None or found is None:
             continue
-        cut, rest = found
+        cut, rest = found  # ``rest``: the map from the slice to the result
         for plan in _plans(rest, cut.shape, result):
             yield *_reshaped(shape, axes), cut, *plan
             dropped = _dropped_axes(cut.shape, plan, result)
@@ -245,7 +259,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     start, steps = found
     ranges = []
     for axis, first in enumerate(start):
-        # the digits along an axis, the least significant first: ``count`` indices at the distance ``step``
+        # together, the digits along this axis have to take evenly spaced indices; those seen so far, from the
+        # smallest step on, take ``count`` indices at the distance ``step``
         count, step = 1, 1
         for _, extent, distance in sorted((s for s in steps if s.axis == axis), key=lambda s: abs(s.step)):
             if count > 1 and distance != step * count:
@@ -255,16 +270,17 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
         ranges.append(range(first, first + count * step, step))
     cut = Sliced(tuple(ranges))
     strides = strides_of(cut.shape)
-    factors = [  # the same digits, with strides in the slice
+    factors = [  # the same digits, whose strides are now those in the slice
         (s.extent, s.step // ranges[s.axis].step * strides[s.axis]) for s in steps if s.axis is not None
     ]
     return cut, IndexMap.of(math.prod(cut.shape), factors)
 
 
 def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
-    """Return the axes of dimension 1 to drop from ``shape``, that of a slice, to get the shape ``result``.
+    """Return the axes that a slice can drop itself, so that no RESHAPE to ``result`` is needed after it.
 
-    ``plan``: the steps after the slice.  Return None unless they are one RESHAPE that only drops such axes.
+    ``shape``: the shape of the slice with all axes.  ``plan``: the steps after the slice.  Return None unless
+    these are one RESHAPE that only removes axes of dimension 1.
     """
     if [type(step) for step in plan] != [Reshaped] or len(result) >= len(shape):
         return None
@@ -285,7 +301,7 @@ def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | N
 def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans that end in a TILE, perhaps with a RESHAPE after it.
 
-    The TILE has the axes of the result, or one axis per factor.
+    The TILE has the axes of the result, or one axis per factor and then a RESHAPE after it.
     """
     # ``single``: the map without the repetitions (factors of stride 0)
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
@@ -305,8 +321,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None if a factor spans two axes of ``result``, or if an axis of ``result`` is not the repetition of
-    a whole axis of the operand: then a factor of stride 0 follows another factor of the same axis.
+    Return None if a factor spans two axes of ``result``.  Return None also if an axis of ``result`` repeats
+    each element, as [a, a, b, b], because TILE repeats whole axes, as [a, b, a, b].  In that case a factor of
+    stride 0 follows another factor of the same axis.
     """
     pairs, left = [], list(factors)
     for dim in result:

@@ -2,11 +2,17 @@
 """Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations.
 
 ``compute`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit data with a scale.
-By default, ``quantized`` applies ``real`` to the dequantized numbers, and quantizes its results.
+By default, ``quantized`` dequantizes the data, applies ``real``, and quantizes the results of ``real``.
+``real`` maps float32 numbers to float32 numbers; by default it is ``compute`` in float64, rounded.
 
-Class arguments: ``versions`` is the operator version for data of a dtype, ``reference_version`` the newest
-version that LiteRT's reference kernels implement (0: none that is right), ``quantized_dtypes`` the dtypes for
-which LiteRT has quantized kernels.
+Class arguments:
+
+- ``versions``: the operator version by the dtype of the data; 1 for other dtypes.
+- ``reference_version``: the newest version that LiteRT's reference kernels implement; 0: they lack the
+  operator.
+- ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.
+- ``function``: what ``compute`` applies, unless the class defines ``compute``.
+- ``bounds``: see ``Clamped``.
 """
 
 from __future__ import annotations
@@ -46,7 +52,10 @@ from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, 
 
 
 class Clamped(Unary):
-    """x clamped to ``bounds`` (None: no upper bound).  Quantized data are rescaled, then clamped."""
+    """x clamped to ``bounds``, the lowest and the highest result; None: no upper bound.
+
+    Quantized data are rescaled, then clamped.
+    """
 
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
     quantized_dtypes: ClassVar[tuple[DType, ...]] = (i8, u8)
@@ -72,6 +81,7 @@ class Relu(Clamped, code="RELU", options=None, versions={i8: 2, u8: 2, i16: 3}):
     quantized_dtypes = (i8, u8, i16)
 
 
+# RELU6 takes uint8 from version 1 on, RELU from version 2 on
 class Relu6(Clamped, code="RELU6", options=None, versions={i8: 2, i16: 3}, bounds=(0.0, 6.0)):
     """min(max(x, 0), 6)."""
 
@@ -170,7 +180,8 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
         return np.asarray(one_plus_tanh * (x * scalar(0.5)))
 
     def real(self, x: Array) -> Array:
-        # LiteRT computes its tables with the C library, in another order of operations than in ``compute``
+        # LiteRT computes the lookup tables of its quantized kernels with the C library, and in another order
+        # of operations than in ``compute``
         half = np.float32(0.5) * x
         if not self.approximate:
             return np.asarray(half * erfc(x * np.float32(-(0.5**0.5))).astype(np.float32))
@@ -188,8 +199,8 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
-        # ``value`` is x in units of input scale / 128, ``gate`` is x / 3 in units of 2^-15, saturated to 16
-        # bits, so to [-1, 1).  The result is x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
+        # ``value`` is x in units of input scale / 128.  ``gate`` is x / 3 in units of 2^-15, saturated to 16
+        # bits, that is to [-1, 1).  The result is x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
         fine_scale = scale_of(self.input) / np.float32(128)
         to_output = quantize_multiplier(fine_scale / scale_of(self.output))
         to_gate = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))

@@ -46,7 +46,7 @@ def _is_true(array: Array) -> bool:
 
 
 class While(Op, code="WHILE", variadic_results=True):
-    """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace them."""
+    """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace the operands."""
 
     input = variadic_operand(*ANY)
 
@@ -54,6 +54,7 @@ class While(Op, code="WHILE", variadic_results=True):
     body: Graph = graph_attribute(field="body_subgraph_index")
 
     def infer(self) -> tuple[TensorType, ...]:
+        # the types of the results do not depend on ``cond``; a run raises an error if ``cond`` does not fit
         _common_types("operands and inputs of the body", self.input, self.body.inputs)  # only the check
         return _common_types("operands and outputs of the body", self.input, self.body.outputs)
 
@@ -85,9 +86,10 @@ class If(Op, code="IF", variadic_results=True):
 
 
 class CallOnce(Op, code="CALL_ONCE", results=()):
-    """Runs the graph ``init``, which initializes variables and tables, the first time after each reset.
+    """Runs the graph ``init``, which initializes variables and tables, once after each reset.
 
-    A reset gives the interpreter a new state, and ``state.initialized`` holds the graphs that have run since.
+    A reset gives the interpreter a new state.  ``initialized`` in the state holds the graphs that CALL_ONCE
+    has run since then.
     """
 
     init: Graph = graph_attribute(field="init_subgraph_index")
@@ -121,7 +123,10 @@ class Call(GraphCall, code="CALL"):
 
 
 class StablehloComposite(GraphCall, code="STABLEHLO_COMPOSITE", options="StableHLOCompositeOptions"):
-    """The outputs of the graph ``decomposition``, which defines the composite operator ``name``."""
+    """The outputs of the graph ``decomposition``, which defines the composite operator ``name``.
+
+    ``composite_attributes``: the attributes of the composite operator, as the bytes of a flexbuffer.
+    """
 
     name: str | None = attribute(None)
     decomposition: Graph = graph_attribute(field="decomposition_subgraph_index")

@@ -139,8 +139,8 @@ class Lowering(Legalization, Rewrite):
     """A legalization that is declared by a picture.
 
     The root of a picture is the operator that computes its result.  The legalization applies if the format or
-    a runtime refuses one of the matched operators, the root or another.  It also applies if the delegate of a
-    runtime refuses the root, and ``is_cut`` holds for the matched operators.
+    a runtime refuses the root.  It also applies if the delegate of a runtime refuses the root, and either
+    ``is_cut`` holds for the matched operators, or the format or a runtime refuses another of them.
     """
 
     def wants(self, op: Op) -> bool:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower elementwise operators, reductions and a few others to operators that more runtimes have.
 
-A Lowering replaces the picture ``before`` by ``after`` if the format or a runtime refuses the last operator
-of ``before``; or if the delegate of a runtime refuses it, takes ``after``, and gets no more partitions by it.
+A Lowering replaces the picture ``before`` by ``after`` in two cases:
+
+- The format or a runtime refuses the last operator of ``before``.
+- The delegate of a runtime refuses the last operator of ``before`` and takes ``after``, and the model has no
+  more partitions than before.  A partition is a part of the graph that the delegate runs at once.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from circlekit.rewrite.rewrite import condition
 
 LEAST_SOFTPLUS_THRESHOLD = 17
 """For x from this number on, log(exp(x) + 1) is x in float32."""
+
+LARGEST_SOFTPLUS_THRESHOLD = 88
+"""For x up to this number, exp(x) is finite in float32."""
 
 
 class LowerHardSwish(Lowering):
@@ -75,16 +81,16 @@ class LowerCube(Lowering):
 
 
 class LowerSquareRoot(Lowering):
-    """pow(x, 1/2)  ==  sqrt(x)."""
+    """pow(x, 1/2)  ==  sqrt(x), except for -0, where sqrt is -0, and for -inf, where sqrt is NaN."""
 
     before = "y = Pow(x: f32, 0.5)"
     after = "y = Sqrt(x)"
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e), for a constant e other than 0.
+    """pow(v + e, -1/2)  ==  rsqrt(v + e), for a constant e other than 0 and v above -inf.
 
-    The two differ only for -0, which v + e never is.
+    The two differ for -0 and for -inf.  If e is not 0, v + e is never -0.  For -inf, rsqrt is NaN.
     """
 
     before = """
@@ -99,7 +105,7 @@ class LowerReciprocalSquareRoot(Lowering):
 
 
 class LowerFlatLeakyRelu(Lowering):
-    """leaky_relu(x)  ==  relu(x), for a slope of 0."""
+    """leaky_relu(x)  ==  relu(x), for a slope of 0 and x above -inf."""
 
     before = "y = LeakyRelu(x: f32)    {alpha: 0.0}"
     after = "y = Relu(x)"
@@ -160,10 +166,10 @@ class LowerSquaredDifference(Lowering):
 
 
 class LowerSoftplus(Lowering):
-    """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for t of 17 or more.
+    """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for t from 17 to 88.
 
-    For x up to t, the logarithm is at least x, so it is the maximum.  For x above t, the logarithm is the
-    number for t, which in float32 is t, so the maximum is x.
+    For x up to t, the logarithm is at least x, so the maximum is the logarithm.  For x above t, min(x, t) is
+    t, and in float32 log(exp(t) + 1) is t, so the maximum is x.
     """
 
     before = """
@@ -182,8 +188,11 @@ class LowerSoftplus(Lowering):
     """
 
     @condition
-    def has_large_threshold(self, t: Array) -> str | None:
-        return None if t.min() >= LEAST_SOFTPLUS_THRESHOLD else f"expected 17 or more, got {t.min():g}"
+    def threshold_is_in_range(self, t: Array) -> str | None:
+        threshold, least, largest = t.item(), LEAST_SOFTPLUS_THRESHOLD, LARGEST_SOFTPLUS_THRESHOLD
+        if least <= threshold <= largest:
+            return None
+        return f"expected a threshold from {least} to {largest}, got {threshold:g}"
 
 
 class LowerReduceMin(Lowering):
@@ -269,7 +278,7 @@ class LowerFloorMod(Lowering):
 class LowerEmbeddingLookup(Lowering):
     """embedding_lookup(i, table)  ==  gather(table, i) along axis 0."""
 
-    quantized = True
+    quantized = True  # also for quantized values: the result has the scale of the table
 
     before = "y = EmbeddingLookup(i, table)"
     after = "y = Gather(table, i)"

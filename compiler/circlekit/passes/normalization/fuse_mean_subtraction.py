@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remove subtractions of the mean in layer normalizations: center the weights of the layers before them.
 
-A row is a vector along the last axis.  A row is centered if its mean is 0; a value, if all its rows are
-centered.  To center a row means to subtract its mean.
+A row is a vector along the last axis.  A row is centered if its mean is 0.  A value is centered if all its
+rows are centered.  To center a row means to subtract its mean from each of its elements.
+
+Here a layer is an operator whose result is linear in its constants (weights and bias, or the table of a
+Gather), so centered constants give a centered result.  A sum is an ADD or a SUB.
 """
 
 from __future__ import annotations
@@ -33,12 +36,16 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 Layer = Conv2D | TransposeConv | FullyConnected | Gather
-"""Operators whose results are centered if their weights and bias, or the rows of their table, are."""
+"""The operators that are layers here.
+
+The weights are centered over the output channels; the bias is one row.  Of a Gather, the rows of the table
+are centered.
+"""
 
 ROW_MOVEMENTS = (
     Reshape, Squeeze, ExpandDims, Transpose, Slice, StridedSlice, SplitOperator, Unpack, Concatenation, Pack
 )  # fmt: skip
-"""Operators that move whole rows if the size of the last axis stays and ``_keeps_last_axis`` returns True."""
+"""Operators that move whole rows, if the last axis keeps its size and ``_keeps_last_axis`` returns True."""
 
 
 class FuseMeanSubtraction(GraphPass):
@@ -46,9 +53,8 @@ class FuseMeanSubtraction(GraphPass):
 
     The mean is over the last axis.  x is a sum of results of layers, as in a transformer, where each layer
     normalization reads the sum of all blocks before.  The users of x must be subtractions of its mean,
-    further sums, or movements of rows.  An operand of a sum that no layer computes is centered by a new
-    subtraction.
-    The pass refuses unless more subtractions disappear than are added.
+    further sums, or movements of rows.  If a sum has an operand that no layer computes, a new subtraction
+    centers this operand.  The pass refuses unless more subtractions disappear than are added.
     """
 
     name = "fuse_mean_subtraction"
@@ -57,13 +63,15 @@ class FuseMeanSubtraction(GraphPass):
         count = 0
         done: set[Value] = set()
         for op in graph.ops:
+            # an earlier rewrite may have removed ``op`` from the graph
             data = _centered_operand(op) if op.graph is graph else None
             if data is None or data in done:
                 continue
             stream = _Stream(graph, data)
             done |= stream.seen
             sentence = stream.refusal(data)
-            if context.accepts(self.name, op, sentence, progress=4):  # Mean and Sub match, 2 for each
+            # ``progress`` ranks near misses: 2 for each operator that matched, Mean and Sub
+            if context.accepts(self.name, op, sentence, progress=4):
                 stream.center()
                 count += 1
         return count
@@ -84,7 +92,8 @@ def _centered_operand(op: Op) -> Value | None:
 class _Stream:
     """Values that are connected with the value ``start`` by sums and movements of rows.
 
-    ``channels``: the size of all rows.  ``centered``: the values that can be centered together.
+    ``channels``: the number of elements of each row, the same for all these values.
+    ``centered``: the values that can be centered together, as the keys of a dict, in order.
     ``seen``: all values that were examined.  ``obstacles``: for values that cannot be centered, the reason.
     """
 
@@ -130,7 +139,10 @@ class _Stream:
         return _keeps_last_axis(op) and all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
 
     def shrink(self) -> None:
-        """Remove each value that has an obstacle from ``centered``, then examine its neighbors again."""
+        """Remove from ``centered`` each value that has an obstacle.
+
+        The removal may be an obstacle for the neighbors of the value, so these are examined again.
+        """
         todo = list(self.centered)
         while todo:
             value = todo.pop()
@@ -144,7 +156,8 @@ class _Stream:
         op = value.producer
         if op is None:
             return f"%{value.name}: is an input of the graph"
-        # ``value`` will take the place of the results of ``ends``, and only one of them can be an output
+        # ``ends``: the subtractions of the mean; ``value`` will replace their results, and can replace only
+        # one output of the graph
         ends = [user for user in value.users if _centered_operand(user) is value]
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
@@ -154,8 +167,12 @@ class _Stream:
             sentence = _layer_refusal(op)
             if sentence is not None:
                 return sentence
-        elif not self.keeps_rows(op) or not all(result in self.centered for result in op.results):
+        elif not self.keeps_rows(op):
             return f"%{value.name}: comes from {type(op).__name__}, expected a layer, a sum or moved rows"
+        else:
+            other = next((result for result in op.results if result not in self.centered), None)
+            if other is not None:
+                return f"%{value.name}: cannot be centered without %{other.name}, which cannot be centered"
         for user in value.users:
             if self._is_mean(user, value) or _centered_operand(user) is value:
                 continue
@@ -176,9 +193,10 @@ class _Stream:
         return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
-        """Yield the operands of sums and movements of rows that have to be centered, too.
+        """Yield (operator, index of the operand, operand) for each operand that needs a centered copy.
 
-        Each is (operator, index of the operand, operand); the operand is not in ``centered``.
+        The operator is a sum or movement of rows that computes a value in ``centered``; the operand has rows,
+        but is not in ``centered``.
         """
         for op in dict.fromkeys(value.producer for value in self.centered):
             if op is None or isinstance(op, Layer):
@@ -194,7 +212,8 @@ class _Stream:
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: is a constant or a variable"
         added = {value for _, _, value in self.uncentered() if not value.is_const}
-        # for the other values in ``added``, the graph has a subtraction of their mean already
+        # for the other values in ``added``, the graph has a subtraction of the mean already: the one that
+        # ``_copy`` adds equals it, and common_subexpression_elimination makes them one
         new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
         if len(subtractions) > len(new):
             return None
@@ -220,12 +239,17 @@ class _Stream:
                 remove_unused(self.graph, mean)
 
     def _copy(self, op: Op, value: Value) -> Value:
-        """Return ``value`` minus its mean, as a constant or computed by operators before ``op``."""
+        """Return ``value`` minus its mean, as a constant or computed by new operators before ``op``."""
         new = Inserter(self.graph, op)
         if value.is_const:
             return new.constant("centered", _centered(value.array(), -1))
-        mean = new.make(Mean(value, new.constant("axis", np.array([-1], np.int32)), keep_dims=True))
-        return new.make(Sub(value, mean))
+        # if the mean of ``value`` is subtracted already, take its axes, perhaps [2] instead of [-1]: then the
+        # new operators equal the present ones
+        ends = (user for user in value.users if _centered_operand(user) is value)
+        present = next((end.rhs.producer for end in ends if isinstance(end, Sub)), None)
+        last_axis = np.array([-1], np.int32)
+        axis = present.axis if isinstance(present, Mean) else new.constant("axis", last_axis)
+        return new.make(Sub(value, new.make(Mean(value, axis, keep_dims=True))))
 
     def _center_layer(self, layer: Layer) -> None:
         """Replace the weights and the bias of ``layer``, or its table, by centered ones."""
@@ -233,8 +257,8 @@ class _Stream:
             if value is None or value not in _constants(layer):
                 continue
             # weights have the output channels along axis 0; a table and a bias have them along the last axis
-            has_rows = isinstance(layer, Gather) or value is not _weights(layer)
-            array = _centered(value.array(), -1 if has_rows else 0)
+            channels_last = isinstance(layer, Gather) or value is not _weights(layer)
+            array = _centered(value.array(), -1 if channels_last else 0)
             name = self.graph.unique_name(f"{layer.output.name}/centered")
             layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
@@ -242,7 +266,8 @@ class _Stream:
 def _keeps_last_axis(op: Op) -> bool:
     """Return whether a sum or movement leaves the last axis in place.
 
-    The caller checks that the size of the last axis stays; that alone does not show that the axis does.
+    The caller checks that the last axis keeps its size.  Another axis of the same size could have taken its
+    place.
     """
     if isinstance(op, Transpose):
         perm = constant_perm(op)
@@ -256,10 +281,11 @@ def _keeps_last_axis(op: Op) -> bool:
 
 
 def _row_operands(op: Op) -> Iterator[Value]:
-    """Yield the operands of a sum or movement ``op`` that have rows: not its axes, sizes or indices."""
+    """Yield the operands of a sum or movement ``op`` that hold its data: not its axes, sizes or indices."""
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield from (value for value in op.inputs if value is not None)
     elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:
+        # ``results_follow``: the name of the operand that the results copy, so that they share its scale
         yield getattr(op, op.quantization_rule.results_follow)
 
 
@@ -291,6 +317,7 @@ def _layer_refusal(layer: Layer) -> str | None:
             return f"%{value.name}: expected a constant of f32 without quantization"
     if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
         return f"%{result.name}: expected a convolution of all channels, got groups"
+    # the other users would still need the old weights, so the model would hold both
     if weights.other_user([layer]) is not None:
         return f"%{weights.name}: has other users"
     return None

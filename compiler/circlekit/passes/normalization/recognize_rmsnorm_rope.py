@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize RMS_NORM and ROPE (rotary position embedding), which exporters write as several operators."""
+"""Recognize RMS_NORM and ROPE (rotary position embedding), which exporters write as several operators.
+
+In the pictures, a constant of shape [*, 1] has one element, and one of [*, D] has D elements along its last
+axis; the other dimensions are 1.  ``$square``, ``$division`` and ``$halves`` stand for each of the texts in
+SQUARES, DIVISIONS and HALVES.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +104,10 @@ HALVES = (
 
 
 class _Rope(Rewrite):
-    """Conditions on a rotation of x, whose halves along the last axis, lo and hi, one of HALVES computes.
+    """The conditions that all forms of a rotation of x have in common.
 
-    ``axis``: along which the halves of the result are joined.
+    One of HALVES computes lo and hi, the halves of x along the last axis.  ``axis``: the axis along which a
+    CONCATENATION joins two halves.
     """
 
     after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
@@ -118,7 +124,8 @@ class _Rope(Rewrite):
     @condition
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
         half = x.static_shape[-1] // 2
-        # moving the index of each element instead of its value shows which elements lo and hi take
+        # the slices run on the indices of the elements instead of their values: the results show which
+        # elements lo and hi consist of
         index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
         for name, part in (("lo", index[..., :half]), ("hi", index[..., half:])):
             if not np.array_equal(_moved_elements(match.ops[name], match.value(name), index), part):
@@ -139,7 +146,7 @@ def _row_obstacle(table: Value, entries: int) -> str | None:
 
 
 class _HalfNegated(_Rope):
-    """x * cos + concat(-hi, lo) * sin; ``sin`` and ``cos`` may be computed."""
+    """x * cos + concat(-hi, lo) * sin; ``sin`` and ``cos`` need not be constants."""
 
     before = """
         $halves
@@ -177,7 +184,10 @@ class _SinesNegated(_Rope):
 
 
 class _HalvesApart(_Rope):
-    """concat(lo * cos1 - hi * sin1, hi * cos2 + lo * sin2); each constant table has half a row of numbers."""
+    """concat(lo * cos1 - hi * sin1, hi * cos2 + lo * sin2), where all sines and cosines are constants.
+
+    Each of the four tables has half as many numbers as a row of x.
+    """
 
     before = """
         $halves

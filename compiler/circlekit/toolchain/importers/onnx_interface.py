@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the result of onnx2tf the inputs and outputs of the ONNX model; check that it has the same values.
+"""Give a model that onnx2tf made from an ONNX model the interface of the ONNX model, and check its outputs.
 
-The converter onnx2tf may change the order and names of inputs and outputs, and the layout of outputs.
+The converter onnx2tf may change the order and names of inputs and outputs, and the order of the axes of
+outputs.  So outputs are found by their values: the script ``onnx_model.py`` has run the ONNX model and has
+recorded the arrays of its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 
 TOLERANCE = 1e-3
-"""The allowed difference, relative to the largest magnitude of an output; kernels sum in different orders.
+"""The allowed difference of outputs, divided by the largest magnitude of the ONNX model's output.
 
-It is also the allowed relative difference of statistics of arrays (``_fingerprint``).
+It is above 0 because kernels sum in different orders.  It is also the allowed relative difference of the
+statistics of arrays (``_fingerprint``).
 """
 
 MAX_RANK = 6
@@ -33,25 +36,34 @@ MAX_RANK = 6
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     """Give the inputs and outputs of ``model`` the order and names of the ONNX model, in place.
 
-    ``record``: what the script ``onnx_model.py`` writes about the ONNX model: ``inputs`` and ``outputs``, the
-    names; ``in0``, ..., arrays for the inputs; ``out0``, ..., the outputs for these; perhaps ``nodes`` and
-    other arrays for ``name_values``.
-    ``model`` is run on the same inputs.  For each output of the ONNX model, its output with the same values
-    is taken; if the axes are permuted, a TRANSPOSE is appended.  Raise EquivalenceError if no output has the
-    values, ModelError if the inputs do not correspond.
+    ``record``: the arrays that the script ``onnx_model.py`` writes about the ONNX model:
+
+    - ``inputs``, ``outputs``: the names;
+    - ``in0``, ``in1``, ...: an array for each input;
+    - ``out0``, ``out1``, ...: the outputs for these inputs;
+    - ``nodes``, ``operands``, ``results``, ``fingerprints``: see ``name_values``.  They may be missing.
+
+    ``model`` is run on the recorded inputs.  Each output of the ONNX model becomes the output of ``model``
+    that has the same values.  If the axes are permuted, a TRANSPOSE is appended.  Raise EquivalenceError if
+    no output has the values, ModelError if the inputs do not correspond.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
-    count, inputs = len(model.main.inputs), list[Value]()
-    if count == len(names["inputs"]):
-        inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
-    if count != len(names["inputs"]) or count != len({*inputs}):
-        raise ModelError(f"expected the inputs {', '.join(names['inputs'])}, got {count} inputs")
+    count, listed = len(model.main.inputs), ", ".join(names["inputs"])
+    if count != len(names["inputs"]):
+        expected = f"expected {len(names['inputs'])} inputs as in the ONNX model ({listed})"
+        raise ModelError(f"{expected}, got {count}")
+    inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
+    if count != len({*inputs}):
+        raise ModelError(f"expected another input for each of {listed}, got the same input for two of them")
     model.main.inputs = inputs
     arrays = run(model, [record[f"in{n}"] for n in range(len(inputs))])
     found = list(zip(model.main.outputs, arrays, strict=True))
-    outputs = [_output(model, name, record[f"out{n}"], found) for n, name in enumerate(names["outputs"])]
+    outputs: list[Value] = []
+    for n, name in enumerate(names["outputs"]):
+        found.sort(key=lambda pair: pair[0] in outputs)  # of equal outputs, first those not yet taken
+        outputs.append(_output(model, name, record[f"out{n}"], found))
     model.main.outputs = outputs
-    model.signatures = []
+    model.signatures = []  # they have the names that onnx2tf gave to inputs and outputs
     if "nodes" in record:
         name_values(model, record, [record[f"in{n}"] for n in range(len(inputs))])
     taken = {*inputs, *outputs}
@@ -66,8 +78,9 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     """Give the results of operators the names of the ONNX nodes with the same values, as onnx2circle does.
 
     If the converter fused a node with its reader, the result gets both names: ``conv;relu``.
-    ``record``: see ``restore_interface``.  Of the ONNX nodes, it has the names (``nodes``), the names of the
-    first operands and of the results, and ``fingerprints``, statistics of the results.
+    ``record``: for each ONNX node that has a single float32 result, its name (``nodes``), the names of its
+    first operand and of its result (``operands``, ``results``), and statistics of the elements of the result
+    (``fingerprints``).
     ``inputs``: the arrays of the inputs in ``record``, in order.
     """
     nodes, fingerprints = [str(name) for name in record["nodes"]], record["fingerprints"]
@@ -75,7 +88,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     found: dict[int, Value] = {}  # by index of the node
 
     def match(op: Op, arrays: Sequence[Array]) -> None:
-        """Enter the result of ``op`` in ``found`` if it has the values of a node."""
+        """Enter the result of ``op`` in ``found`` if its statistics are those of a node not yet found."""
         if (
             len(arrays) != 1
             or arrays[0].dtype != np.float32
@@ -111,7 +124,8 @@ def _fingerprint(array: Array) -> list[float]:
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
     """Return the input of ``model`` for the input ``name`` of the ONNX model.
 
-    It is found by its name, else by the shape of ``array`` if only one input has it, else by ``index``.
+    It is found by its name, which may also stand in a signature; else by the shape of ``array``, if only one
+    input has this shape; else by ``index``.
     """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})
@@ -161,10 +175,6 @@ def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
     """Append a TRANSPOSE of ``value`` with the permutation ``axes`` to the main graph; return its result."""
     graph = model.main
     order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
-    assert value.shape is not None  # ``axes`` has the rank of its array
-    shape = tuple(value.shape[axis] for axis in axes)
-    result = Value(
-        graph.unique_name(f"{value.name}_transposed"), value.dtype, shape, None, value.quantization
-    )
-    graph.append(Transpose(value, order, results=[result]))
+    result = graph.append(Transpose(value, order)).output
+    result.name = graph.unique_name(f"{value.name}_transposed")
     return result
