@@ -17,27 +17,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from circlekit.api import (
-        calibrate,
-        check,
-        compare,
-        convert,
-        explain,
-        explain_op,
-        extract,
-        fake_quantize,
-        load,
-        merge,
-        optimize,
-        parse,
-        partition,
-        quantize,
-        read_pipeline,
-        resize,
-        run,
-        save,
-        select,
-    )
+    from circlekit.api.checking import check
+    from circlekit.api.explaining import explain, explain_op
+    from circlekit.api.fake_quantizing import fake_quantize
+    from circlekit.api.models import compare, load, parse, run, save
+    from circlekit.api.options import read_pipeline
+    from circlekit.api.quantizing import calibrate, quantize
+    from circlekit.api.rewriting import convert, optimize
+    from circlekit.api.structure import extract, merge, partition, resize, select
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
@@ -91,27 +78,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "circlekit.api": (
-        "calibrate",
-        "check",
-        "compare",
-        "convert",
-        "explain",
-        "explain_op",
-        "extract",
-        "fake_quantize",
-        "load",
-        "merge",
-        "optimize",
-        "parse",
-        "partition",
-        "quantize",
-        "read_pipeline",
-        "resize",
-        "run",
-        "save",
-        "select",
-    ),
+    "circlekit.api.checking": ("check",),
+    "circlekit.api.explaining": ("explain", "explain_op"),
+    "circlekit.api.fake_quantizing": ("fake_quantize",),
+    "circlekit.api.models": ("compare", "load", "parse", "run", "save"),
+    "circlekit.api.options": ("read_pipeline",),
+    "circlekit.api.quantizing": ("calibrate", "quantize"),
+    "circlekit.api.rewriting": ("convert", "optimize"),
+    "circlekit.api.structure": ("extract", "merge", "partition", "resize", "select"),
     "circlekit.errors": ("CirclekitError",),
     "circlekit.interp.evaluate": ("register_custom",),
     "circlekit.interp.interpreter": ("Interpreter",),

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.api import Options
 from circlekit.api.models import check_apart, read, target_format
+from circlekit.api.options import Options
 from circlekit.api.structure_checks import check_structure
 from circlekit.errors import (
     CirclekitError,

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from circlekit.api import save
+from circlekit.api.models import save
 from circlekit.ir.text import parse_model
 from tests.cli.scripts import SCRIPTS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.api import load, parse, save
+from circlekit.api.models import load, parse, save
 from circlekit.cli.quant.circle_quantizer import main
 from circlekit.ir.dtypes import i8, i16, u8
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.api import parse
+from circlekit.api.models import parse
 from circlekit.io.write.save import to_bytes
 from circlekit.toolchain.onecc import onecc
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-import circlekit.api
+import circlekit.api.models
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.onecc import SUBCOMMANDS
 
@@ -52,13 +52,13 @@ def test_a_configuration_gives_what_its_drivers_give_one_by_one(
     run: Run, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
-    original = circlekit.api.load
+    original = circlekit.api.models.load
 
     def load(path: str) -> circlekit.Model:
         loaded.append(path)
         return original(path)
 
-    monkeypatch.setattr("circlekit.api.load", load)
+    monkeypatch.setattr("circlekit.api.models.load", load)
     (work / "net.part").write_text("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n")
     code, _, errors = run([], PIPELINE)
     assert (code, errors) == (0, "")

@@ -150,7 +150,7 @@ def test_a_model_is_in_memory_until_the_last_step_that_reads_it(
 ) -> None:
     session = Session()
     first = saved(session, ["b.circle", "./a.circle", "a.circle"])
-    monkeypatch.setattr("circlekit.api.load", lambda path: pytest.fail("the file was read"))
+    monkeypatch.setattr("circlekit.api.models.load", lambda path: pytest.fail("the file was read"))
     session.models.begin_step(["a.circle"])
     model = session.load("a.circle")
     assert (model.source, model.format) == ("a.circle", "circle")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from circlekit.api import check, load
+from circlekit.api.checking import check
+from circlekit.api.models import load
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.json_text import json_of_each

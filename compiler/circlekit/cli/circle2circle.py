@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from circlekit.api import Options, read_pipeline
+from circlekit.api.options import Options, read_pipeline
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.pass_list import print_passes

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from circlekit.api import load
-from circlekit.api.models import records_of
+from circlekit.api.models import load, records_of
 from circlekit.cli.arguments import Parser, add_inputs, finite_number, non_negative_number
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.api import load
+from circlekit.api.models import load
 from circlekit.cli.arguments import Parser, input_file
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.output.terminal import number_text

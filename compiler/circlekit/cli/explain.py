@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from circlekit.api import explain_op, optimize
+from circlekit.api.explaining import explain_op
 from circlekit.api.models import load
+from circlekit.api.rewriting import optimize
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
 from circlekit.cli.command import Command

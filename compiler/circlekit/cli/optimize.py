@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from circlekit.api import Options, convert, load
-from circlekit.api.models import check_apart
+from circlekit.api.models import check_apart, load
+from circlekit.api.options import Options
+from circlekit.api.rewriting import convert
 from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import (
     DESCRIPTION,

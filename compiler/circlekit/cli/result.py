@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from circlekit.api import ModelFile, Options, convert
+from circlekit.api.models import ModelFile
+from circlekit.api.options import Options
+from circlekit.api.rewriting import convert
 from circlekit.cli.arguments import Parser
 from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.api import load
+from circlekit.api.models import load
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,

@@ -82,7 +82,7 @@ def _litert(model: Model) -> Run:
         from ai_edge_litert.interpreter import Interpreter  # an optional package
     except ModuleNotFoundError:
         raise UnsupportedError("LiteRT is not installed: pip install ai-edge-litert") from None
-    from circlekit.api import save  # imports the passes
+    from circlekit.api.models import save  # imports the passes
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.tflite"
@@ -110,7 +110,7 @@ def _onert(model: Model) -> Run:
         from onert.native.libnnfw_api_pybind import prepare_config  # an optional package
     except ModuleNotFoundError:
         raise UnsupportedError("onert is not installed: pip install onert") from None
-    from circlekit.api import save  # imports the passes
+    from circlekit.api.models import save  # imports the passes
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.circle"

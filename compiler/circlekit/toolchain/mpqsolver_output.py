@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from circlekit.api import save
+from circlekit.api.models import save
 from circlekit.errors import FileError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model

@@ -55,7 +55,7 @@ class Session:
         handed = self.models.take(path)
         if handed is not None:
             return handed
-        from circlekit.api import load  # slow to import: drivers without a model do not wait for it
+        from circlekit.api.models import load  # slow to import: drivers without a model do not wait for it
 
         name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.api import load, save
+from circlekit.api.models import load, save
 from circlekit.ir.array_bytes import SAMPLE_BYTES
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from circlekit.api import load
+from circlekit.api.models import load
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value, same_array
 from circlekit.quant.one.settings import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.api import parse
+from circlekit.api.models import parse
 from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.value import Array, Quantization, Value

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.api import parse, run
+from circlekit.api.models import parse, run
 from circlekit.errors import CirclekitError, ShapeError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
-from circlekit.api import parse
+from circlekit.api.models import parse
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.dtypes import DType, f32, i16, u8
 from circlekit.ops.constant_operands import constant_elements

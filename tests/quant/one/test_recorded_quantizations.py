@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from circlekit.api import load
+from circlekit.api.models import load
 from circlekit.ir.dtypes import i8, u8
 from circlekit.ir.graph import Model
 from circlekit.ops.quantization import is_quantized

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api import load, save
-from circlekit.api.models import check_apart, check_target
+from circlekit.api.models import check_apart, check_target, load, save
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes

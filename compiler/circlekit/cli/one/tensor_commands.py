@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api import load, run
+from circlekit.api.models import load, run
 from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
 from circlekit.cli.command import FAILED, Command, OneCodes
 from circlekit.equivalence.data_files import tensor_files

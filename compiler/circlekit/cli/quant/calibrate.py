@@ -7,8 +7,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from circlekit.api import load, save
-from circlekit.api.models import check_apart, check_target
+from circlekit.api.models import check_apart, check_target, load, save
 from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of

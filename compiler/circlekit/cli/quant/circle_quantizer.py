@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from circlekit.api import load, save
-from circlekit.api.models import check_target
+from circlekit.api.models import check_target, load, save
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path

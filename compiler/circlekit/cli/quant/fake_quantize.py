@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from circlekit.api import fake_quantize, load, save
-from circlekit.api.models import check_apart, check_target
+from circlekit.api.fake_quantizing import fake_quantize
+from circlekit.api.models import check_apart, check_target, load, save
 from circlekit.cli.arguments import MODEL_HELP, Parser, finite_number, integer, output_of, output_path
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text

@@ -7,9 +7,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from circlekit.api import load, quantize, save
-from circlekit.api.models import check_apart, check_target
-from circlekit.api.quantizing import INTERFACES
+from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.api.quantizing import INTERFACES, quantize
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,

@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from circlekit.api import load
-from circlekit.api.models import check_apart, check_target
+from circlekit.api.models import check_apart, check_target, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError

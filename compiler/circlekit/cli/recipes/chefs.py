@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from circlekit.api import load, save
-from circlekit.api.models import check_apart, check_target, target_format
+from circlekit.api.models import check_apart, check_target, load, save, target_format
 from circlekit.cli.arguments import Parser, output_of
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, source_of

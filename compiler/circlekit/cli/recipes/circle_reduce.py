@@ -7,8 +7,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from circlekit.api import load
-from circlekit.api.models import check_target
+from circlekit.api.models import check_target, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_path, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
