@@ -17,6 +17,9 @@ from circlekit.ir.value import Value
 UNKNOWN_DIM = 2**40 + 15
 """The prime that stands for the unknown dimension; it is larger than the element count of any real tensor."""
 
+MAX_CHANNELS = 1 << 18
+"""Passes that look at each channel by itself ignore values with more channels, to limit their work."""
+
 
 def dims_of(value: Value) -> tuple[int, ...]:
     """Return the dimensions of ``value``, with UNKNOWN_DIM for an unknown one; ``has_dims`` must hold."""
@@ -34,8 +37,8 @@ def has_dims(value: Value) -> bool:
 
 
 def has_known_channels(value: Value) -> bool:
-    """Return whether ``has_dims`` holds for ``value`` and its last dimension is known."""
-    return has_dims(value) and bool(value.shape) and not is_unknown(dims_of(value)[-1])
+    """Return whether ``has_dims`` holds for ``value`` and its last dimension is known and small enough."""
+    return has_dims(value) and bool(value.shape) and dims_of(value)[-1] <= MAX_CHANNELS
 
 
 def size_of(value: Value) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.index_maps.unknown_dim import MAX_CHANNELS
 from circlekit.ir.value import Array
 from circlekit.passes.layout.channel_moves import ChannelMoves
 
@@ -67,3 +68,12 @@ def test_channels_are_those_that_the_elements_show(body: str) -> None:
             np.testing.assert_array_equal(arrays[name][..., k], arrays[value.name][..., number])
     last = graph.outputs[0].name
     assert (last in sources) == moves_channels(arrays[last], inputs)
+
+
+@pytest.mark.parametrize(
+    ("channels", "moves"), [(MAX_CHANNELS // 2, 1), (MAX_CHANNELS // 2 + 1, 0), (1 << 29, 0)]
+)
+def test_more_channels_than_the_limit_are_not_looked_at(channels: int, moves: int) -> None:
+    shape = f"f32[{channels}]"
+    text = f"graph main(%x: {shape}, %z: {shape}) -> %y {{ %y = Concatenation(%x, %z) {{axis: 0}} }}"
+    assert len(ChannelMoves(circlekit.parse(text).main).sources) == moves
