@@ -18,7 +18,7 @@ from circlekit.targets.lifetimes import Buffer, Lifetime
 from circlekit.targets.memory_plan import MemoryPlan, _gap, arena_bytes, plan_memory
 from circlekit.targets.planners import LITERT, PLANNERS, Planner, find_planner
 from circlekit.testing import random_model
-from tools.models.arena import litert_arena_bytes
+from tests.targets.litert_arena import litert_arena_bytes
 
 NET = """
 graph main(%x: f32[100]) -> %y {

@@ -9,7 +9,7 @@ import circlekit
 from circlekit.equivalence.litert import is_available
 from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import LITERT
-from tools.models.arena import litert_arena_bytes
+from tests.targets.litert_arena import litert_arena_bytes
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="LiteRT is not installed")
 

@@ -90,10 +90,7 @@ def saved(model: Model, optimize: bool = False) -> bytes:
 
 
 def make_models(files: Sequence[Path], pattern: str) -> None:
-    """Write the models whose names match ``pattern`` to the cache, with samples.
-
-    The models are the shared ones, and those of ``files`` after O1.
-    """
+    """Write shared models, and ``files`` after O1, to the cache if ``pattern`` matches, with samples."""
     from skimage import data as images
 
     (CACHE / "models").mkdir(parents=True, exist_ok=True)

@@ -170,10 +170,7 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; turn a CirclekitError into an AssertionError, except UnsupportedError.
-
-    ``what``: the beginning of the message.
-    """
+    """Return the result of ``action``; errors but UnsupportedError become AssertionErrors (``what``)."""
     try:
         return action()
     except UnsupportedError:

@@ -140,10 +140,7 @@ def label_of(op: Op) -> str:
 
 
 def judge(sample: Sample, tell: Tell = lambda news: None) -> tuple[Verdict, str]:
-    """Run a sample with LiteRT and with circlekit; return the verdict and its reason.
-
-    ``tell`` is called with the name of each of them before it runs.
-    """
+    """Run a sample with LiteRT, then circlekit; call ``tell`` before each; return verdict and reason."""
     op, content = sample.op, to_bytes(Model([sample.graph], format="tflite"), "tflite")
     kernels = Kernels.OPTIMIZED if op.code in OPTIMIZED_ORACLE else Kernels.REFERENCE
     tell("LiteRT")

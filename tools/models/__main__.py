@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a property of model files, recipes and random graphs.
 
-    python -m tools.models arena ../shared/models           planned arenas are LiteRT's own
     python -m tools.models order --graphs 500 --seed 7      reorder_for_memory: peaks are never higher
-    python -m tools.models partition --graphs 20 recipes    parts and merged parts give the bits of the whole
     python -m tools.models text ../shared recipes           printing and parsing keep models and files equal
 
 Folders are searched for ``.circle``, ``.tflite``, ``.ck`` and ``.recipe`` files.
@@ -22,7 +20,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.testing import random_model
-from tools.models import arena, order, partition, round_trip
+from tools.models import order, round_trip
 from tools.sweep import sweep, tool_parser
 
 SUFFIXES = (".circle", ".tflite", ".ck", ".recipe")
@@ -30,17 +28,9 @@ STEPS = (6, 10, 20, 40)
 """Numbers of steps that consecutive random graphs are made of."""
 
 Property = Callable[[Model, Sequence[Array], int, Counter[str]], Iterator[str]]
-"""A function of a model, its inputs, a seed and counters.
+"""A function of a model, inputs, a seed and counters: it yields what is wrong, counts what it examines."""
 
-It yields what is wrong, and counts what it examined.
-"""
-
-PROPERTIES: dict[str, Property] = {
-    "arena": arena.findings,
-    "order": order.findings,
-    "partition": partition.findings,
-    "text": round_trip.findings,
-}
+PROPERTIES: dict[str, Property] = {"order": order.findings, "text": round_trip.findings}
 
 
 def find_models(places: Sequence[Path]) -> Iterator[Path]:

@@ -120,10 +120,7 @@ def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | No
 
 
 def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
-    """Return what replaces the input ``value``: an existing or a reshaped value, a new constant or input.
-
-    ``array``: the elements of ``value``.
-    """
+    """Return what replaces the input ``value`` with elements ``array``: a value, a constant or an input."""
     found = [
         v
         for v in m.pool
