@@ -93,8 +93,9 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
 
     ``left``, ``right``: results or outputs of ``before`` and of ``after``.  ``run``: the run of ``before``.
     The tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if
-    that change is larger.  To measure this change, ``before`` runs once more if a result exceeds
-    ``allowed_difference``.  Values with different dtypes, scales or zero points are compared as real numbers.
+    that change is larger.  To measure this change if a result exceeds ``allowed_difference``, ``before`` runs
+    once more with slightly moved constants.  Values with different dtypes, scales or zero points are compared
+    as real numbers.
     Raise LimitError if the results do not fit into memory, or another CirclekitError if the run fails.
     """
     old, new = _results(before), _results(after)
@@ -132,6 +133,6 @@ def _tolerating(outcome: Outcome, noise: float) -> Outcome:
 
 
 def _results(model: Model) -> dict[str, Value]:
-    """Return results and outputs (also inputs and constants) of the main graph by their unique names."""
+    """Return results and outputs of the main graph by name; an output may be an input or a constant."""
     results = (value for op in model.main for value in op.results)
     return {value.name: value for value in (*results, *model.main.outputs)}

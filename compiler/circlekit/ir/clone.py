@@ -35,7 +35,8 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     input_ids = set(cloner.values)
     for op in source:
         copied = cloner.op(op)
-        for index, value in enumerate(copied.inputs):  # not by ``edges``: arguments have other users, too
+        # not ``edges``, which replaces all uses of a value: the arguments have other users
+        for index, value in enumerate(copied.inputs):
             if value is not None:
                 value._uses[copied, index] = None
         for value in copied.results:

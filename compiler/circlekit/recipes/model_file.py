@@ -3,7 +3,7 @@
 
 They are read from the decoded tables of the file, not from the IR, so that they are what other programs see.
 A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
-the fields that the file has, so ``get`` states the defaults of the schema.
+the fields that the file has; for others, ``tree.get(field, default)`` gives the default of the schema.
 """
 
 from __future__ import annotations

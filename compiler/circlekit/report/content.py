@@ -90,8 +90,8 @@ def collect(
     """Compute the content of a report.
 
     ``before``: the first or only model, which is not changed.  ``after``: the second model.
-    ``passes``: names of passes and pipelines that make the second model of a copy of the first; ignored if
-    ``after`` is given.
+    ``passes``: names of passes and pipelines that turn a copy of the first model into the second; ignored
+    if ``after`` is given.
     ``records``: the inputs on which values are compared; None: seeded inputs.
     ``with_values``: whether to run two models and compare their values.
     ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.

@@ -100,7 +100,7 @@ def _declare_recipe(parser: Parser) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
-    """Run ``circlekit recipe`` by the functions of the other commands, with their names of arguments."""
+    """Run ``circlekit recipe``: name its arguments as the other commands do, and call their functions."""
     arguments.output = output_of(arguments)
     if arguments.reverse:
         arguments.model, arguments.recipe = arguments.input, arguments.output

@@ -74,8 +74,9 @@ class BufferTable:
     lengths are compared first, then samples, then digests.  Buffers of the input file are never compared with
     each other, so an unchanged model is written without reading its constants.
 
-    Buffers that are not used any more are dropped.  So the indices in the new file are known only after all
-    constants were added; until then, a key stands for a buffer.
+    A buffer that tensors of the input file used, but no tensor uses now, is dropped; buffers to which nothing
+    in the input file referred are kept (``Origin.unused_buffers``).  So the indices in the new file are known
+    only after all constants were added; until then, a key stands for a buffer.
 
     ``old``: the buffers of the input file.  ``places``, ``lengths``: their indices by place in memory, and by
     length.  ``new``: the data of the new buffers.  ``used``: the keys of the buffers to write.

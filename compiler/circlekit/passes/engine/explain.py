@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-A near miss is a refusal after two or more operators of the picture matched, or the kind of its only operator.
-A partial match is less; passes record partial matches only if ``Context.partial_matches`` asks for them.
+Here, a near miss is a refusal after at least two operators of the picture matched; for a picture of one
+operator, after the kind of this operator matched.  A refusal after less is a partial match; passes record
+partial matches only if ``Context.partial_matches`` asks for them.
 """
 
 from __future__ import annotations
@@ -155,9 +156,9 @@ def explain_op(
     """Return, for each operator that ``which`` names, the passes that would rewrite it, and the refusals.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
-    the name of an operator's class.  ``removed``: names of results, and kinds, of operators that passes may
-    have removed.  If the model has no such operator, return [] if ``which`` is in ``removed`` or names a
-    declared operator class, else raise ModelError.
+    the name of an operator's class.  ``removed``: the names of the results, and the kinds, of operators
+    that passes may have removed.  If ``which`` names no operator of the model, return [] if it is in
+    ``removed`` or is a declared operator class, else raise ModelError.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

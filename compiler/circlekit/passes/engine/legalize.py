@@ -104,7 +104,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses some of ``ops``, and taking all of them would add no partition.
+        """Return whether a delegate refuses some of ``ops``, and would have no more partitions with all.
 
         Between partitions the runtime calls its own kernels, so a legalization must not add partitions.  In
         an excerpt, whose partitions are unknown, a refusal is enough.
@@ -116,8 +116,8 @@ class Legalization(GraphPass):
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return why the operators ``new`` must not replace ``old``; None if there is no obstacle.
 
-        If the runtimes take all of ``old``, they are replaced for a delegate, so the delegate has to take
-        ``new``.  If ``targets`` forces the replacement, ``new`` is not examined.
+        If the runtimes run all of ``old``, these are replaced only for a delegate, so the delegate has to
+        take ``new``.  If ``targets`` forces the replacement, ``new`` is not examined.
         """
         if self.is_forced:
             return None
@@ -139,8 +139,11 @@ class Lowering(Legalization, Rewrite):
     """A legalization that is declared by a picture.
 
     The root of a picture is the operator that computes its result.  The legalization applies if the format or
-    a runtime refuses the root.  It also applies if the delegate of a runtime refuses the root, and either
-    ``is_cut`` holds for the matched operators, or the format or a runtime refuses another of them.
+    a runtime refuses the root.  It also applies if the delegate of a runtime refuses the root, and one of
+    these holds:
+
+    - ``is_cut`` holds for the matched operators.
+    - The format or a runtime refuses another matched operator.
     """
 
     def wants(self, op: Op) -> bool:
@@ -209,10 +212,10 @@ def legalize_in_place(
     replaces it by operators that the format and all runtimes have.
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
-    ``targets``: the runtimes; None if the user named none.  Then a legalization replaces operators that
-    the format lacks; if the default runtime is among the ``targets`` of its class, it replaces every operator
-    that it can replace.  The table of the default runtime is not consulted: in ONE, the compiler may take
-    operators that the interpreter lacks.
+    ``targets``: the runtimes; None if the user named none.  For None, no table of a runtime is consulted,
+    because ONE's compiler may take operators that its interpreter lacks: a legalization replaces operators
+    that the format lacks.  But if the attribute ``targets`` of its class has the default runtime, it replaces
+    every operator that it can replace.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """

@@ -53,8 +53,9 @@ def add_profile(original: Model, model: Model) -> None:
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
-    ``numbers``: the number of each operator of ``original``, by ``id``.  An operator without a result that
-    ``original`` computes under the same name gets the numbers of the operators that read its results.
+    ``numbers``: the number of each operator of ``original``, by ``id``.  If ``original``
+    computes none of the results of an operator, by name, the operator gets the numbers that were found for
+    the users of its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}

@@ -24,8 +24,8 @@ MAX_STEPS = 256
 class UnrollGru(Replacement):
     """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * states[2] + inputs[2]).
 
-    x: the input of the step.  h: the state, [batch, units].  One fully connected layer of x and one of h have
-    3 * units results each, which are split into three parts, ``inputs`` and ``states``.  Then
+    x: the input of the step.  h: the state, [batch, units].  A fully connected layer of x has 3 * units
+    results; ``inputs`` are their three parts.  Another layer, of h, gives ``states`` in the same way.  Then
     update = logistic(states[0] + inputs[0]) and reset = logistic(states[1] + inputs[1]).
     Source: the kernel of ``Gru``.
     """

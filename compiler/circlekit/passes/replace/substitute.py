@@ -165,9 +165,10 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Refuse unless ``user`` is a max pool and every window contains elements beside the padding.
+    """Refuse unless ``user`` is a max pool, and every window contains elements that are not padding.
 
-    It does if the padding at each end of an axis is shorter than the window: 1 along the axes 0 and 3.
+    Every window does if, along each axis, the padding at either end is shorter than the window.  Along the
+    axes 0 and 3, the size of the window is 1.
     """
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"

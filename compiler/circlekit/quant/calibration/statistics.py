@@ -25,7 +25,8 @@ LARGEST = float(np.finfo(np.float32).max)
 class ChannelStatistics:
     """Statistics of each channel of a tensor.  A channel is an index of the axis ``axis``.
 
-    ``count``: the number of elements of each channel, ignored elements included; these count as 0.
+    ``count``: the number of elements of each channel, ignored elements included.  In the other fields, an
+    ignored element has the value 0.
     ``minima``, ``maxima`` (float32), ``sums``, ``square_sums`` (float64): vectors, one number per channel.
     """
 

@@ -132,8 +132,9 @@ class InnerForms(TensorForms):
 
         Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow
         (``rule.summed``).
-        Raise ModelError for a bias that is computed, packed, sparse or compressed.  Raise UnsupportedError if
-        ``op`` lacks a factor of each ``Product`` of the bias, for example the weights.
+        Raise ModelError for a bias that is computed, packed, sparse or compressed.  Each bias has
+        one or more alternative Products; the first whose factors ``op`` has is used.  Raise UnsupportedError
+        if there is none, for example because the weights are absent.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)

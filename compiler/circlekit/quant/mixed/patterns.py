@@ -22,7 +22,7 @@ class Pattern:
 
     ``pictures``: texts of alternative pictures.
     ``is_front``: the part has not only the operators of a match, but also all operators on which the match
-    depends, and the operators after it up to the next operator with weights.
+    depends, and the operators after any of these up to the next operator with weights.
     """
 
     name: str
@@ -79,9 +79,10 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
 
 
 def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
-    """Return ``ops``, all operators on which they depend, and those after them, in the order of the graph.
+    """Return ``ops``, all operators on which they depend, and the operators after any of these.
 
-    The operators after ``ops`` are taken up to the next operators with weights, which are not in the result.
+    The operators after them are taken up to the next operators with weights, which are not in the result.
+    The result has the order of the graph.
     """
     front = set(ops)
     order = list(graph)

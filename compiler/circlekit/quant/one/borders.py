@@ -41,7 +41,7 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
             if not is_computed_float(value) or value.is_variable:
                 continue
             if value not in task.floats:
-                # this DEQUANTIZE reads floats only until ``quantize_ranges`` makes ``value`` integers
+                # ``value`` is still float; ``quantize_ranges`` makes it integers, as this DEQUANTIZE expects
                 floats = task.editor.converted(value, f32, None)
                 task.floats.add(floats)
                 op.set_input(index, floats)
