@@ -178,7 +178,7 @@ class Context:
     def count_rewrite(self, op: Op | str | None) -> None:
         """Count a rewrite that started at ``op``, an operator or its text; do nothing without a budget.
 
-        ``op`` may be None without a budget: then nobody needs the text.
+        ``op`` may be None without a budget, because the text of the operator is for the budget.
         """
         if self.budget is not None:
             self.budget.made += 1
