@@ -123,7 +123,7 @@ def _custom_fields(data: bytes) -> Iterator[str]:
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield the lines for the metadata ``name`` with the content ``data``; none if it is no table of ONE.
+    """Yield the lines for the metadata ``name`` with the content ``data``; none if ONE has no such table.
 
     The tables are ONE_source_table and ONE_op_table (also without ``ONE_``).  A table has the number of
     entries, then the entries.  An entry has a node id, a length N, and N units: in the source table the bytes

@@ -139,7 +139,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute of ``slot`` for ``value``, the content of its field.
 
     A vector becomes a tuple, and the index of a graph the graph.  Raise LookupError for an index without a
-    graph, and for a value that is no member of the attribute's enum.
+    graph, and for a value that the attribute's enum lacks.
     """
     attribute, field = slot
     if attribute.is_graph:

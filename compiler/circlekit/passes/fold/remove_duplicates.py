@@ -99,7 +99,7 @@ class ValueNumbers:
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
-        # keys that begin with ``stored_`` say how the file had the operator, which is no part of its meaning
+        # keys that begin with ``stored_`` say how the file stores the operator, not what it computes
         extra = frozen({key: item for key, item in op.extra.items() if not key.startswith("stored_")})
         # which element of ``sources`` each element of a result copies; None if that is not known of a result
         movement = movement_of(op)

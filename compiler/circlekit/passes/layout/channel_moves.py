@@ -76,7 +76,7 @@ class ChannelMoves:
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels that the channels of ``result`` copy; None if it is no copy of channels."""
+        """Return the channels that the channels of ``result`` copy; None if it copies no channels."""
         op = result.producer
         if not has_known_channels(result):
             return None

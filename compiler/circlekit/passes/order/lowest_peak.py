@@ -72,7 +72,7 @@ class OrderSearch:
     """The search for one graph.
 
     ``predecessors``: for each operator, the set of operators that must run before it.
-    ``limit``: a number of bytes; only orders with a lower peak are wanted.
+    ``limit``: a number of bytes; only orders with a lower peak are searched.
     ``_successors``: for each operator, the operators that have it among their ``predecessors``.
     ``_created``: for each operator, the bytes of the buffers that it creates.
     ``_released_by``: for each operator, (size, users) of each buffer that it releases if it is the last user.
