@@ -147,7 +147,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 SIMILAR_NAMES = 9
-"""The largest number of names whose edit distance to a word is computed: the most similar by ``difflib``."""
+"""The edit distance to a word is computed for at most this many names: the most similar by ``difflib``."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer, because the search takes quadratic time."""

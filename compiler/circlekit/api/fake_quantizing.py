@@ -29,8 +29,8 @@ def fake_quantize(
 ) -> list[Inserted]:
     """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize does.
 
-    Return a record of each rounded value.  The ranges of activations come from exactly one of ``samples`` and
-    ``calibration``.
+    Return one ``Inserted`` for each rounded value.  The ranges of activations come from exactly one of
+    ``samples`` and ``calibration``.
 
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges that were recorded on the model into which the operators are inserted: on the

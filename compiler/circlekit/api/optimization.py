@@ -212,5 +212,5 @@ class Optimization:
 
 
 def _announce(name: str) -> None:
-    """Report that the pass or phase ``name`` begins."""
+    """Report that the pass ``name`` begins."""
     progress().begin(f"running {name}")

@@ -28,16 +28,18 @@ from circlekit.targets.findings import TargetChoice, choose_targets
 
 @dataclass(frozen=True)
 class Options:
-    """What ``convert`` does to a model.  The other fields are arguments of the function ``optimize``.
+    """What ``convert`` does to a model.
 
     ``passes``: names of passes and pipelines, in the order to run them.
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's tables of origins into the metadata.  They list, for each operator that is
     written, the operators of the input model from which it was made.
     ``keep_activations``: keep the activation that is fused into a TRANSPOSE_CONV, although ONE's runtime
-    ignores it.  If False, the activation is written as an operator of its own where the target is luci.
+    ignores it.  If False, the activation is written as an operator of its own where the target is luci
+    (ONE's interpreter).
     ``explain_op``: chooses operators of the optimized model to explain, as ``which`` of the function
     ``explain_op`` does.
+    All other fields are arguments of the function ``optimize``.
     """
 
     passes: Sequence[str] = ()

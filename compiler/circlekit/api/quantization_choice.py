@@ -45,8 +45,8 @@ class QuantizationChoice:
     ``given``: for each graph, by name of a tensor, the grid to which a removed FAKE_QUANT or QUANTIZE rounded
     the tensor (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
-    ``find``: if the user asked for mixed precision, the function that chooses operators to raise in addition
-    to its last argument; else None.
+    ``find``: None if the user did not ask for mixed precision.  Else the function that chooses the operators
+    to raise; its result includes those of its last argument.
     ``unasked``: raised operators for which the user did not ask.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of how techniques changed the float model,
     from which ``replay`` repeats the changes.

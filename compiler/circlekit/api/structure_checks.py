@@ -24,7 +24,7 @@ def check_structure(model: Model, name: str) -> None:
     findings = verify(model)
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))  # a line for each other one
+        raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))  # each on its own line
     check_shapes(model)
 
 

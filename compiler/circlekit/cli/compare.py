@@ -137,7 +137,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     records = records_of(before, arguments.inputs)
     judge = Judge(before, after, records) if is_quantized else None
     progress().begin("running the models")
-    # the constructor runs ``before`` on all inputs; after each run that is judged, ``judge`` runs ``after``
+    # the constructor runs ``before`` on all inputs, and ``judge`` runs ``after`` on those that it judges
     verifier = Verifier(before, records, pair=judge)
     result = Result(compare_models(verifier, after))
     if judge is not None:

@@ -99,12 +99,12 @@ def lost_task(task: Task, reason: str) -> TaskResult:
 
 
 def _passes(task: Task) -> TaskResult:
-    words = task.pipeline
-    if Path(words).suffix == ".toml":
-        pipeline = read_pipeline(words)
+    text = task.pipeline
+    if Path(text).suffix == ".toml":
+        pipeline = read_pipeline(text)
         options = Options(pipeline.passes, pipeline.disable, settings=pipeline.settings)
     else:
-        names = [word.strip().replace("-", "_") for word in words.split(",")]  # flags have "-" for "_"
+        names = [word.strip().replace("-", "_") for word in text.split(",")]  # flags have "-" for "_"
         options = Options(names)
     report = convert(task.model, Path(task.folder) / Path(task.model).name, options)
     return TaskResult(task.model, before=report.before.op_count, after=report.after.op_count)

@@ -101,15 +101,16 @@ def _run_many(
     reports: dict[str, Report] = {}
 
     def convert_into_folder(path: str) -> dict[str, Any]:
-        target, format = _target(folder, path, arguments.format)
+        output_path, format = _output_of(folder, path, arguments.format)
         for source, report in reports.items():
-            if report.target == target:
-                raise FileError(f"{path}: {source} was written to {target}; expected different file names")
-        options = make_options(target)
+            if report.target == output_path:
+                written = f"{source} was written to {output_path}"
+                raise FileError(f"{path}: {written}; expected different file names")
+        options = make_options(output_path)
         if options.record is not None:
-            options = replace(options, record=Path(options.record) / Path(target).stem)
+            options = replace(options, record=Path(options.record) / Path(output_path).stem)
         with watched(Forwarded(f"of {Path(path).name} ({paths.index(path) + 1} of {len(paths)})")):
-            reports[path] = run_quietly(arguments, lambda: convert(path, target, options, format))
+            reports[path] = run_quietly(arguments, lambda: convert(path, output_path, options, format))
         return reports[path].document()
 
     try:
@@ -124,16 +125,16 @@ def _run_many(
     return FAILED if len(reports) < len(paths) else 0
 
 
-def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
+def _output_of(folder: Path, path: str, format: str | None) -> tuple[str, str]:
     """Return the path and the format of the output for the model at ``path``.
 
     The output has the name of the model, with the extension of its format, in ``folder``.  Raise FileError if
     the output would replace the model itself.
     """
     format = format or identify(map_file(path)) or load(path).format
-    target = str(folder / Path(path).with_suffix(f".{format}").name)
-    check_apart(path, target)
-    return target, format
+    output_path = str(folder / Path(path).with_suffix(f".{format}").name)
+    check_apart(path, output_path)
+    return output_path, format
 
 
 optimize = Command("circlekit optimize", DESCRIPTION, "input... -o PATH", _declare_optimize, _optimize)

@@ -39,8 +39,9 @@ name without extension, and {out} for the folder of its results:
     circlekit run-all O1 zoo -o zoo.O1 --json results.json
     circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies
 
-If the process or the cluster worker of a model dies, the model runs again.  How often, the flag --retries
-says for local processes, and distributed.scheduler.allowed-failures of its scheduler for a Dask cluster."""
+If the process or the cluster worker of a model dies, the model runs again. For local processes, the flag
+--retries says how often. For a Dask cluster, the setting distributed.scheduler.allowed-failures of its
+scheduler says how often."""
 
 
 def _declare(parser: Parser) -> None:

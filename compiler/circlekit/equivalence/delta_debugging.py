@@ -132,12 +132,12 @@ class _Reducer:
         removed = [self.attempt(submodel.without_op, self.model, *place) for place in places]
         return any(removed)
 
-    def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
+    def select(self, with_items: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
         """Keep few of ``count`` items: operators or outputs.
 
         The items are divided into parts.  First each part alone is tried, then all items without one part.
         If no such choice shows the fault, the parts are made smaller.
-        ``select``: returns a model with only the items at the given indices.
+        ``with_items``: returns a model with only the items at the given indices.
         """
         start = self.model
         kept, parts = list(range(count)), 2
@@ -146,7 +146,7 @@ class _Reducer:
             chunks = [kept[a:b] for a, b in pairwise(bounds)]
             # of two parts, the complement of one is the other, which is tried already
             complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
-            smaller = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
+            smaller = next((s for s in [*chunks, *complements] if self.attempt(with_items, start, s)), None)
             if smaller is not None:
                 parts = 2 if smaller in chunks else max(parts - 1, 2)
                 kept = smaller

@@ -81,7 +81,7 @@ def run_jobs(
 
 
 def usable_processors() -> int:
-    """Return how many processors this process may use; 1 where it cannot fork, so that it runs all jobs."""
+    """Return how many processors this process may use; 1 if it cannot fork, because it then runs all jobs."""
     if "fork" not in get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

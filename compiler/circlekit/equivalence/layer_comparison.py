@@ -93,9 +93,9 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
 
     ``left``, ``right``: results or outputs of ``before`` and of ``after``.  ``run``: the run of ``before``.
     The tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if
-    that change is larger.  To measure this change if a result exceeds ``allowed_difference``, ``before`` runs
-    once more with slightly moved constants.  Values with different dtypes, scales or zero points are compared
-    as real numbers.
+    that change is larger.  The change is measured only if a result exceeds ``allowed_difference``: then
+    ``before`` runs once more with slightly moved constants.  Values with different dtypes, scales or zero
+    points are compared as real numbers.
     Raise LimitError if the results do not fit into memory, or another CirclekitError if the run fails.
     """
     old, new = _results(before), _results(after)

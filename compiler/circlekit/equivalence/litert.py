@@ -123,7 +123,8 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
     ``interpreter``: a LiteRT interpreter that has not run yet.
     """
     outputs = []
-    needs_allocation = True  # after the first run only if a shape changes, because it resets the variables
+    # an allocation resets the variables, so after the first run only a changed shape causes one
+    needs_allocation = True
     for inputs in steps:
         details = interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):

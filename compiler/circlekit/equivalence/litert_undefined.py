@@ -51,6 +51,7 @@ def _undefined_resize(op: ResizeBilinear) -> str | None:
     """Return a sentence if LiteRT reads beyond the last row or column of integer images, else None."""
     sizes = zip((op.input.shape or ())[1:3], (op.output.shape or ())[1:3], strict=False)
     for before, after in sizes:
+        # positions are in units of 1/1024 pixel
         if before and after and op.fixed_positions(before, after).max() >= 1024 * before:
             return f"LiteRT rounds the scale from {before} to {after} pixels, and reads beyond the last pixel"
     return None
@@ -73,7 +74,7 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         unknown = "the rank, begin, end or strides are not known"
         return f"with offset, end holds sizes, which LiteRT does not check; here {unknown}"
     slices = op.axis_slices(begin, end, strides, len(shape))
-    has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # its entry names no axis
+    has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # an ellipsis is an entry, but no axis
     if len(slices) > count - has_ellipsis:
         return "LiteRT reads a size for each axis: expected a size, got an axis without an entry in begin"
     for part, dim in zip((s for s in slices if s is not None), shape, strict=True):

@@ -97,10 +97,11 @@ def cosine_of(product: float, length: float) -> float | None:
 
 
 def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
-    """Return ``factor`` log10(``signal`` / ``noise``): 10 for sums of squares, 20 for magnitudes.
+    """Return ``factor`` * log10(``signal`` / ``noise``).
 
-    Both numbers are at least 0.  Return None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of
-    them is inf, because it was too large for float64.
+    ``factor``: 10 if signal and noise are sums of squares, 20 if they are magnitudes.  Both are at least 0.
+    Return None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of them is inf, because it was too
+    large for float64.
     """
     if not signal or not noise:
         return math.inf if signal else None

@@ -119,6 +119,7 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
     """Return the elements of an input in the boundary set ``which``.
 
     ``edges`` is repeated to the length of all boundary sets together, shuffled, and divided among the sets.
+    With 4 elements and 4 sets, for example, each of the 16 EDGES is in exactly one set.
     """
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
@@ -151,18 +152,21 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return for inputs that are indices {``id`` of the input: the smallest size that its integers index}.
+    """Return {``id`` of an input: the smallest size that its integers index} for inputs that are indices.
 
     The input may be an index operand itself, or integer operators (Cast, Reshape, arithmetic) may compute the
-    index operand from it.  It is assumed that these keep indices below the bound, as they do in the models of
-    exporters.
+    index operand from it.  It is assumed that these operators keep indices below the bound, as they do in the
+    models of exporters.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key: min(indexed) for key, indexed in sizes.items() if indexed}
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Yield the size of each axis that integers computed from ``start`` index, also in called graphs."""
+    """Yield the size of each axis that is indexed by ``start``, or by integers that are computed from it.
+
+    Uses in called graphs count, too.
+    """
     seen = {id(start)}
     pending = [start]
     while pending:
@@ -187,9 +191,10 @@ TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` of ``op`` indexes; None if it is unknown or no index operand.
+    """Return the size that operand ``position`` of ``op`` indexes.
 
-    GATHER_ND indexes as many leading axes as the last dimension of its indices says: return the smallest.
+    Return None if the size is unknown, or if this operand has no indices.  GATHER_ND indexes as many leading
+    axes as the last dimension of its indices says: return the smallest.
     """
     index_position, table_position = TABLES.get(op.code, (None, 0))
     data = op.inputs[table_position] if position == index_position else None

@@ -87,8 +87,9 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    Each result of the operator is replaced by a value of the same type: one of its operands, a graph input,
-    or zeros.  Raise ModelError if there is no such value for a result that is used or is an output.
+    Each result of the operator is replaced by a value of the same type: an operand of the operator, a graph
+    input, or zeros (not for a graph output).  Raise ModelError if there is no such value for a result that is
+    used or is an output.
     """
     copy = clone(model)
     home = copy.graphs[graph]

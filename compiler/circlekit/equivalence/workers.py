@@ -94,7 +94,8 @@ class _Worker(Generic[J, R]):
     """One process and the jobs that it holds.
 
     ``jobs``: the first one runs, the others wait.  ``since``: the time at which the first job began.
-    ``news``: its reports.  ``has_ended``: whether the process was lost; the owner then replaces it.
+    ``news``: the reports of the first job so far.
+    ``has_ended``: whether the process was lost; the owner then replaces it.
     """
 
     def __init__(self, settings: Workers[J, R]) -> None:

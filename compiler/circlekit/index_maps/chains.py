@@ -41,10 +41,15 @@ class Origin(NamedTuple):
 def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
     """Yield ways to compute ``result`` from values before it, the nearest values first.
 
-    Each way replaces more operators than the way before: one more, or one join and the operators that cut its
-    operands from one value.  The last way begins at a join that reads several values, or after an operator
-    that ``known`` does not describe or whose map cannot be composed.  Yield nothing if that is the producer
-    of ``result``.
+    Each way replaces more operators than the way before.  For ``result = Reshape(Transpose(x))``, the first
+    way starts at the result of the Transpose and replaces the Reshape; the second way starts at ``x``.
+
+    A join is passed if ``result`` reads only one of its operands, or if its operands are cut from one value.
+    In the second case, the operators that cut them are replaced, too.  Any other join ends the search: its
+    operands are the sources of the last way.
+
+    The search also ends at an operator that ``known`` does not describe, or whose map cannot be composed.  If
+    that operator is the producer of ``result``, nothing is yielded.
     """
     ops: list[Op] = []
     # ``found``: the map from ``value`` to ``result``
@@ -54,8 +59,8 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
         if movement is None:
             return
         ops.append(op)
-        last = movement.maps[value.result_index]
-        found = None if last is None else found.after(last)
+        step = movement.maps[value.result_index]
+        found = None if step is None else found.after(step)
         if found is None:
             return
         if len(movement.sources) > 1:
@@ -75,6 +80,7 @@ def _common_source(
 ) -> tuple[Value, IndexMap] | None:
     """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
+    Example: for a Pack of the columns x[:, 0], x[:, 1] and x[:, 2], this value is x.
     ``movement``: the join.  ``found``: the map from its operands to the result.  The maps from the value to
     the operands must have equal factors and evenly spaced offsets; otherwise return None.  If there is such a
     value, append the operators that cut the operands to ``ops``.

@@ -177,8 +177,11 @@ class IndexMap:
 
         The first list has the coordinates of the source element that the first result element copies.  The
         second list has one step per factor, in the order of the factors; a factor that moves along several
-        axes has a step for each of them.  Return None if no such steps are found for a factor, or if several
-        factors together move beyond the end of an axis.
+        axes has a step for each of them.  For [2, 3], the factor (extent 6, stride 1) has the steps (axis 0,
+        extent 2, step 1) and (axis 1, extent 3, step 1).
+
+        Return None if no such steps are found for a factor, or if several factors together move beyond the
+        end of an axis.
         """
         strides = strides_of(shape)
         start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]

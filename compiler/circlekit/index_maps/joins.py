@@ -61,11 +61,13 @@ def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> It
         return
     for is_pack in (True, False):
         for axis in range(len(shape) + is_pack):
-            # the inverse leads from the result of the join back to the vector that ``index_map`` reads
-            rest = index_map.after(joined_map(shape, count, axis).inverse())
-            if rest is None:
+            # PACK and CONCATENATION along one axis give the same elements in the same order: two tensors
+            # [2,3] become [2,2,3] or [2,6] along axis 1.  So one ``joined_map`` holds for both.
+            # The inverse leads from the result of the join back to the vector that ``index_map`` reads.
+            rest_map = index_map.after(joined_map(shape, count, axis).inverse())
+            if rest_map is None:
                 continue
             whole = (count,) if is_pack else (count * shape[axis],)
             behind = shape[axis:] if is_pack else shape[axis + 1 :]
-            plans = plans_for(rest, (*shape[:axis], *whole, *behind), result, sources[0].dtype.bits)
+            plans = plans_for(rest_map, (*shape[:axis], *whole, *behind), result, sources[0].dtype.bits)
             yield from (Join(is_pack, axis, plan) for plan in plans)

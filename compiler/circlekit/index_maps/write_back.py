@@ -118,7 +118,8 @@ def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of the source.
 
     ``shape``: the shape of the source.  A factor spans two axes if the stride of an axis (``bound``) lies
-    between the stride of the factor and its stride times its extent.
+    between the stride of the factor and its stride times its extent.  For the shape [4, 6], for example,
+    (extent 24, stride 1) becomes (extent 4, stride 6) and (extent 6, stride 1).
     """
     bounds = sorted({*strides_of(shape)}, reverse=True)
     cut: list[Factor] = []
@@ -156,6 +157,8 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
 
     A RESHAPE stands before the TRANSPOSE unless ``shape`` has these axes, and after it unless ``result`` has
     them.  So the axes of dimension 1 are those of ``shape``, or else those that ``result`` needs.
+    From [1, 2, 3] to [3, 1, 2], for example, (extent 3, stride 1) and (extent 2, stride 3) give one TRANSPOSE
+    with the permutation (2, 0, 1).
     """
     # the factors in the order of their axes in the source: the largest stride belongs to the first axis
     order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)

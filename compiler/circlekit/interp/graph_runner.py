@@ -127,7 +127,7 @@ class GraphRunner:
                 self._on_value(value.name, environment[value])
         for planned in plan.operators:
             results = self._execute(planned, plan, environment)
-            if not self._depth:  # the announced work does not contain the operators of called graphs
+            if not self._depth:  # the total of the progress leaves out the operators of called graphs
                 self._progress.advance(planned.work)
             if self._observe is not None:
                 self._observe(planned.op, results)

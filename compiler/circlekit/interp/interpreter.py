@@ -18,7 +18,7 @@ from circlekit.ops.program.state import State
 KERNELS_METADATA = "circlekit_kernels"
 """The metadata key under which a submodel stores the name of a kernel set.
 
-It is the set with which the model from which the submodel was cut would run.
+The whole model would run with this set.  The submodel alone might run with the other set.
 """
 
 

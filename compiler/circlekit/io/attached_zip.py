@@ -3,7 +3,7 @@
 
 A zip archive consists of the zipped files, a central directory with one entry per file, and an end record.
 Each part begins with a signature: PK 3 4 a zipped file, PK 1 2 an entry, PK 5 6 the end record.
-Offsets in it count either from the start of the model file or from the start of the archive.
+Offsets in the archive count either from the start of the model file or from the start of the archive.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
     """Return the shape that the fields ``shape`` and ``shape_signature`` describe.
 
     ``stored``: the field ``shape``.  ``signature``: the field ``shape_signature``, or None.  A dimension is
-    unknown if it is negative in ``stored`` or in ``signature``.  A signature with another rank than
-    ``stored`` is ignored.  Raise FormatError for a number below -1 in ``stored``.
+    unknown if it is negative in ``stored`` or in ``signature``: [1, 4] with the signature [-1, 4] gives
+    (None, 4).  A signature with another rank than ``stored`` is ignored.
+    Raise FormatError for a number below -1 in ``stored``.
     """
     if any(d < -1 for d in stored):
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
@@ -32,6 +33,7 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
     """Return the fields ``shape`` and, if needed, ``shape_signature`` that describe ``shape``.
 
+    ``shape``: None for an unknown rank, which is written like the shape of a scalar, [].
     ``extra``: the tensor's ``extra``, which may have these fields from the input file.  They are returned if
     they describe ``shape``.
     ``is_const``: whether the tensor is a constant; then ``shape_signature`` says nothing about its shape.
@@ -77,9 +79,10 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """Return the table of ``quantization``; None if ``quantization`` is None.
+    """Return the table of ``quantization``; None for None, if ``stored`` is not returned.
 
-    ``stored``: the table in the input file, which is returned if it describes the same quantization.
+    ``stored``: the table in the input file.  It is returned if it describes ``quantization`` (a table without
+    parameters describes None).
     """
     if stored is not None and quantization_of(stored) == quantization:
         return stored

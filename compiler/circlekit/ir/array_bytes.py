@@ -34,7 +34,8 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
     """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all if there are few.
 
-    Two arrays with equal elements as ``dtype`` have equal samples if their own dtypes have the same size.
+    Two arrays have equal samples if their elements are equal after the conversion, and their own dtypes have
+    the same size.
     """
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()

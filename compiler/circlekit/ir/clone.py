@@ -75,9 +75,9 @@ def copy_submodel(
     callees = called_graphs(ops)
     cloner.graphs = {id(graph): Graph(graph.name) for graph in callees}
     cloner.fill(callees)
-    main.inputs = cloner.all(inputs)
+    main.inputs = cloner.copies(inputs)
     cloner.append(ops, main)
-    main.outputs = cloner.all(outputs)
+    main.outputs = cloner.copies(outputs)
     values = [v for op in ops for v in (*op.inputs, *op.results) if v is not None]
     cloner.edges(dict.fromkeys([*values, *inputs, *outputs]))
     new = copy(model)
@@ -123,17 +123,17 @@ class _Cloner:
                 new.quantization = replace(value.quantization, details=details)
         return new
 
-    def all(self, values: Iterable[Value]) -> list[Value]:
+    def copies(self, values: Iterable[Value]) -> list[Value]:
         return [self.value(v) for v in values]
 
     def fill(self, graphs: Sequence[Graph]) -> None:
         """Copy the contents of ``graphs`` into their copies, which are empty graphs in ``self.graphs``."""
         for graph in graphs:
             new = self.graphs[id(graph)]
-            new.table = self.all(graph.table)
-            new.inputs = self.all(graph.inputs)
+            new.table = self.copies(graph.table)
+            new.inputs = self.copies(graph.inputs)
             self.append(graph, new)
-            new.outputs = self.all(graph.outputs)
+            new.outputs = self.copies(graph.outputs)
             new.epoch = graph.epoch  # a caller compares the two to see whether the copy was changed later
         for graph in graphs:
             self.edges(graph.values())
@@ -157,7 +157,7 @@ class _Cloner:
             new.code, new.custom_code = op.code, op.custom_code  # type: ignore[misc]  # as in OpaqueOp
             new.option_tree = self._tree(op.option_tree)
         new.inputs = [None if v is None else self.value(v) for v in op.inputs]
-        new.results = self.all(op.results)
+        new.results = self.copies(op.results)
         self.ops[id(op)] = new
         return new
 

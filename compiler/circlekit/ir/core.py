@@ -129,7 +129,10 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
-        """Raise ModelError for an operand that is no Value, and for an unknown or wrongly typed attribute."""
+        """Raise ModelError for an operand that is no Value, and for an unknown or wrongly typed attribute.
+
+        Also convert attribute values that are arrays to tuples.
+        """
         specs = {a.name: a for a in self.attributes}
         for name, content in self.attribute_values.items():
             if name not in specs:

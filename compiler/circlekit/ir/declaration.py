@@ -72,7 +72,7 @@ class Attribute:
     def misfit(self, value: Any) -> str | None:
         """Return a sentence if ``value`` does not have the type of the default; else None.
 
-        Not checked: graphs, and attributes with a default of a type that ``_EXPECTED`` does not list.
+        Only attributes whose default is an enum member, a dtype or of a type in ``_EXPECTED`` are checked.
         """
         types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
@@ -257,9 +257,10 @@ class Declaration:
 
         The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
         and of the first result by the name "output".  ``outer``: whether a 1 at the beginning of a constant
-        shape stands for the batch: then it may change together with axis 0 of an operand.  (An exporter may
-        have moved the batch to another axis.)  The returned dict has, by name, attributes and the elements
-        of constant operands (lists of integers).  Raise ShapeError if no constant fits.
+        shape stands for the batch, and changes together with axis 0 of an operand.  Example: if the operand
+        [8, 3] becomes [16, 3], the constant shape [1, 8, 3] becomes [2, 8, 3] with ``outer``, else
+        [1, 16, 3].  The returned dict has, by name, attributes and the elements of constant operands (lists
+        of integers).  Raise ShapeError if no constant fits.
         """
         return {}
 

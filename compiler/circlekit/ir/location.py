@@ -21,9 +21,9 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     ``operand``: the name of the operand that is wrong, or "".  An example of the text:
 
     at net.circle > main > op 12 TransposeConv > bias
-       11  %10 = Relu(%9)                                  : f32[1,4,4,2]
-    >  12  %11 = TransposeConv([1,8,8,8], %w, %10, %b)     : f32[1,8,8,8]
-       13  %12 = Relu(%11)                                 : f32[1,8,8,8]
+         11  %10 = Relu(%9)                                  : f32[1,4,4,2]
+      >  12  %11 = TransposeConv([1,8,8,8], %w, %10, %b)     : f32[1,8,8,8]
+         13  %12 = Relu(%11)                                 : f32[1,8,8,8]
     """
     number, first = 0, op
     while first.previous is not None:  # takes linear time, but only for an error

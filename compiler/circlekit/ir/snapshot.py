@@ -29,6 +29,7 @@ class Snapshot:
 
     Arrays of constants, and dicts of attributes, are shared with the model: passes replace them, and never
     write into them.
+    ``_graphs``: (graph, its operators, its fields) for each graph.
     ``_operands``, ``_results``: the operands and results of each operator.  ``_uses``: the uses of each
     value.  ``_extra``: a copy of each ``extra`` that is not empty, by operator or value.
     """

@@ -19,7 +19,7 @@ Shape = tuple[int | None, ...]
 """One dimension per axis; None for an unknown dimension."""
 
 MAX_RANK = 32
-"""The largest supported rank: arrays of numpy 1 have at most 32 axes.  No operator takes more than 8."""
+"""The largest supported rank: arrays of numpy 1 have at most 32 axes."""
 
 LARGEST_DIMENSION = int(np.iinfo(np.int32).max)
 """The largest dimension: model files store dimensions as int32."""

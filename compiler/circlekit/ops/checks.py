@@ -33,7 +33,7 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError if ``shape``, of the operand ``name``, is known and not that of ``count`` elements."""
+    """Raise ShapeError if ``shape``, of the operand ``name``, is known and not [``count``]."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 

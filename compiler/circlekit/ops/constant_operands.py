@@ -173,6 +173,10 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
       block is an axis of its own: entry b of ``block_map`` is the divided axis, rank + b the axis inside.
     - The nodes of the last level are the stored elements.
 
+    For example, [[0, 5, 0], [7, 0, 8]] may be stored as the elements 5, 7, 8, with two levels: a dense level
+    of size 2 (rows), and a compressed level with ``array_indices`` 1, 0, 2 (columns) and ``array_segments``
+    0, 1, 3 (where each row begins, and the end of the last row).
+
     Raise ModelError if the levels do not fit the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))

@@ -86,12 +86,14 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     - If the group of ``result`` has at most one dimension other than 1, this dimension takes the change; if
       all are 1, the first one.
     - Else, if only the outermost dimension of the group of ``before`` changes, the outermost dimension of the
-      group of ``result`` changes by the same factor; likewise the innermost.  Dimensions of 1 count as
-      neither, except those of ``before`` that change.
+      group of ``result`` changes by the same factor: with [12] and [3, 4], a change to [24] gives [6, 4].
+      Likewise the innermost: with [3, 4] and [4, 3], a change to [3, 8] gives [4, 6].  Dimensions of 1 are
+      skipped, except one of ``before`` that changes.
     - Any other change gives None.
 
     ``outer``: if the outermost dimension of the first group of ``before`` changes, the first dimension of
-    ``result`` takes every change of that group, even if it is 1.
+    ``result`` takes every change of that group, even if it is 1.  Example: from [4, 3] reshaped to [1, 12], a
+    change of the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

@@ -159,9 +159,9 @@ JOIN = Phase(
 MERGE_MOVEMENT = Phase(
     "merge data movement",
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
-    "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the others move "
-    "up. A NEG between slices and a concatenation is removed last: without the NEG, the slices and the "
-    "concatenation would be one chain.",
+    "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the other "
+    "slices move up. A NEG between slices and a concatenation is removed last: without the NEG, the slices "
+    "and the concatenation would be one chain.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 

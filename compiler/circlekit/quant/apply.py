@@ -62,8 +62,8 @@ class _Applier:
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
         """Quantize the graph.
 
-        ``inputs``, ``outputs``: None if the inputs, the outputs stay float.  Otherwise they get the forms of
-        the plan, which have these dtypes.
+        ``inputs``: None if the inputs stay float; otherwise the dtype of the forms that the plan has for
+        them.  ``outputs``: the same for the outputs.
         """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
@@ -289,7 +289,7 @@ _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
 def stored_data(numbers: Array, form: TensorForm) -> Array:
     """Return the float32 ``numbers`` as they are stored in ``form``; int4 has the numpy dtype int8.
 
-    If ``form.block`` is not 0, so many neighboring numbers of a row share a scale, and zero points are 0.
+    If ``form.block`` is not 0, that many neighboring numbers of a row share a scale, and zero points are 0.
     Raise ModelError for NaN if ``form`` stores integers.
     """
     if form.dtype is f16:

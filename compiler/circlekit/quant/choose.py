@@ -113,6 +113,7 @@ class GraphChooser(KernelForms):
 
     def _without_rule(self, op: Op) -> str:
         """Return why ``op``, which has no quantization rule, stays float."""
+        # a form is the dtypes of the operands, then of the results, such as "i8,i8:i8"
         forms = self.target.operators.get(op.code, {}).get("forms", "any")
         if forms != "any" and any("i8" in form.split(":")[0] for form in forms):
             return f"kernels of {op.code} compute with the stored integers and ignore scale and zero point"
@@ -251,8 +252,9 @@ class GraphChooser(KernelForms):
         return True
 
     def _choose_weights(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the constant weights of ``op``, which has integer activations, and of its bias.
+        """Choose the forms of the constant weights and of the bias of ``op``.
 
+        The activations of ``op`` are integers.
         Raise ModelError for a bias that is computed, packed, sparse or compressed, and for weights that
         cannot be quantized.
         """
@@ -382,6 +384,7 @@ class GraphChooser(KernelForms):
                 op.code, scheme.name, reason, self.operand_forms[op], inner
             )
         plan.tensors = {value.name: form for value, form in self.tensors.items()}
+        # tensors that training rounded are rounded between float operators, too
         for value in self.graph.values():
             if is_computed_float(value) and value.name in self.rounded:
                 plan.tensors.setdefault(value.name, self.rounded[value.name])

@@ -78,14 +78,14 @@ class _GraphChecker:
                 shapes = format_shape(constants[name].shape), format_shape(array.shape)
                 raise ModelError(f"constant %{name}: expected the shape {shapes[0]}, got {shapes[1]}")
         for name, plan in self.plan.operators.items():
-            op, scheme = ops[name], find_scheme(plan.scheme)
+            op, scheme = ops[name], find_scheme(plan.scheme)  # None: the operator stays float
             if plan.code != op.code:
                 raise ModelError(f"%{name}: in the plan a result of {plan.code}, in the model of {op.code}")
             if scheme is not None:
                 self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
 
     def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Check the plan of an operator with a scheme, and compute the scales of its biases.
+        """Check the plan of an operator that does not stay float, and compute the scales of its biases.
 
         First the forms of data and weights are checked.  Then the scales of biases are computed from them,
         and the forms of biases are checked.
@@ -188,7 +188,8 @@ class _GraphChecker:
 
         ``rule.biases`` gives the scale of a bias as a product: a constant times the scales of several tensors
         (factors).  For such a bias, the form of the last factor is yielded as that of the weights.  The form
-        of the data is a new one: its scale is the constant times the scales of the other factors.
+        of the data is a new one: its scale is the constant times the scales of the other factors.  Example:
+        constant * scale(a) * scale(b) gives data with the scale constant * scale(a), and b as the weights.
         """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
@@ -313,7 +314,8 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
 def _require_form(form: TensorForm, value: Value, where: str) -> None:
     """Raise ModelError unless scales and zero points fit the dtype of ``form`` and the shape of ``value``.
 
-    Only constants may have several scales.  ``where``: the place for the message.
+    Only constants may have several scales.  ``form.block``: how many neighboring elements of a row share a
+    scale; 0: no blocks.  ``where``: the place for the message.
     """
     if form.dtype.is_float:
         return

@@ -112,7 +112,7 @@ class SettingsSearch:
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
-                # the default, because the samples held back rarely show that a margin helps
+                # a margin is the default, because the samples held back rarely show that it helps
                 best = replace(best, margin=True)
             changes = _changes_of_ranges(activations.bits)
             best = self._best(best, changes, self._held_back, "on samples held back")

@@ -215,7 +215,7 @@ def bfloat16_at_least(scales: Array) -> Array:
     hold, 65280, are rounded down to it.
     """
     smallest, largest = np.float32(2.0**-14), np.float32(65280)
-    # a bfloat16 is the upper half of a float32: clear the lower half, after adding to it what rounds up
+    # a bfloat16 is the upper half of a float32; to round up, add 0xFFFF and clear the lower half
     bits = np.clip(scales.astype(np.float32), smallest, largest).view(np.uint32)
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
@@ -256,6 +256,7 @@ def fit_bias(
     scales = weights.scales.astype(np.float64)
     is_per_channel = len(weights.scale) > 1
     is_zero = magnitudes(numbers, weights.axis if is_per_channel else None) == 0
+    # for each channel, the smallest scale with which the bias fits; for zero weights, the scale to take
     least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
     least = np.maximum(least, np.where(values > 0, smallest, 0))
     fitted = np.where(is_zero & (values > 0), least, np.maximum(scales, least)).astype(np.float32)

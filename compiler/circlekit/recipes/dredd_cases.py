@@ -42,8 +42,8 @@ class Case:
     ``format``: the format of the model after the passes; None: that of the recipe.
     ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
-    ``place``: where a list has the case, as FILE:LINE:1; "" without a list.  If ``recipe`` is None, the
-    reason follows: the whole message of the error.
+    ``place``: the position of the case in its list, as FILE:LINE:1; "" without a list.  If ``recipe`` is
+    None, ``place`` is the whole error message: the position, then the reason.
     """
 
     name: str

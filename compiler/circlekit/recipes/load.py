@@ -89,7 +89,7 @@ def read_recipe(
     ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
     has, otherwise tflite.
     ``folder``: the folder of the files that the text names; None: it must not name any.
-    ``sure``: False: ``fmt`` is only a guess, and words that only circle has decide against it.
+    ``sure``: whether ``fmt`` is certain.  If it is a guess, words that only circle has decide for circle.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):

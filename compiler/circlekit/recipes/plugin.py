@@ -42,12 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Raise UsageError if ``--dredd-passes`` has an unknown pass."""
-    unknown = next(filter(None, map(unknown_pass, _passes_for_all(config))), "")
+    unknown = next(filter(None, map(unknown_pass, _default_passes(config))), "")
     if unknown:
         raise pytest.UsageError(f"--dredd-passes: {unknown}")
 
 
-def _passes_for_all(config: pytest.Config) -> list[str]:
+def _default_passes(config: pytest.Config) -> list[str]:
     """Return the passes for recipes that name none."""
     return str(config.getoption("--dredd-passes")).replace(",", " ").split()
 
@@ -72,7 +72,7 @@ class RecipeFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the tests of the file; a name that occurs again gets a number: ``Add.2``."""
         seen: dict[str, int] = {}
-        passes = _passes_for_all(self.config)
+        passes = _default_passes(self.config)
         for case in cases_of(self.path, self.config.getoption("--dredd-recipes"), passes):
             count = seen[case.name] = seen.get(case.name, 0) + 1
             name = case.name if count == 1 else f"{case.name}.{count}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the drawing of a graph as plain data, for the script of the page.
+"""Make the drawing of a graph as plain data, for the script of the page that circlekit report writes.
 
 The operators of a large graph are in nested groups, see ``folding``.  The page opens and closes groups.
 """

@@ -2,7 +2,7 @@
 """Fold a large graph into groups for its drawing: named scopes, repeated blocks, or stretches of operators.
 
 A scope is a part of a value's name: ``layer_1`` in ``model/layer_1/Relu``.  Every group is a range in the
-execution order of the operators.  So two groups never depend on each other in a circle.
+execution order of the operators.  So the dependencies between groups form no cycle.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Folder:
         """Return a group of these operators, divided into groups again if it is large."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
-        # a part is (label, first, stop); a way to divide that does not suit returns none
+        # a part is (label, first, stop); each of the three methods returns [] if it does not suit
         parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
         children: list[Group | int] = []
         for name, start, end in parts:
@@ -95,16 +95,17 @@ class _Folder:
 
     def _joined(self, children: tuple[Group | int, ...]) -> Group:
         """Return a group of neighboring children."""
-        start, end = children[0], children[-1]
-        labels = [self.ops[child].code if isinstance(child, int) else child.label for child in (start, end)]
-        first = start if isinstance(start, int) else start.first
-        stop = end + 1 if isinstance(end, int) else end.stop
+        head, tail = children[0], children[-1]
+        labels = [self.ops[child].code if isinstance(child, int) else child.label for child in (head, tail)]
+        first = head if isinstance(head, int) else head.first
+        stop = tail + 1 if isinstance(tail, int) else tail.stop
         return Group(" to ".join(labels), first, stop, children)
 
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of each scope directly below the scopes that all operators share.
 
-        An operator in none of these scopes is returned alone, with the label "".
+        An operator in none of these scopes is returned alone, with the label "".  Example: operators with the
+        scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
         Return [] if there is only one part, or too many, or if a scope occurs in several places, for example
         because it is named after a class.
         """
@@ -128,7 +129,8 @@ class _Folder:
         kinds, size = self.kinds[first:stop], stop - first
         best = (0, 0, 0)  # operators covered, start, operators of the block
         for period in range(MIN_BLOCK_OPERATORS, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
-            # in a run of this length, each kind equals the kind ``period`` operators later
+            # the first ``length`` kinds of a run equal the kinds ``period`` operators later: in ABCABCABCD,
+            # period 3 gives length 6, and 6 + 3 operators are covered
             start, length = _longest_run(kinds[period:] == kinds[:-period])
             covered = (length + period) // period * period
             if covered >= MIN_REPEATS * period and covered > best[0]:
@@ -145,7 +147,8 @@ class _Folder:
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
 
-        A stretch has at most 2 * ``size`` operators.
+        The group is cut into about USUAL_GROUPS stretches.  A stretch has at most 2 * ``size`` operators,
+        where ``size`` is the mean size of USUAL_GROUPS stretches, but at least 3.
         """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]

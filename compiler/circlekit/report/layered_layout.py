@@ -148,7 +148,7 @@ def _place(drawing: Drawing) -> None:
                 wanted = {n: _mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer}
                 layer.sort(key=wanted.__getitem__)  # stable: boxes that want the same place keep their order
                 _pack(boxes, layer)
-    for _ in range(SWEEPS):  # places: towards this mean, in the order found
+    for _ in range(SWEEPS):  # places: towards the same mean; the order stays
         for neighbors, sequence in ((above, layers), (below, layers[::-1])):
             for layer in sequence:
                 _settle(boxes, layer, [_mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer])

@@ -112,8 +112,9 @@ def listed(lines: Sequence[str]) -> list[str]:
 def cost_tables(content: Content) -> list[dict[str, Any]]:
     """Return for each model the table of its operators, with their costs and shares of the MACs.
 
-    A large table has the MAX_ROWS operators with the most MACs, then with the most bytes moved; ``total`` is
-    the number of all operators.  ``activations``, ``constants``, ``written`` are in bytes.
+    If a model has more than MAX_ROWS operators, its table has those with the most MACs; of operators with
+    equal MACs, those that move the most bytes.  ``total``: the number of all operators.  ``activations``,
+    ``constants``, ``written`` are in bytes.
     """
     tables = []
     for number, side in enumerate(content.sides):
@@ -130,8 +131,8 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
             for index, op in enumerate(graph)
         ]  # fmt: skip
         cost = [(side.costs[op].macs, side.costs[op].moved_bytes) for op in side.source.model.ops()]
-        dearest = sorted(range(len(rows)), key=cost.__getitem__, reverse=True)[:MAX_ROWS]
-        shown = [rows[position] for position in sorted(dearest)]
+        costliest = sorted(range(len(rows)), key=cost.__getitem__, reverse=True)[:MAX_ROWS]
+        shown = [rows[position] for position in sorted(costliest)]
         tables.append({"side": number, "title": side.title, "rows": shown, "total": len(rows)})
     return tables
 

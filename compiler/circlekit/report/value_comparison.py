@@ -108,7 +108,7 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
 
 
 def _verdict(comparison: Comparison) -> str:
-    """Return the verdict on outputs without an SQNR, as for models with the same types."""
+    """Return the verdict by the tolerances.  If there is an SQNR, ``compare_values`` replaces the verdict."""
     worst = comparison.worst
     if not comparison.equal:
         return f"different: {worst or comparison.interface[0]}"

@@ -223,7 +223,8 @@ class Context:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
             partial = self.partial_matches
-            text = "" if partial else print_op(op)  # partial matches are many, and ``op`` stays as it is
+            # partial matches are many: ``explain`` makes the text later, and only for those that it needs
+            text = "" if partial else print_op(op)
             refusal = Refusal(pass_name, graph, op, sentence, progress, partial, missing, ops, text)
             self.refusals.append(refusal)
 

@@ -136,7 +136,7 @@ def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
 def _check_results(old: Picture, new: Picture, label: str) -> None:
     """Raise RewriteError if picture ``new`` (``after``) does not fit picture ``old`` (``before``).
 
-    An alias: ``new`` is not a graph but the name of a value of ``old``.
+    If ``after`` is not a graph but the name of a value of ``before``, this name is ``new.alias``.
     """
     if not old.nodes:
         raise RewriteError(f"{label}: `before` has no operator")

@@ -222,7 +222,8 @@ class Matcher:
         if match.values.get(pattern.name, value) is not value:
             if self.explain:
                 sentence = f"%{value.name}: expected the same value in two places"
-                self.refuse(match, progress, sentence, value.is_const)
+                # a constant: perhaps the operands of a commutative operator are in the other order
+                self.refuse(match, progress, sentence, is_vague=value.is_const)
             return
         dims = self._match_type(pattern, value, match, progress)
         if dims is None:
@@ -240,7 +241,7 @@ class Matcher:
                 yield from self._match_op(node, op, match)
             elif self.explain:
                 sentence = f"%{value.name}: comes from {_origin(value)}, expected {node.kind_names()}"
-                self.refuse(match, progress, sentence, value.is_const)
+                self.refuse(match, progress, sentence, is_vague=value.is_const)
 
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
@@ -351,10 +352,10 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield each operator that may match a node before the root, but whose result lacks a user.
+    """Yield each operator that fits a node before the root, but whose result lacks the user in the picture.
 
-    The picture shows an operator that reads the result of the node; no user of the operator's result is of
-    that class.  If the root is a custom operator, also yield the operators with other custom codes.
+    If the picture is a Relu of a Conv2D, for example, yield each Conv2D whose result no Relu reads.  If the
+    root is a custom operator, also yield the operators with other custom codes.
     """
     picture = matcher.picture
     for node in picture.nodes[:-1]:
@@ -376,12 +377,12 @@ def _missing_user(
     """Yield ``op``, which fits ``node``, if no user of its result ``value`` fits the node ``expected``."""
     if any(expected.fits(user) for user in value.users):
         return  # then the refusal of a match that includes this user says more
-    size, sentence, progress = matcher.part(node, op)
-    if size:
+    count, sentence, progress = matcher.part(node, op)
+    if count:
         user = next(iter(value.users), None)
         relation = "" if user is None else f"is read by {type(user).__name__}"
         where = f" %{user.output.name}" if user is not None and user.results else ""
         sentence = f"%{value.name}: {relation or 'has no use'}{where}, expected {expected.kind_names()}"
-        progress = 2 * size
+        progress = 2 * count
     if sentence:
         yield op, sentence, progress

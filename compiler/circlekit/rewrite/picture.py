@@ -160,7 +160,10 @@ def query(text: str, label: str) -> Picture:
 
 
 class _Reader:
-    """Checks the statements of a picture against the declarations of operators, and makes nodes of them."""
+    """Checks the statements of a picture against the declarations of operators, and makes nodes of them.
+
+    ``variables``, ``free``: see ``parse_picture``.  ``nodes``, ``producer``: see ``Picture``.
+    """
 
     def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
         self.source = source

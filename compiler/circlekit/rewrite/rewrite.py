@@ -193,13 +193,13 @@ class Rewrite(GraphPass):
             if sentence is None and not context.may_rewrite:
                 return False
             if sentence is None:
-                before = None if context.budget is None else print_op(op)  # the text that is counted
+                before = None if context.budget is None else print_op(op)  # for ``count_rewrite``
                 sentence = self._apply(graph, op, match, context.target)
                 if sentence is None:
                     context.count_rewrite(before)
                     return True
             matcher.refuse(match, self._full_progress, sentence)  # more progress than any partial match
-        # a near miss in which fewer operators match is not recorded
+        # at least this many operators must match, else the near miss is not recorded
         required = 1 if context.partial_matches else min(len(self.old.nodes), 2)
         failure = matcher.failure
         if context.refusals is not None and (failure.progress + 1) // 2 >= required:

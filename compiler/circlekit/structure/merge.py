@@ -101,18 +101,19 @@ class _Merger:
     def add(self, model: Model) -> None:
         """Move the operators of ``model`` into the graph, and connect its inputs."""
         main = model.main
-        taken: dict[Value, Value] = {}  # for each input, the value that takes its place
+        replacements: dict[Value, Value] = {}  # for each input, the value that takes its place
         for value in main.inputs:
             source = self._source(value)
             if source is not value:
                 main.replace_uses(value, source)
-            taken[value] = source
-        self._keep_names_distinct(model, taken)
+            replacements[value] = source
+        self._keep_names_distinct(model, replacements)
         for op in main.ops:
             main.unlink(op)
             self.graph.append(op)
         for value in main.outputs:
-            self.given.setdefault(value.name, taken.get(value, value))  # an output may be an input, too
+            # an output may be an input, too
+            self.given.setdefault(value.name, replacements.get(value, value))
         self.callees += model.graphs[1:]
 
     def _source(self, value: Value) -> Value:
@@ -136,12 +137,13 @@ class _Merger:
             )
         return source
 
-    def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
+    def _keep_names_distinct(self, model: Model, replacements: Mapping[Value, Value]) -> None:
         """Rename called graphs, and values other than inputs and outputs, if their names are in use.
 
-        ``taken``: for each input of ``model``, the value that replaces it; these values keep their names.
+        ``replacements``: for each input of ``model``, the value that replaces it; these values keep their
+        names.
         """
-        fixed = {*taken, *taken.values()}
+        fixed = {*replacements, *replacements.values()}
         for value in model.main.values():
             if value not in fixed and not model.main.is_output(value):
                 value.name = self.graph.unique_name(value.name)

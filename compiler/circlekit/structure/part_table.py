@@ -72,8 +72,8 @@ class PartTable:
 def read_part_file(path: str | Path) -> PartTable:
     """Return the table in a .part file.
 
-    A default backend that the section chosen by ``comply`` gives with the key ``_`` replaces the default of
-    the section [partition].
+    The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
+    section [partition].
     Raise FileError if the file cannot be read, FormatError if it is no part file.
     """
     sections = read_ini(path)

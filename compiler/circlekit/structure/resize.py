@@ -149,6 +149,7 @@ class _Resizer:
             self._set(value, shape)
         for op in graph:
             self._infer_placed(op)
+        # ``_set`` does not count as a change of the graph by itself
         graph.epoch += 1
 
     def _infer_placed(self, op: Op) -> None:

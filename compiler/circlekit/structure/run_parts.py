@@ -18,8 +18,8 @@ def run_parts(
     """Run all parts; return ``inputs`` and the outputs of all parts, by name.
 
     ``parts``: in any order; a part runs as soon as all its inputs are known.
-    ``kernels``: the kernel set of the divided model: the result of ``select_kernels`` for it.  All parts then
-    compute with this set, and the results have the same bits as those of the divided model.
+    ``kernels``: the kernel set with which all parts compute; None: each part selects its own.  With the
+    result of ``select_kernels`` for the divided model, the results have the same bits as those of that model.
     Raise ModelError if an input of a part is neither in ``inputs`` nor an output of another part, and the
     errors of ``Interpreter.run``.
     """

@@ -54,13 +54,13 @@ class _Shapes:
         numbers = {op: number for number, op in enumerate(ops)}
         number = 0
         while number < len(ops):
-            wrong = self._wrong(ops[number])
-            self.ops -= wrong
+            causes = self._examine(ops[number])
+            self.ops -= causes
             # go back to the first removed operator: the results before it do not depend on it
-            number = min((numbers[op] for op in wrong), default=number + 1)
+            number = min((numbers[op] for op in causes), default=number + 1)
         return self.ops
 
-    def _wrong(self, op: Op) -> set[Op]:
+    def _examine(self, op: Op) -> set[Op]:
         """Set the shape of the result of ``op``; return the operators of ``ops`` that make the result wrong.
 
         Return an empty set if the result is right.
@@ -70,7 +70,8 @@ class _Shapes:
         changed = [v for v in op.inputs if v is not None and v in self.shapes]
         origins = set[Op]().union(*(self.origins[v] for v in changed))
         if op not in self.ops and (not changed or self.target.ignored(op)):
-            # the result is as declared: the operands are, too, or their shapes do not matter here
+            # the result is as declared: the operands are, too, or their shapes do not matter, as in a
+            # FULLY_CONNECTED whose keep_num_dims is false anyway
             return set()
         shape = self._shape(op)
         if shape is None:
@@ -114,9 +115,9 @@ class _Shapes:
         """Return whether the result of ``op`` in the runtime has the same elements in the same order.
 
         ``operands``, ``shape``: the operands, and the shape of the result, as they are in the runtime.
-        An elementwise operator keeps the order if shapes change only by leading dimensions of 1.
-        It also does if the last dimension stays and each operand has as many elements as the result, or is a
-        vector of that size, or has one element.
+        An elementwise operator keeps the order if shapes change only by leading dimensions of 1.  It also
+        keeps the order if the last dimension of the result stays, and each operand has as many elements as
+        the result, or is a vector as long as the last dimension, or has one element.
         """
         if op in self.ops or op.code in VIEWS:
             return True

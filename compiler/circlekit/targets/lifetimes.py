@@ -62,7 +62,7 @@ class Lifetime:
         return self.buffer.size
 
     def overlaps(self, other: Lifetime) -> bool:
-        """Return whether both buffers are needed during some operator."""
+        """Return whether there is an operator during which both buffers are needed."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -126,8 +126,9 @@ def _shared_operand(
 ) -> Value | None:
     """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
-    The result of a view (``planner.views``) always shares the buffer.  Another operator may overwrite an
-    operand (``planner.in_place``) of the same size that nothing else reads.
+    The result of a view (``planner.views``) shares the buffer of the first operand.  Another operator may
+    overwrite an operand (``planner.in_place``) of the same size that nothing else reads.  A graph output has
+    a buffer of its own.  Constants, variables, graph inputs and values that are not placed share no buffer.
     ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value
     in that buffer.
     """

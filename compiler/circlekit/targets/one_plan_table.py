@@ -93,7 +93,7 @@ def execution_plan(
         begin = 0 if node.is_input or node.is_const else index
         alive.append(_lifetime(node.value, size, begin, end))
         if node.op is not None and with_scratch:
-            begin = max(index - 1, 0)
+            begin = max(index - 1, 0)  # as in ONE, from the node before ``node`` to the node after it
             alive += [_lifetime(None, n, begin, index + 1, node.op) for n in planner.scratch(node.op)]
     return nodes, place(alive, planner, len(nodes))
 
@@ -115,7 +115,7 @@ def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     inputs = list(graph.inputs)
     outputs = [node.operands[0] for node in nodes if node.is_output]
     # reversed: if a node gives two outputs, the dict keeps the first position
-    by_output = {id(node): place for place, node in reversed(list(enumerate(outputs, len(inputs))))}
+    by_output = {id(node): number for number, node in reversed(list(enumerate(outputs, len(inputs))))}
     others = count(len(inputs) + len(outputs))
     positions: list[int | None] = []
     for node in nodes:

@@ -48,20 +48,23 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
     ]
     if not writers:
         return None
-    # for each view, the operand; below, the value to which the buffer belongs
-    data = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
+    # for each view, its operand; the loop replaces this by the value to which the buffer belongs
+    owners = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
     positions = {op: index for index, op in enumerate(graph.ops)}
     views: dict[Value, list[Value]] = {}  # all views of each value
-    for view, value in data.items():
-        data[view] = data.get(value, value)
-        views.setdefault(data[view], []).append(view)
+    for view, value in owners.items():
+        owners[view] = owners.get(value, value)
+        views.setdefault(owners[view], []).append(view)
     for op in writers:
-        owner = data.get(shared[op], shared[op])
-        same = [owner, *views.get(owner, ())]
+        owner = owners.get(shared[op], shared[op])
+        in_buffer = [owner, *views.get(owner, ())]
         readers = [
-            (user, index) for value in same for user, index in value.uses if positions[user] > positions[op]
+            (user, index)
+            for value in in_buffer
+            for user, index in value.uses
+            if positions[user] > positions[op]
         ]
         if readers:
             readers.sort(key=lambda use: (positions[use[0]], use[1]))
-            return Overwritten(op, shared[op], readers, same)
+            return Overwritten(op, shared[op], readers, in_buffer)
     return None

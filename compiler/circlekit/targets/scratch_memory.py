@@ -102,7 +102,8 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
     left, right = op.x, op.y
     if not left.shape or not right.shape:
         return []
-    sizes = [value_bytes(left)]  # transposed copies of the operands; that of a constant is not in the arena
+    # a transposed copy of each operand; that of a constant ``y`` is not in the arena
+    sizes = [value_bytes(left)]
     if not right.is_const:
         sizes.append(value_bytes(right))
     if _is_hybrid(left, right):

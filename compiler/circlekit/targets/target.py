@@ -21,8 +21,8 @@ Other keys of a table:
                   ``operators``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    run_bytes     a TRANSPOSE copies runs of contiguous elements: the fixed cost of one run, in addition to
-                  the cost of its bytes, given as the number of bytes that are copied in the same time
+    run_bytes     the fixed cost of a run of contiguous elements that a TRANSPOSE copies, as the number of
+                  bytes that are copied in the same time; the bytes of the run are counted in addition
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def find_target(name: str) -> Target:
     path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:
-        meant = DEFAULT_TARGETS.get(name, name)  # a format stands for its default target
+        meant = DEFAULT_TARGETS.get(name, name)  # for a format, suggest its default target
         raise UnsupportedError(
             f"no target is named {name}{did_you_mean(meant, known)}; there are {', '.join(known)}"
         )

@@ -261,16 +261,16 @@ def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
     Rarely, broadcasting the two gives a shape larger than ``shape``.
     """
     rank, last = len(shape), tuple(shape[-1:])
-    kind = m.below(10)
-    if kind < 4:
+    case = m.below(10)
+    if case < 4:
         return last
-    if kind < 6:
+    if case < 6:
         return (1,) * (rank - 1) + last
-    if kind == 6:
+    if case == 6:
         return (1,) * m.below(rank + 1)
-    if kind == 7:
+    if case == 7:
         return tuple(shape[m.below(rank + 1) :])
-    if kind == 8:
+    if case == 8:
         return tuple(d if m.chance(0.5) else 1 for d in shape)
     return (2, *shape) if m.chance(0.3) else tuple(2 if d == 1 and m.chance(0.5) else 1 for d in shape)
 
@@ -320,37 +320,37 @@ def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
 
     Dimensions are merged, split, inserted, dropped or reordered.
     """
-    found = [int(d) for d in shape]
-    kind = m.below(6)
-    if kind == 0:
-        return m.random.permutation(found)
-    if kind == 1 and len(found) > 1:
-        at = m.below(len(found) - 1)
-        found[at : at + 2] = [found[at] * found[at + 1]]
-    elif kind == 2:
-        found.insert(m.below(len(found) + 1), 1)
-    elif kind == 3:
-        return [d for d in found if d != 1]
-    elif kind == 4 and found:
-        at = m.below(len(found))
-        divisors = [d for d in range(2, found[at]) if found[at] % d == 0]
+    dims = [int(d) for d in shape]
+    case = m.below(6)
+    if case == 0:
+        return m.random.permutation(dims)
+    if case == 1 and len(dims) > 1:
+        at = m.below(len(dims) - 1)
+        dims[at : at + 2] = [dims[at] * dims[at + 1]]
+    elif case == 2:
+        dims.insert(m.below(len(dims) + 1), 1)
+    elif case == 3:
+        return [d for d in dims if d != 1]
+    elif case == 4 and dims:
+        at = m.below(len(dims))
+        divisors = [d for d in range(2, dims[at]) if dims[at] % d == 0]
         if divisors:
             divisor = divisors[m.below(len(divisors))]
-            found[at : at + 1] = [divisor, found[at] // divisor]
-    if found and m.chance(0.3):
-        found[m.below(len(found))] = -1
-    return found
+            dims[at : at + 1] = [divisor, dims[at] // divisor]
+    if dims and m.chance(0.3):
+        dims[m.below(len(dims))] = -1
+    return dims
 
 
 def _axes(m: ModelBuilder, shape: Shape) -> Any:
     """Return one axis or a list of axes; axes may be negative."""
     rank = max(len(shape), 1)
-    kind = m.below(4)
-    if kind == 0:
+    case = m.below(4)
+    if case == 0:
         return _axis(m, shape)
-    if kind == 1 and rank == 4:
+    if case == 1 and rank == 4:
         return [1, 2] if m.chance(0.5) else [2, 3]
-    if kind == 2:
+    if case == 2:
         return [rank - 1 - rank * m.below(2)]  # the last axis, as rank - 1 or as -1
     return np.sort(m.random.permutation(rank)[: 1 + m.below(rank)])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schema files: Python files that describe the options of a backend's program.
 
-A backend is a compiler for devices, which has programs of its own; a target is one of the devices.
+A backend is a compiler for devices, with programs of its own; a target is one of these devices.
 With a schema file, the keys of a section in a configuration file become options of the program.  The schema
 file defines ``command_schema()``, which returns an ArgumentParser.  As in ONE, it imports the classes below
 with ``from onelib import argumentparse``; ``load_schema`` provides that module while the schema file runs.
@@ -100,7 +100,8 @@ class ArgumentParser:
         """Return (the words of the command line for the ``keys`` of a section, the keys that were not used).
 
         The key of a switch gives the flag, unless its text is a word for off, such as ``false``.
-        These keys are not used: unknown ones, keys with an empty text, and a second name of one argument.
+        These keys are not used: unknown ones, keys with an empty text, a second name of one argument, and
+        names of the target's argument.
         """
         words: list[str] = []
         used: set[str] = set()

@@ -31,7 +31,8 @@ SWITCHES = ("TF_style_maxpool", "save_min_max")
 ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
 """{argument ``is_int16_front`` of ``Solver.bisect``: name of the bisection}.
 
-True: the operators near the inputs become int16; False: those near the outputs; None: it is found out.
+True: the operators near the inputs become int16; False: those near the outputs; None: the solver finds out
+which is better.
 """
 
 
@@ -54,8 +55,8 @@ def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
 def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
     """Return the lines about a bisection.
 
-    ``is_int16_front``: see ALGORITHMS.  ``ratio``: the allowed error, from 0, that of int16, to 1, that of
-    uint8.
+    ``is_int16_front``: see ALGORITHMS.  ``ratio``: the allowed error; 0 stands for the error of the int16
+    model, 1 for that of the uint8 model.
     """
     return [
         f"algorithm: bisection ({ALGORITHMS[is_int16_front]})",

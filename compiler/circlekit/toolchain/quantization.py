@@ -81,10 +81,10 @@ def _quantize(invocation: Invocation, session: Session) -> None:
             quantize_dequantize_weights(model, _settings(values))
             _keep(values, session, model, rounded)
         _record(invocation, session, model, rounded, recorded)
-        ports = invocation.flags("TF_style_maxpool", "save_min_max", "input_type", "output_type")
+        flags = invocation.flags("TF_style_maxpool", "save_min_max", "input_type", "output_type")
         with session.program(
             QUANTIZER,
-            ["--quantize_with_minmax", *words, *ports, *config, recorded, target, *profile],
+            ["--quantize_with_minmax", *words, *flags, *config, recorded, target, *profile],
             prefix=PREFIX,
         ):
             expand_weights(model)  # as each run of the quantizer does
@@ -207,6 +207,7 @@ def _change(values: Values, session: Session) -> None:
     """Run the first mode of CHANGES that is set: change a quantized model."""
     source, target = str(values["input_path"]), str(values["output_path"])
     mode = next(mode for mode in CHANGES if values.get(mode))
+    # one tuple for each tensor, for example (tensor name, scale, zero point); none for modes without GROUPS
     tuples = list(zip(*(values[name] for name in GROUPS.get(mode, ())), strict=True))
     words = [w for items in tuples for w in (f"--{mode}", *items)] if tuples else [f"--{mode}"]
     words += [_source_dtype(values), _dtype(values)] if mode == "requantize" else []
@@ -286,7 +287,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return the error of each tensor in uint8, by name, from the file ``ampq_bisection_visq``.
+    """Return {tensor name: its error if it is uint8} from the file that ``ampq_bisection_visq`` names.
 
     Without this option, measure the errors as ONE's tool visq does, which writes such files.  The error is
     the sum of absolute differences (TAE).
@@ -300,8 +301,8 @@ def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -
         except ValueError as error:
             raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
     original, quantized = session.load(str(values["input_path"])), clone(recorded)
-    ports = {"input_type": "uint8", "output_type": "uint8", "granularity": "channel"}
-    quantize_with_minmax(quantized, _settings({**values, "quantized_dtype": "uint8", **ports}))
+    fixed = {"input_type": "uint8", "output_type": "uint8", "granularity": "channel"}
+    quantize_with_minmax(quantized, _settings({**values, "quantized_dtype": "uint8", **fixed}))
     data = samples_of(original, values.get("input_data"), str(values.get("input_data_format", "h5")))
     _keep(values, session, quantized, f"{stem}.visq.q8.circle")
     found = next(iter(tensor_errors(original, quantized, checked_samples(original, data), ["TAE"])))

@@ -98,7 +98,8 @@ def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Cali
     """Return the statistics of the tensors of ``model`` on the samples that the flags name.
 
     With ``--resume``, also write them to the file ``output``, from time to time and at the end.
-    The estimators in FROM_NUMBERS compute a range from a histogram; so they need ``--histograms``.
+    The estimators in FROM_NUMBERS compute a range from a histogram.  With one of them, histograms are
+    collected even without ``--histograms``.
     """
     if arguments.random is None:
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)

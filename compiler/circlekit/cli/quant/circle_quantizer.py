@@ -108,8 +108,8 @@ def _run(arguments: argparse.Namespace) -> int:
         check_target(arguments.output)
         model = load(arguments.input)
     check_structure(model, arguments.input)
-    reads_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
-    if reads_weights:
+    needs_float32_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
+    if needs_float32_weights:
         expand_weights(model)  # float16 weights become float32
     original = clone(model) if arguments.generate_profile_data else None
     _quantize(model, modes[0], arguments)

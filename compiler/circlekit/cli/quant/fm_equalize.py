@@ -123,7 +123,7 @@ def _declare_equalize(parser: Parser) -> None:
         "--allow_dup_op", help="also scale layers whose result several operators use: copy them"
     )
     for program in ("fme_detect", "dalgona", "fme_apply"):
-        parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: this command needs no other")
+        parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: no other program is run")
 
 
 def _equalize(arguments: argparse.Namespace) -> int:

@@ -75,7 +75,7 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
-"""{name of the first operand in ONE: the operators for which circlekit has another name}."""
+"""{ONE's name of the first operand: the operators whose first operand has another name in circlekit}."""
 
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",
@@ -108,7 +108,7 @@ def _names_of(code: str) -> list[str]:
     first = next((name for name, codes in FIRST_NAMES.items() if code in codes.split()), None)
     names = [RENAMED.get(operand.name, operand.name) for operand in REGISTRY[code].operands]
     if code.startswith("REDUCE_") or code in ("MEAN", "SUM"):
-        # ONE's name of this operand in reductions
+        # in reductions, ONE has another name for the operand ``axis``
         names = [name.replace("axis", "reduction_indices") for name in names]
     return names if first is None else [first, *names[1:]]
 

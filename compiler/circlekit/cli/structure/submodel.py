@@ -33,7 +33,9 @@ def _declare_selector(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument("output", type=output_path, help="file to write")
     parser.add_argument("--by_id", metavar="IDS", help="indices of operators, from 0, such as 1-3,5")
-    parser.add_argument("--by_name", metavar="NAMES", help="names of their results, separated by commas")
+    parser.add_argument(
+        "--by_name", metavar="NAMES", help="names of results of operators, separated by commas"
+    )
 
 
 def _select(arguments: argparse.Namespace) -> int:
@@ -71,7 +73,7 @@ def _declare_extract(parser: Parser) -> None:
         "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
     )
     parser.add_argument(
-        "--inputs", metavar="NAMES", help="values where it begins, its inputs (default: the model's inputs)"
+        "--inputs", metavar="NAMES", help="values where the submodel begins (default: the model's inputs)"
     )
     parser.add_argument("--outputs", metavar="NAMES", help="values to compute (default: the model's outputs)")
     parser.add_argument("--ops", metavar="IDS", help="indices of operators, from 0, such as 1-3,5")

@@ -92,8 +92,8 @@ def _image(file: h5py.File) -> bytes:
 def _member_name(name: str) -> str:
     """Return ``name`` as a path of groups.
 
-    Empty parts are left out, NUL and parts ``.`` become escape sequences.  A name without other parts becomes
-    the escape sequence of ``/``.
+    Empty parts are left out: "a//b" becomes "a/b".  NUL and parts ``.`` become escape sequences.  A name with
+    only empty parts, such as "" or "/", becomes the escape sequence of ``/``.
     """
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
@@ -180,13 +180,13 @@ def _count(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
-    """Yield the (name, array) pairs of each record: those of consecutive items with the same group."""
+    """Yield the (name, array) pairs of each record: consecutive items with the same ``group``."""
     for _, group in groupby(items, key=lambda item: item.group):
         yield [(item.name, item.array) for item in group]
 
 
-def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[Item]:
-    """Yield the items that ``items`` yields for the file at ``path``.
+def _read(path: FilePath, read_items: ReadItems, together: bool = True) -> Iterator[Item]:
+    """Yield the items that ``read_items`` yields for the file at ``path``.
 
     A forked process reads the file, because a damaged file may crash the HDF5 library or make it loop.
     ``together``: the memory limit applies to all arrays together, not to each.
@@ -200,10 +200,11 @@ def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[I
             raise FileError(f"{path}: expected an HDF5 file, got {actual}")
         size = path.stat().st_size
 
-    def read_items() -> Iterator[Item]:
+    def read_safely() -> Iterator[Item]:
+        """Yield the items; turn the errors of h5py into CirclekitErrors."""
         try:
             with counted_memory() if together else nullcontext(), h5py.File(path, "r") as file:
-                yield from items(path, file)
+                yield from read_items(path, file)
         except PermissionError as error:
             raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
         except MemoryError:
@@ -211,7 +212,7 @@ def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[I
         except _DAMAGE as error:
             raise FormatError(f"{path} is not a readable HDF5 file: {' '.join(str(error).split())}") from None
 
-    yield from iterate_sandboxed(read_items, str(path), size)
+    yield from iterate_sandboxed(read_safely, str(path), size)
 
 
 def _records(path: Path, file: h5py.File) -> Iterator[Item]:

@@ -5,7 +5,8 @@ A record is one array for each input.
 
 - npz, HDF5: each array has the name of its input, the name that a signature gives to that input, or the
   number of the input (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a single input may have any
-  name.  As many arrays as inputs in an HDF5 file may have any names, too: they are taken in their order.
+  name.  The arrays of an HDF5 file may have any names, too, if there are as many as inputs: they are taken in
+  their order.
 - npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
 - raw: the elements of all inputs in the order of the graph, little-endian, without a header.
 - A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
@@ -265,7 +266,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array`` or, if it is a vector of the bytes of ``value``, as ONE may write it, decode it."""
+    """Return ``array``; decode it first if it is a vector of the bytes of ``value``, as ONE may write."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array

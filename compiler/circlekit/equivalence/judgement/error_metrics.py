@@ -35,7 +35,7 @@ class ErrorMetrics:
     reference (largest minus smallest element); 1 if that range is 0.
     ``overlaps``: for each k of TOP, one number per vector along a last axis of at least MIN_CLASSES elements.
     The number is the share of the k largest elements of the reference that are also among the k largest
-    elements of the result.  Elements that are not finite are not left out here.
+    elements of the result.  Elements that are not finite are not left out here, but complex arrays are.
     """
 
     count: int = 0
@@ -73,6 +73,7 @@ class ErrorMetrics:
                 self._add_sums(a, b)
 
     def _add_sums(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
+        """Add the elements ``a`` of the reference and ``b`` of the result, all finite, to the sums."""
         error = b - a
         self.count += a.size
         self.signal += float(a @ a)
@@ -88,6 +89,7 @@ class ErrorMetrics:
         self.intervals.append(largest / extent if extent else 1.0)
 
     def _add_overlaps(self, reference: Array, result: Array) -> None:
+        """Add a pair of arrays to ``overlaps``, if the last axis has at least MIN_CLASSES elements."""
         if reference.shape[-1] < MIN_CLASSES:
             return
         rows = [x.reshape(-1, x.shape[-1]) for x in (reference, result)]

@@ -176,7 +176,8 @@ class FastTransposeConv(FastConvolution):
 
     The taps are divided into groups of stride_h x stride_w taps.  The products of one input element and a
     group belong to adjacent elements of the result, so there is one addition per group instead of one per
-    tap.  The filter is padded with zeros to a whole number of groups.
+    tap.  The filter is padded with zeros to a whole number of groups: with stride 2, a 3x3 filter is padded
+    to 4x4, which makes 2x2 groups of 2x2 taps.
     """
 
     op: TransposeConv

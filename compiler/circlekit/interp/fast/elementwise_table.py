@@ -20,7 +20,7 @@ def has_table(op: Op) -> bool:
     """Return whether ``ElementwiseTable`` can compute ``op``.
 
     ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers that
-    are quantized per tensor.  One element of each operand: together they have at most INDEX_BITS bits.
+    are quantized per tensor.  The dtypes of the operands have at most INDEX_BITS bits in total.
     """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (

@@ -65,8 +65,8 @@ def _data_findings(
 ) -> Iterator[Finding]:
     """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks other data.
 
-    Packed: numpy has no such dtype, as for two numbers of 4 bits in a byte.  ``data``: the bytes in the file.
-    ``count``: the number of elements in ``shape``.
+    A packed constant has a dtype that numpy lacks, such as int4: two elements in a byte.
+    ``data``: the bytes in the file.  ``count``: the number of elements in ``shape``.
     """
     if sparsity is not None:
         if not dtype.bits or any(d < 0 for d in shape):
@@ -102,9 +102,10 @@ def _strings_fault(data: Array, count: int) -> str:
 
 
 def _quantization_findings(value: Value, quantization: Quantization, path: str) -> Iterator[Finding]:
-    """Yield the findings about the numbers of scales, zero points, minima and maxima, and their values.
+    """Yield the findings about a quantization.
 
-    ``path``: the path of the quantization's table.
+    It checks how many scales, zero points, minima and maxima there are, and the values of scales and zero
+    points.  ``path``: the path of the quantization's table.
     """
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):

@@ -35,6 +35,7 @@ def declare_opaque(model: Model, label: str) -> None:
                 name = REGISTRY[op.code].__name__
                 advice = f'write it as {name}(...), or keep it opaque with extra: {{misfit: "reason"}}'
                 raise ParseError(f"Opaque {op.code} does not fit {name}: {new}; {advice}", place(op, model))
+            # a text without a version means version 1, which ``required_version`` gives for an OpaqueOp
             new.version = op.required_version() if op.version is None else op.version
             graph.insert_before(op, new)
             graph.unlink(op)
@@ -46,7 +47,7 @@ def _declared(op: OpaqueOp, loader: OpLoader, numbers: dict[int, int]) -> Op | s
 
     ``numbers``: the index of each graph by ``id(graph)``.
     """
-    options = op.option_tree
+    options = op.option_tree  # the key "" holds the name of the options table
     union = None if options is None else options_field(options.get("", ""))
     if options is not None and union is None:
         return f"the schema has no options table {options.get('')!r}"

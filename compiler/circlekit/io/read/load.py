@@ -251,9 +251,9 @@ class Loader:
     def record_unused(graph: Graph, values: list[Value]) -> None:
         """Record the values that nothing computes or uses; make constants of values without elements.
 
-        ``values``: the values of ``graph``.  A constant without elements has no data in the file, as a value
-        that is computed.  So a value without elements becomes a constant if nothing computes it, numpy has
-        its dtype, and it is neither an input of the graph nor a variable.
+        ``values``: the values of ``graph``.  In the file, a constant without elements has no data, so it
+        looks like a computed value.  Therefore a value without elements becomes a constant if nothing
+        computes it, numpy has its dtype, and it is neither an input of the graph nor a variable.
         """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
@@ -325,11 +325,12 @@ class Loader:
             shape = shape_of(numbers, None if is_const or signature is None else signature.tolist())
         except FormatError as error:
             self.fail("shape", path + ".shape", error.message)
-        if self.has_rank and not ranked:  # the file marks known ranks, but not of this tensor
+        if self.has_rank and not ranked:  # the file marks known ranks, but not the rank of this tensor
             if not numbers and not is_const:
                 tree.pop("shape", None)
                 return None
             tree["has_rank"] = False
+        # ``save`` writes [?,4] as ``shape`` [1,4] and ``shape_signature`` [-1,4]
         if numbers == [1 if d is None else d for d in shape]:
             tree.pop("shape", None)
             derived = [-1 if d is None else d for d in shape]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make operators from decoded tables: of the declared class, or opaque if they do not fit it."""
+"""Make operators from decoded tables.
+
+An operator gets the class that is declared for its code.  If it does not fit this class, it becomes opaque.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,13 @@ class OpLoader:
         if "large_custom_options_offset" in tree:
             self.fetch_options(tree, path)
         code, _, version = self.keys[index]
-        made = self.declared(code, tree, operands, results, path)
-        op = self.opaque(index, tree, operands, results) if isinstance(made, str) else made
-        if isinstance(made, str) and made:
-            tree["misfit"] = made
+        op_or_misfit = self.declared(code, tree, operands, results, path)
+        if isinstance(op_or_misfit, str):
+            op: Op = self.opaque(index, tree, operands, results)
+            if op_or_misfit:
+                tree["misfit"] = op_or_misfit
+        else:
+            op = op_or_misfit
         op.version = version
         tree["stored_code"] = index
         if missing:

@@ -317,7 +317,7 @@ class Encoder:
             self.write_table(at, value, table(item.table, self.format))
         elif kind is Kind.UNION:
             self.write_table(at, value, table(value[""], self.format))
-        else:
+        else:  # a vector of tables: the offsets follow the length
             start = self.begin(at) + 4
             self.out += _U32.pack(len(value)) + bytes(4 * len(value))
             for index, tree in enumerate(value):
@@ -348,11 +348,11 @@ class Encoder:
         ``size``: the alignment of the elements.  ``data``: the bytes of length and elements.  A vector before
         ``at`` cannot be shared, because offsets are positive.
         """
-        start, counted = self.shared.get((size, data), 0), len(data) if len(data) > SHORT_BYTES else 0
+        start = self.shared.get((size, data), 0)  # 0: there is no equal vector
+        counted = len(data) if len(data) > SHORT_BYTES else 0
         if start > at and self.repeated + counted <= len(self.out):
             _U32.pack_into(self.out, at, start - at)
             self.repeated += counted
             return
-        self.shared[size, data] = len(self.out) + -(len(self.out) + LENGTH_BYTES) % size
-        self.begin(at, size, LENGTH_BYTES)
+        self.shared[size, data] = self.begin(at, size, LENGTH_BYTES)
         self.out += data

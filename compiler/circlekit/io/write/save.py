@@ -36,9 +36,9 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
     model.  The file appears whole or not at all, unless ``path`` is a device or a pipe.  ``path`` may be the
     file that the model was loaded from.
-    If the file replaces another one, it is on the disk when this function returns.  A loss of power then
-    leaves the old or the new file.  The exception: the model was loaded from yet another file, which still
-    exists.  The system writes all other files to the disk later.
+    If the file replaces another one, it is on the disk when this function returns, so a loss of power leaves
+    the old or the new file.  The system writes the file to the disk later in two cases: it replaces no file,
+    or the model was loaded from a different file, which still exists.
     Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)

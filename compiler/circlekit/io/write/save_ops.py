@@ -108,7 +108,8 @@ class OpSaver:
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
-            if number < 0 and not self.origin.format:  # one of circle's own, kept only in the file's format
+            # negative numbers are circle's own operators: keep one only in the format of the input file
+            if number < 0 and not self.origin.format:
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
@@ -129,6 +130,7 @@ class OpSaver:
             if plan is None:
                 return
             options, union = self.attributes(op, plan), plan.union
+            # the input file named the options table, but had none
             if options is None and op.extra["no_options"] == op.options:
                 tree[f"{union}_type"] = op.options
         if options is None or union is None:

@@ -27,7 +27,7 @@ def assume_format(model: Model, fmt: str) -> None:
         if isinstance(op, OpaqueOp):
             op.extra["stored_version"] = op.version
     for value in (v for graph in model.graphs for v in graph.values() if not saver.keeps_format):
-        # such a signature only repeats the shape, and is not written when the format changes
+        # a shape_signature without -1 only repeats the shape; it is not written if the format changes
         if all(d >= 0 for d in value.extra.get("shape_signature", ())):
             value.extra.pop("shape_signature", None)
     model.extra["origin"] = replace(

@@ -12,8 +12,9 @@
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" [value {"," value}] "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
-A ``graphref`` is ``@name``.  A ``value`` is ``%name``, for a value of the same graph; in a signature, of the
-graph before the ports.  ``syntax`` defines ``statement``, ``call``, ``type``, ``tree`` and ``argument``.
+A ``graphref`` is ``@name``.  A ``value`` is ``%name``: a value of the graph in whose text it stands or, in a
+signature, of the ``graphref`` before the ports.  ``syntax`` defines ``statement``, ``call``, ``type``,
+``tree`` and ``argument``.
 
 ``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.
 ``extra`` gives fields of the schema that the IR does not interpret.  If a name in the model is empty or used

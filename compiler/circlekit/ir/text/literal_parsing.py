@@ -101,7 +101,7 @@ def _special(literal: Arguments, fail: Fail) -> Any:
 
 
 def bytes_of(literal: Literal, fail: Fail) -> bytes:
-    """Return the bytes that a string in quotes stands for, which is base64."""
+    """Return the bytes that ``literal``, a base64 string in quotes, stands for."""
     if not isinstance(literal, str) or isinstance(literal, Symbol):
         fail("expected a base64 string")
     try:

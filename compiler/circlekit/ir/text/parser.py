@@ -279,7 +279,7 @@ class _GraphBuilder:
         values = list(operands)
         for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
             if node.literal is not None:
-                alike = dtype_alike(cls, spec, values, specs)  # of an operand with the same declared dtypes
+                alike = dtype_alike(cls, spec, values, specs)  # from an operand that declares the same dtypes
                 fail = self.source.fail_at(node.token)
                 owner = call.results[0] if call.results else call.kinds[0]
                 array = inline_array(node.literal, spec.dtypes, alike, fail)

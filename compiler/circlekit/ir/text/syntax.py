@@ -22,7 +22,8 @@ x with commas between them; a comma may follow the last.  ``name``, ``string``, 
 
 A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
 for an absent operand) and a name in a picture.  As operands, values and names are refs, except ``true`` and
-``false``.  This module accepts both kinds of text; what only the other kind may contain is refused later.
+``false``.  This module accepts the whole grammar in every text.  What a model must not contain (such as
+``?`` after an operand), or a picture, is refused later.
 
 Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
 invalid text.  The names of operators, dtypes and fillers are checked later.
@@ -226,7 +227,9 @@ def parse_type(source: Source) -> TypeNode:
 
 
 _SUFFIXES = frozenset({"quant", "extra", "named"})
-"""The suffixes of a type that have arguments.  Another name with arguments, such as a filler, ends it."""
+"""The suffixes of a type that have arguments.  Another name with arguments, such as a filler, ends the
+type.
+"""
 
 _FLAGS = frozenset({"variable"})  # suffixes without arguments
 

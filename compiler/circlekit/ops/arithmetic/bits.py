@@ -123,7 +123,8 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
 class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     """The matrices in the last two axes of ``input``, with their main diagonals replaced by ``diagonal``."""
 
-    quantization_rule = QuantizationRule(operands_follow=("input", "diagonal"))  # of the result
+    # both operands have the scale and zero point of the result
+    quantization_rule = QuantizationRule(operands_follow=("input", "diagonal"))
 
     input = operand(*NUMBERS, boolean)
     diagonal = operand(*NUMBERS, boolean)

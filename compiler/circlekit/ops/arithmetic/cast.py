@@ -214,8 +214,8 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
-    These numbers are ``min`` to ``max``, all shifted by one distance, so that 0.0 is one of them.  With
-    ``narrow_range`` there is one number less.  ``num_bits``: 2 to 16, as TensorFlow requires.
+    All these numbers are shifted by the same distance, so that 0.0 is one of them.  With ``narrow_range``
+    there is one number less.  ``num_bits``: 2 to 16, as TensorFlow requires.
     """
 
     min: float = attribute(0.0)

@@ -63,7 +63,7 @@ class Div(BinaryWithActivation, code="DIV"):
             return None
         scales = [float(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
         shift = quantize_multiplier(scales[0] / (scales[1] * scales[2])).shift
-        least, largest = min(_magnitudes(self.lhs)), max(_magnitudes(self.rhs))
+        (least, _), (_, largest) = _magnitudes(self.lhs), _magnitudes(self.rhs)
         # the greatest exponent of the last division in ``quantized``, inverse_shift + headroom - shift; above
         # 31, LiteRT's shift is undefined
         exponent = (largest.bit_length() - 1) + (31 - least.bit_length()) - shift
@@ -75,24 +75,27 @@ class Div(BinaryWithActivation, code="DIV"):
         return 2 if self.broadcasts_beyond_4d() else 1
 
 
-def _magnitudes(value: Value) -> set[int]:
-    """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
+def _magnitudes(value: Value) -> tuple[int, int]:
+    """Return (least, largest) magnitude of n = integer - zero point, for the integers of ``value``.
 
     If ``value`` is not constant, all integers of its dtype count.  n = 0 does not count.  For the least
-    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  If a constant has no
-    other n than 0, the result is {1, 2^15}.
+    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  For n = -3, 0 and 5,
+    the result is (2, 5).  If a constant has no other n than 0, return (1, 2^15).
     """
     zero_point = zero_point_of(value)
     if not value.is_const:
         low, high = value.dtype.limits
-        return {0 if low < zero_point else 1, max(zero_point - low, high - zero_point)}
+        return 0 if low < zero_point else 1, max(zero_point - low, high - zero_point)
     numbers = value.array()
     if numbers.dtype.kind == "f":  # a constant that is not quantized yet (see ``Div.integer_fault``)
         numbers = np.rint(numbers / scale_of(value))
         zero_point = 0
     stored = numbers.astype(np.int64) - zero_point
-    bits = (stored ^ (stored >> 63))[stored != 0]  # ~stored for stored < 0
-    return {int(bits.min(initial=2**15)), int(np.abs(stored).max(initial=1))}
+    stored = stored[stored != 0]
+    if not stored.size:
+        return 1, 2**15
+    bits = stored ^ (stored >> 63)  # ~stored for stored < 0
+    return int(bits.min(initial=2**15)), int(np.abs(stored).max())
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:

@@ -135,7 +135,7 @@ class ConvolutionLayer(Op):
     # -- kernels -------------------------------------------------------------------------------
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Return whether the kernel for float data and integer weights gives the data zero points."""
+        """Return whether the kernel for float data and integer weights quantizes data with zero points."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:

@@ -60,8 +60,8 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        # a single window along an axis has padding only if it covers all elements of the axis; if it has no
-        # padding, it begins at element 0: in both cases the slice has its elements
+        # a single window: along an axis with padding it covers all elements, along an axis without padding it
+        # begins at element 0; in both cases the slice has exactly the elements of the window
         if geometry.windows == (1, 1):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
@@ -183,7 +183,10 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
     def integer_fault(self) -> str | None:
-        """Return why no kernel is right for integers: only MAXIMUM and MINIMUM give the operands' scale."""
+        """Return why no kernel is right for quantized integers.
+
+        Return None for MAXIMUM and MINIMUM: their results have the scale of the operands.
+        """
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None
         return f"REDUCE_WINDOW by {self.reduce_function.name} has no kernel that scales integers"

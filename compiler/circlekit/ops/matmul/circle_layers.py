@@ -95,18 +95,18 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
             raise UnsupportedError(
                 f"{self.code} has a kernel for one token [1, 1, model] only, got {format_shape(input.shape)}"
             )
-        heads, size = k_cache.shape[2:]
+        heads, head = k_cache.shape[2:]
         now, capacity = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
         if not 0 <= now < capacity:
             raise ShapeError(
                 f"{self.code}: position {now} is outside of the caches, which have {capacity} positions"
             )
-        x, tables = input.reshape(-1), (sin.reshape(-1)[:size], cos.reshape(-1)[:size])
-        query, key = (rotated((w @ x).reshape(heads, size), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
+        x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
+        query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()
-        keys[0, now], values[0, now] = key, (wv @ x).reshape(heads, size)
+        keys[0, now], values[0, now] = key, (wv @ x).reshape(heads, head)
         length = min(-(-(now + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, capacity, mask.shape[-1])
-        scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(size))
+        scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(head))
         scores += mask.reshape(-1)[:length]
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)

@@ -182,7 +182,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
 
     def infer(self) -> TensorType:
         require_same_float(self)
-        x, y = _matrices(self.x, "x", self.adj_x), _matrices(self.y, "y", self.adj_y)
+        x, y = _matrix_shape(self.x, "x", self.adj_x), _matrix_shape(self.y, "y", self.adj_y)
         if x is None or y is None:
             return TensorType(self._result_dtype(), None)
         if dims_differ(x[-1], y[-2]):
@@ -227,7 +227,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return None
 
     def macs(self) -> int:
-        x = _matrices(self.x, "x", self.adj_x)
+        x = _matrix_shape(self.x, "x", self.adj_x)
         return element_count(self.output.shape) * element_count(x and x[-1:])
 
     def required_version(self) -> int:
@@ -241,7 +241,7 @@ def _different_depths(x: Shape, y: Shape) -> ShapeError:
     return ShapeError(f"y: expected {x[-1]} rows, one per column of x, got {y[-2]}")
 
 
-def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
+def _matrix_shape(value: Value, name: str, transposed: bool) -> Shape | None:
     """Return the shape of the operand ``name``, with its last two axes exchanged if ``transposed``.
 
     Return None for an unknown rank; raise ShapeError for a rank below 2.

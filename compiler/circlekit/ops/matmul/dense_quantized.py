@@ -61,9 +61,10 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel multiplies the sums by the scale in float64, unless the weights are int16 or
-    sparse.  Where it uses float64, the optimized kernel does so, too, if the sums are int64 and the bias or
-    the attribute ``quantized_bias_type`` is int64; else it uses fixed point and rounds a half up.
+    LiteRT's reference kernel multiplies the sums by the scale in float64; in fixed point if the weights are
+    int16 or sparse.  LiteRT's optimized kernel does the same for int16 or sparse weights.  For other weights
+    it uses float64 if the sums are int64 and the bias or the attribute ``quantized_bias_type`` is int64;
+    otherwise it uses fixed point and rounds a half up.
     ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
@@ -232,5 +233,8 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matrix_numbers(batch: tuple[int, ...]) -> Array:
-    """Return int64 of the shape ``batch``: the number by which LiteRT finds the scales of each matrix."""
+    """Return int64 of the shape ``batch``: the number by which LiteRT finds the scales of each matrix.
+
+    For example, (2, 3) gives [[0, 1, 2], [1, 2, 3]].
+    """
     return np.asarray(np.indices(batch, sparse=False).sum(axis=0, dtype=np.int64)).reshape(batch)

@@ -2,9 +2,10 @@
 """Operators that read elements by index.
 
 Class arguments: ``data_movement``: results are copies of elements.  ``layout_operands``: the operands whose
-axes are those of the result; ``axis_numbers``: what holds numbers of these axes.  ``versions``: the operator
-version for data of a dtype.  In a quantization rule, the result has the scale of ``results_follow``, and
-``operands_follow`` have that of the result; a constant ``table`` of looked-up rows is stored like weights.
+axes are those of the result; ``axis_numbers``: the attributes and operands that hold numbers of these axes.
+``versions``: the operator version for data of a dtype.  In a quantization rule, the result has the scale of
+the operand ``results_follow``, and the operands ``operands_follow`` have the scale of the result.  A constant
+``table`` of looked-up rows is stored like weights.
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, topk_v2.
 """
 
@@ -27,7 +28,7 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless all ``indices`` are from 0 to ``sizes`` - 1; the two arrays broadcast."""
+    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; both arrays broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)
@@ -82,8 +83,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        # ``taken`` has the axes of ``indices``, then those of ``params`` from the batch to ``axis``, then the
-        # others; the second ones belong directly behind the batch
+        # ``taken`` has the axes of ``indices``, then those of ``params`` between the batch and ``axis``, then
+        # those after ``axis``; the axes before ``axis`` belong directly behind the batch
         axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
@@ -97,7 +98,10 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params``; their leading indices are the vectors along the last axis of ``indices``."""
+    """Slices of ``params``; their leading indices are the vectors along the last axis of ``indices``.
+
+    Example: the indices [[2, 0], [1, 5]] give the slices params[2, 0] and params[1, 5].
+    """
 
     quantization_rule = QuantizationRule(results_follow="params")
 

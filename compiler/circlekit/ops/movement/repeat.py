@@ -53,7 +53,8 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``shape`` for a new shape of ``input``; {} if ``shape`` is not constant.
 
-        An axis that was not repeated gets the new dimension, any other axis stays.
+        An axis that was not repeated gets the new dimension, any other axis stays.  Example: ``shape`` is
+        [3, 2, 4] and ``input`` changes from [1, 4] to [1, 5]: return {"shape": [3, 2, 5]}.
         """
         dims, before, after = static_int_vector(self.shape), old["input"], self.input.shape
         if dims is None or before is None or after is None or len(before) != len(after):

@@ -23,8 +23,9 @@ from circlekit.ops.quantization import rearranged_type
 class ScatterNd(Op, code="SCATTER_ND"):
     """Zeros of ``shape``, to which ``updates`` are added.
 
-    Each vector along the last axis of ``indices`` has the leading indices of the slice of the result to which
-    one slice of ``updates`` is added.
+    Each vector along the last axis of ``indices`` has the leading indices of a slice of the result.  One
+    slice of ``updates`` is added to this slice.  Example: the indices [[2], [0]] add updates[0] to result[2],
+    and updates[1] to result[0].
     """
 
     # the kernel starts with the integer 0, so the zero points must be 0

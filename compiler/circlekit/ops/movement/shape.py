@@ -229,7 +229,10 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
         return rearranged_type(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return the operand ``perm`` for an input and a result whose axes are permuted by the argument."""
+        """Return the operand ``perm`` for an input and a result whose axes are permuted by the argument.
+
+        Return None if the operand is not constant, or has another length than the argument.
+        """
         own = static_int_vector(self.perm)
         if own is None or len(own) != len(perm):
             return None

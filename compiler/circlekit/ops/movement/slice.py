@@ -207,7 +207,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
         """Return ``part`` as a Python index of an axis of ``size``.
 
-        Raise ShapeError for a stride of 0, and if the only index of ``shrink`` is out of range.
+        Raise ShapeError for a stride of 0, and with ``shrink`` if ``begin`` is out of range.
         """
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")

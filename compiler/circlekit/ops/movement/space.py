@@ -95,7 +95,8 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
     """Base class of operators that move the positions in a block to the batch axis, or back.
 
     The data have the axes batch, M spatial axes, and any number of other axes (depth).  ``block_shape`` [M]:
-    the size of a block along each spatial axis.
+    the size of a block along each spatial axis.  With blocks of [2, 2], SPACE_TO_BATCH_ND makes [4, 2, 3, C]
+    of [1, 4, 6, C], and BATCH_TO_SPACE_ND makes [1, 4, 6, C] of [4, 2, 3, C].
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -217,8 +218,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``size`` that scales images of the new input shape by the same factor as before.
 
-        ``old``: the shapes before.  ``outer`` does not matter here.  A height or width stays as it is if the
-        scaled number would not be an integer.
+        ``old``: the shapes before.  ``outer`` is not used.  A height or width stays as it is if the scaled
+        number would not be an integer.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:

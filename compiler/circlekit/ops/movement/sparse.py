@@ -100,7 +100,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         require_in_range(self, ids, len(value))
         buckets = tuple(int_list(dense_shape)[:-1])
         rows = prod(buckets)
-        strides = np.cumprod([1, *buckets[:0:-1]])[::-1]  # of a dense array of the shape ``buckets``
+        strides = np.cumprod([1, *buckets[:0:-1]])[::-1]  # of the array of buckets: [3,1] for (2, 3)
         bucket = indices[:, :-1].astype(np.int64) @ strides[: indices.shape[1] - 1]
         require_in_range(self, bucket, rows)
         if np.any(np.diff(bucket) < 0):

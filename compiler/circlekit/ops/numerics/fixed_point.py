@@ -281,7 +281,8 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
     excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # pairs of bits to shift out, to get below 2^29
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
-    half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # half of y = small * 2^n, in Q3
+    # y = small * 4^headroom_pairs / 2^29, from 1/4 to below 1; ``half`` is y / 2 in Q3
+    half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)
     guess = np.full(x.shape, 1 << 28, np.int64)  # 1.0 in Q3
     for _ in range(5):  # Newton's iteration for 1 / sqrt(y): 3/2 * guess - half * guess^3
         cube = saturating_left_shift(_mul(_mul(guess, guess), guess), 6)

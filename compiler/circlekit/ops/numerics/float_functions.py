@@ -64,8 +64,8 @@ def _tail_polynomial() -> tuple[np.float32, ...]:
         # e^(z^2) would overflow for large z: use the asymptotic series of the product
         return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))
 
-    sampled: Any = np.vectorize(scaled_erfc)
-    powers = chebyshev.cheb2poly(chebyshev.chebinterpolate(sampled, 10)) / 2
+    on_arrays: Any = np.vectorize(scaled_erfc)
+    powers = chebyshev.cheb2poly(chebyshev.chebinterpolate(on_arrays, 10)) / 2
     return tuple(np.float32(p) for p in powers[::-1])
 
 
@@ -82,6 +82,10 @@ _EIGEN_LIMIT = np.float32(7.90738964)
 """Eigen clamps x to this magnitude, at which its quotient of polynomials is nearest to 1."""
 _EIGEN_NUMERATOR = tuple(map(np.float32, (1.39455363e-8, 2.10273356e-5, 3.52075673e-3, 1.34021610e-1)))
 _EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.59725451e-2, 4.67354834e-1, 1)))
+"""tanh(x) is x * P(x^2) / Q(x^2).  These are the coefficients of P and Q, the highest power first.
+
+P ends in one more coefficient, 1, which is left out: ``eigen_tanh_plus_one`` adds x instead.
+"""
 
 
 def eigen_tanh_plus_one(x: Floats) -> Floats:
@@ -114,9 +118,9 @@ def fdlibm_tanh(x: Floats) -> Floats:
     LiteRT calls the C library.  Where LiteRT truncates the results to integers, the last bit matters.
     Source: fdlibm s_tanhf.c, which uses e^x - 1.
     """
-    size = np.minimum(np.abs(x), np.float32(22))
-    large = size >= 1
-    power = _fdlibm_expm1(np.where(large, TWO, -TWO) * size)
+    magnitude = np.minimum(np.abs(x), np.float32(22))
+    large = magnitude >= 1
+    power = _fdlibm_expm1(np.where(large, TWO, -TWO) * magnitude)
     out = np.where(large, ONE - TWO / (power + TWO), -power / (power + TWO))
     return np.asarray(np.copysign(out, x), np.float32)
 
@@ -149,10 +153,10 @@ def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
     k = 0 is not used.  The four expressions are equal but for rounding; each is for another range of k.
     """
     whole = k.astype(np.int32)
-    below = np.ldexp(ONE, -whole)
-    far = np.ldexp(ONE - (error - remainder), whole) - ONE
-    middle = np.ldexp((ONE - below) - (error - remainder), whole)
-    great = np.ldexp((remainder - (error + below)) + ONE, whole)
-    minus = HALF * (remainder - error) - HALF
-    cases = [k == -1, (k < 0) | (k > 56), k < 23]
-    return np.asarray(np.select(cases, [minus, far, middle], great), np.float32)
+    inverse = np.ldexp(ONE, -whole)  # 2^-k
+    far = np.ldexp(ONE - (error - remainder), whole) - ONE  # for k < -1 and k > 56
+    small = np.ldexp((ONE - inverse) - (error - remainder), whole)  # for 0 < k < 23
+    great = np.ldexp((remainder - (error + inverse)) + ONE, whole)  # for 23 <= k <= 56
+    minus_one = HALF * (remainder - error) - HALF  # for k = -1
+    cases = [k == -1, (k < 0) | (k > 56), k < 23]  # the first case that is true counts
+    return np.asarray(np.select(cases, [minus_one, far, small], great), np.float32)

@@ -148,8 +148,8 @@ class _Reader:
         if kind in (MAP, VECTOR):
             types = self.bytes_at(at + count * width, count)
         else:
-            number = INT + (kind - VECTOR_INT2) % 3 if is_fixed else INT + kind - VECTOR_INT
-            types = bytes([(BOOL if kind == VECTOR_BOOL else number) << 2]) * count
+            element = INT + (kind - VECTOR_INT2) % 3 if is_fixed else INT + kind - VECTOR_INT
+            types = bytes([(BOOL if kind == VECTOR_BOOL else element) << 2]) * count
         values = [self.value(at + i * width, width, types[i], depth + 1) for i in range(count)]
         if kind != MAP:
             return values

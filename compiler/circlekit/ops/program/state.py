@@ -87,7 +87,8 @@ class Stateful(Op, pure=False, stateful=True):
     """Base class of operators that read and write variable tensors.
 
     ``states``: the names of the operands that are variable tensors.  A subclass defines ``step``.  The
-    interpreter uses ``call``, which also stores what ``step`` says of the tensors; ``kernel`` does not.
+    interpreter uses ``call``, which also stores the new contents that ``step`` returns; ``kernel`` drops
+    these contents.
     """
 
     states: ClassVar[tuple[str, ...]] = ()

@@ -179,8 +179,8 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     Fingerprint64 of the bytes of the seed and of the row, read as a signed integer.  The sum for a bit is
     that of the fingerprints of its seed and each row, multiplied by the ``weight`` of the row if there are
     weights.  The bit is 1 if the sum is positive.  DENSE returns the bits, i32[hashes * bits].  SPARSE
-    returns one number for each hash, i32[hashes]: its bits as an integer, plus the index of the hash times
-    2^bits.
+    returns one number for each hash, i32[hashes]: its bits as an integer, the first bit highest, plus the
+    index of the hash times 2^bits.
     """
 
     hash = operand(f32)

@@ -166,7 +166,7 @@ class Int16GatesLstm:
     def _projected(self, output: Ints) -> Ints:
         """Return the new hidden state for ``output`` in units of 2^-30, the product of two Q0 numbers.
 
-        Before a projection, LiteRT subtracts the zero point of the hidden state, where others add it.
+        Before a projection, LiteRT subtracts the zero point of the hidden state; quantization would add it.
         """
         hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
         if self.projection is None:

@@ -243,9 +243,9 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
         if size is not None and size % 2:
             raise ShapeError(f"expected input with an even last dimension, got shape {format_shape(shape)}")
         for name, table in (("sin_table", self.sin_table), ("cos_table", self.cos_table)):
-            entries = table.shape
-            if entries is not None and (not entries or dims_differ(entries[-1], size)):
-                got = f"got shape {format_shape(entries)}"
+            table_shape = table.shape
+            if table_shape is not None and (not table_shape or dims_differ(table_shape[-1], size)):
+                got = f"got shape {format_shape(table_shape)}"
                 raise ShapeError(f"expected {name} with a last dimension of {size}, {got}")
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 

@@ -36,7 +36,7 @@ SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
 """The pairs of input and output dtypes for which LiteRT has a kernel of SOFTMAX."""
 
 EQUAL_8_BITS = ((i8, i8), (u8, u8))
-"""The same pairs for LOG_SOFTMAX and L2_NORMALIZATION."""
+"""The pairs of dtypes for which LiteRT has kernels of LOG_SOFTMAX and L2_NORMALIZATION."""
 
 INPUT_INTEGER_BITS = 5
 """The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
@@ -111,8 +111,8 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
     """Return SOFTMAX of ``x``, the int16 elements of ``input``, as int16 with the scale 2^-15.
 
-    As in LiteRT, it is interpolated in two tables of int16: exp(x) for x from -10 to 0, and 1 / (1 + x) for x
-    from 0 to 1.
+    As in LiteRT, two functions are interpolated in tables of int16: exp(x) for x from -10 to 0, and
+    1 / (1 + x) for x from 0 to 1.
     """
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)  # in both tables, the range of int16 stands for about -1 to 1
@@ -147,7 +147,8 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
     log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
     mantissa, shift = table.multiplier
     inverse = quantize_multiplier(2.0 ** (31 - int(shift)) / float(mantissa))  # 1 / multiplier: Q5 to -d
-    # for -d up to ``lowest``, the exponential is 0 or the result is -32 or less, outside of Q5: it saturates
+    # for -d up to ``lowest``, the result saturates: the exponential is 0, or the result is outside of Q5 (-32
+    # or less)
     lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse))
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high

@@ -132,7 +132,8 @@ def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
     """Yield the heading and the members of each group of ``passes``; every pass is in one group.
 
     First comes each phase of the pipelines (a shared phase once), then what is in no pipeline: the groups of
-    ON_REQUEST, passes of other packages, and last, out of these groups, all passes that change values.
+    ON_REQUEST and the passes of other packages, both without passes that change values, and last all passes
+    that change values.
     """
     listed: set[Phase] = set()
     for pipeline, phases in PIPELINES.items():

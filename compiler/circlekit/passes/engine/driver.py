@@ -50,7 +50,7 @@ def run_passes(
     change the model after the last round that ``_rounds`` allows.
     """
     groups: list[list[_Step]] = []
-    is_open = False
+    is_open = False  # whether the last group consists of passes outside of phases, and may get another
     for item in passes:
         is_phase = isinstance(item, Phase)
         if is_phase or not is_open:
@@ -134,7 +134,7 @@ def _rounds(model: Model) -> Iterator[None]:
 def _state(graph: Graph) -> tuple[object, ...]:
     """Return the operators of ``graph`` without names: codes, attributes, shapes of results, and connections.
 
-    An operand is given by a number; all constants have the number None.
+    An operand is given by a number; constants and absent operands have None.
     """
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):

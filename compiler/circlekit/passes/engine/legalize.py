@@ -104,7 +104,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses some of ``ops``, and would have no more partitions with all.
+        """Return whether a delegate refuses some of ``ops``, but would have no more partitions if it ran all.
 
         Between partitions the runtime calls its own kernels, so a legalization must not add partitions.  In
         an excerpt, whose partitions are unknown, a refusal is enough.
@@ -212,10 +212,10 @@ def legalize_in_place(
     replaces it by operators that the format and all runtimes have.
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
-    ``targets``: the runtimes; None if the user named none.  For None, no table of a runtime is consulted,
-    because ONE's compiler may take operators that its interpreter lacks: a legalization replaces operators
-    that the format lacks.  But if the attribute ``targets`` of its class has the default runtime, it replaces
-    every operator that it can replace.
+    ``targets``: the runtimes; None if the user named none.  For None, only operators that the format lacks
+    are replaced.  (No table of a runtime is read, because ONE's compiler may take operators that its
+    interpreter lacks.)  The exception: a legalization whose class attribute ``targets`` has the default
+    target of the format replaces every operator that it can replace.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """

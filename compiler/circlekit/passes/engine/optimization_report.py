@@ -106,8 +106,8 @@ def equal_within(difference: float, tolerance: float) -> str:
 class OutputDifference:
     """How much an output differs from that of the original model.
 
-    Outputs are compared on several sets of inputs; this is the set on which ``difference`` is nearest to
-    ``tolerance``.  ``inputs``: its name.  ``difference`` and ``tolerance`` are absolute.
+    Outputs are compared on several sets of inputs.  ``inputs``: the name of the set on which the difference
+    is nearest to its tolerance.  ``difference`` and ``tolerance`` are absolute.
     """
 
     output: str

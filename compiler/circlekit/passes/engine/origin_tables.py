@@ -42,7 +42,7 @@ def add_profile(original: Model, model: Model) -> None:
         origins += _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
     if earlier is not None:
         texts, rows = earlier  # rows[n]: the origins of operator n of ``original``
-        origins = [sorted({first for number in row for first in rows[number]}) for row in origins]
+        origins = [sorted({origin for number in row for origin in rows[number]}) for row in origins]
     other_metadata = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
     source_table = _table({number: (len(text), text) for number, text in texts.items()})
     words = [(len(row), struct.pack(f"<{len(row)}I", *row)) for row in origins]
@@ -53,9 +53,9 @@ def add_profile(original: Model, model: Model) -> None:
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
-    ``numbers``: the number of each operator of ``original``, by ``id``.  If ``original``
-    computes none of the results of an operator, by name, the operator gets the numbers that were found for
-    the users of its results.
+    ``numbers``: the number of each operator of ``original``, by ``id``.
+    An operator may have only results whose names no result in ``original`` has.  Then the operator gets the
+    numbers that were found for the users of its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}

@@ -99,7 +99,7 @@ def select_passes(
     """
     requested = [passes] if isinstance(passes, str) else list(passes)
     known = passes_with([*requested, *disable])
-    handled = {find_pass(name).name for name in disable}  # the passes not to select, or not once more
+    handled = {find_pass(name).name for name in disable}  # the passes that are disabled or already selected
 
     def is_wanted(member: str) -> bool:
         kind = known[member]
@@ -181,7 +181,8 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
         [settings]                                   # options of passes, as on the command line
         change_outputs = "logits,features"
 
-    Raise ParseError for invalid TOML and unknown keys, RewriteError for unknown passes and settings.
+    Raise ParseError for invalid TOML, unknown keys and wrong values, RewriteError for unknown passes and
+    settings.
     """
     try:
         tree = tomllib.loads(text)

@@ -81,7 +81,7 @@ def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
     for format in sorted(target.formats, key=lambda format: format != model.format):
         legal = legalize(model, format, targets=[target])
         yield f"circlekit convert --target {target.name} to .{format} replaces it", legal
-    format, only = model.format, TargetSet((target,))
+    format, target_set = model.format, TargetSet((target,))
     optimize = "circlekit optimize --{} --target {} replaces it"
     pipelines = [(optimize.format(name, target.name), name) for name in PIPELINES]
     handled = {name for pipeline in PIPELINES for name in pipeline_passes(pipeline)}
@@ -97,7 +97,7 @@ def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
             copy = clone(model)
             settle_ranks(copy, strict=False)
         exact = name in PIPELINES  # a pipeline omits approximate rewrites, and passes for other formats
-        context = Context(format, exact=exact, target=rules_of_targets(only, format))
+        context = Context(format, exact=exact, target=rules_of_targets(target_set, format))
         records = run_passes(copy, select_passes(name, format=format if exact else None), context)
         if any(record.changes for record in records):
             yield text, legalize(copy, format, targets=[target])

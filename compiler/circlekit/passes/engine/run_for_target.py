@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a pass; undo the run if the target took the old operators, but does not take all of the new ones.
 
+A target takes an operator if it can run the operator.
+
 A pass that is declared by pictures refuses such a rewrite before it changes the graph (``obeys_target``).  A
 pass that is written as code may make operators anywhere, so its result is examined.
 
@@ -10,11 +12,12 @@ None if it does.  ``TargetRules.barred`` gives the reason why a pass must not re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
 
@@ -49,20 +52,39 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
             return changes
         places = {op: op.results[0].name if op.results else "" for op in new}
         start.restore(context)
-        made: dict[str, str] = {}
-        for check, sentences in zip(rules.checks, wrong, strict=True):
-            wrong_before = {op for op in old if check(op) is not None}
-            # if an old operator that the check refuses is gone, the new refused ones may have been made from
-            # it; then the target has lost nothing
-            if wrong_before <= sentences.keys():
-                made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
-        if made:  # nor has it if another operator of the original model is refused for the same reason
-            known = {check(op) for op in model.ops() for check in rules.checks}
-            made = {place: text for place, text in made.items() if text not in known}
-        if not made:  # ``restore`` has undone the run, so do it again
+        lost = _lost(model, rules, old, wrong, places)
+        if not lost:  # ``restore`` has undone the run, so do it again
             return item.run(model, context)
-        _bar(item.name, made, rules)
+        _bar(item.name, lost, rules)
     return 0
+
+
+def _lost(
+    model: Model,
+    rules: TargetRules,
+    old: Sequence[Op],
+    wrong: Sequence[Mapping[Op, str]],
+    places: Mapping[Op, str],
+) -> dict[str, str]:
+    """Return the operators for which a run of a pass is undone, as {name of the first result: reason}.
+
+    These are new operators that the target does not take; the two cases of ``run_for_target`` in which
+    rewrites stay are left out.
+    ``model``: the restored model.  ``old``: the operators that the run removed or changed.  ``wrong``: for
+    each check, the new or changed operators that it refused after the run, with the reason.  ``places``: the
+    names that the first results of these operators had after the run; "" without results.
+    """
+    lost: dict[str, str] = {}
+    for check, sentences in zip(rules.checks, wrong, strict=True):
+        wrong_before = {op for op in old if check(op) is not None}
+        # if the run removed one of ``wrong_before`` or made it right, the new refused operators may have been
+        # made from it
+        if wrong_before <= sentences.keys():
+            lost |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
+    if lost:
+        known = {check(op) for op in model.ops() for check in rules.checks}
+        lost = {place: text for place, text in lost.items() if text not in known}
+    return lost
 
 
 def _trial(item: Pass) -> Pass:
@@ -94,20 +116,20 @@ class _Start:
             vars(context.budget).update(vars(self.budget))
 
 
-def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
+def _bar(name: str, lost: Mapping[str, str], rules: TargetRules) -> None:
     """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
     A new operator is named after the operator from which it was made, perhaps with "/" and more text.  If the
     pass asked for no rewrite of an operator of such a name, bar the pass from running at all.
-    ``made``: why the unsupported operators do not run, by the names of their first results.
+    ``lost``: why the unsupported operators do not run, by the names of their first results.
     """
     found = {
         (name, result): sentence
-        for place, sentence in made.items()
+        for place, sentence in lost.items()
         for result in rules.accepted
         if place == result or place.startswith(f"{result}/")
     }
-    result, sentence = next(iter(made.items()))
+    result, sentence = next(iter(lost.items()))
     rules.barred.update(found or {(name, WHOLE_PASS): f"%{result}: {sentence}"})
 
 

@@ -45,7 +45,7 @@ def _remove_ops(graph: Graph, context: Context) -> int:
 
 
 def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
-    """Remove values that nothing uses from ``graph.table``, the list of the file; return how many.
+    """Remove values that nothing uses from ``graph.table``, the tensors in file order; return how many.
 
     ``in_signatures``: the ids of the values in signatures, which stay.
     """

@@ -101,8 +101,7 @@ class ValueNumbers:
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
         # keys that begin with ``stored_`` say how the file stores the operator, not what it computes
         extra = frozen({key: item for key, item in op.extra.items() if not key.startswith("stored_")})
-        # which element of ``sources`` each element of a result copies; None if that is not known of a result
-        movement = movement_of(op)
+        movement = movement_of(op)  # ``maps``: for each result its index map into ``sources``, or None
         if movement is not None and None not in movement.maps:
             return "moved", tuple(map(self.of, movement.sources)), movement.maps, types, extra
         operands = [self.of(v) for v in op.inputs]

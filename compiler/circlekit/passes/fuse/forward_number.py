@@ -67,6 +67,7 @@ class ForwardNumber(GraphPass):
         constants = [] if sentence else region.constants(_factor(op, number))
         if constants is None:
             sentence = f"%{op.output.name}: weights times {_factor(op, number):g} leave the range of f32"
+        # the more operators the region has, the nearer is the miss
         if not context.accepts(self.name, op, sentence, progress=2 * len(region.ops) - 1):
             return False
         for layer, index, array in constants or ():
@@ -102,8 +103,9 @@ def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> 
 class _Region:
     """The linear operators between some layers and ``root``, the product or quotient with the number.
 
-    ``data``: the other operand of ``root``.  ``ops``: the operators, each with the operands that must be
-    multiplied so that its result is.  ``layers``: the layers (an ordered set) at which the search ended.
+    ``data``: the other operand of ``root``.
+    ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
+    ``layers``: the layers (an ordered set) at which the search ended.
     ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
     """
 
@@ -154,8 +156,8 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on a user that needs the old elements of a multiplied value; None without one.
 
-        Of a layer's result perhaps only some channels are multiplied.  So ``channels`` examines such results,
-        and the values that data movement makes of them.
+        Perhaps only some channels of a layer's result are multiplied.  So ``channels`` examines the results
+        of layers, and the values that data movement makes of these results.
         """
         moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:
@@ -176,23 +178,25 @@ class _Region:
 
         The channels are None if all are multiplied, or if there is a refusal.  The sentence says that another
         operator needs the old elements of these channels; it is None if no operator does.
+        Example: ``layer`` has queries in the channels 0 to 3, keys in 4 to 7.  If only the slice of the
+        queries is multiplied, return ([0, 1, 2, 3], None).
         """
         multiplied: list[Array | None] = []
-        others: list[tuple[Array | None, str]] = []
+        read_elsewhere: list[tuple[Array | None, str]] = []
         for value, numbers in _moved_values(layer):
             # ``_moved_values`` also yields what data movement makes of ``value``, so these users do not count
             users = [user for user in value.users if moved_operand(user) is not value]
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
             if any(value not in self.ops.get(user, ()) for user in users) or self.graph.is_output(value):
-                others.append((numbers, f"%{value.name}: its channels are also read elsewhere"))
-        if not others:
+                read_elsewhere.append((numbers, f"%{value.name}: its channels are also read elsewhere"))
+        if not read_elsewhere:
             return None, None
         known = [numbers for numbers in multiplied if numbers is not None]
         if len(known) < len(multiplied):
-            return None, others[0][1]
+            return None, read_elsewhere[0][1]
         channels = np.unique(np.concatenate([numbers.reshape(-1) for numbers in known]))
-        for numbers, sentence in others:
+        for numbers, sentence in read_elsewhere:
             if numbers is None or np.isin(channels, numbers).any():
                 return None, sentence
         return channels, None

@@ -20,7 +20,10 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, Pass
 
 Operands = tuple[Value, Value, Value]
-"""The constants that a BCQ operator reads: scales, codes, and clusters (the numbers of codes of the rows)."""
+"""The constants that a BCQ operator reads: scales, codes, and clusters.
+
+A cluster is a group of rows that have equally many codes.
+"""
 
 
 class FuseBcq(Pass):

@@ -18,8 +18,10 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
     """Return how many rows a TRANSPOSE_CONV omits before the first row of its result.
 
     The filter may reach more rows than the result has; ``padding`` says how many are omitted at each end.
-    ``output``: the number of rows of the result.  ``kernel``: that of the filter.  The same holds for
-    columns.  Source: TFLite's ComputePaddingHeightWidth.
+    Example: for SAME, 4 result rows, a filter of 3 rows and stride 1, the 4 positions of the filter reach 6
+    rows, of which one is omitted at each end.
+    ``output``: the number of rows of the result.  ``kernel``: the number of rows of the filter.  The same
+    holds for columns.  Source: TFLite's ComputePaddingHeightWidth.
     """
     windows = forward_size(padding, output, kernel, stride)
     return max(0, ((windows - 1) * stride + kernel - output) // 2)
@@ -145,8 +147,8 @@ class FusePixelShuffle(Rewrite):
         image, split = t.shape or (), r.shape or ()
         sizes = tuple(size for size in split[1:] if size is not None)
         if len(sizes) == 5:
-            channels, block, columns, height, width = sizes
-            if block == columns > 1 and channels * block * block == O and (height, width) == image[2:]:
+            channels, block, block_width, height, width = sizes
+            if block == block_width > 1 and channels * block * block == O and (height, width) == image[2:]:
                 expected = (split[0], channels, height * block, width * block)
                 if z.shape == expected:
                     return None

@@ -55,6 +55,7 @@ class FuseNegWithFactor(GraphPass):
             )
             signs = _signs(value, tree, negated) if is_computable else None
             sentence = _refusal(op, value, factor, signs, negated)
+            # progress: NEG and the data movement match (2 each), and a condition refuses MUL (1)
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
                 op.set_input(1 - index, _signed(graph, op, factor, signs, products))
                 for result in negated:
@@ -68,15 +69,18 @@ class FuseNegWithFactor(GraphPass):
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
-    The list of a value has the operands that its producer moves.  The list is empty if the value has no
-    producer, or if the producer moves no data, is a concatenation with an activation, or its results have
-    more than one use in total.  Being an output of the graph counts as a use.
+    The list of a value has the operands that its producer moves.  For concat(n, lo) with n = -hi, the result
+    is {concat: [n, lo], n: [], lo: []}.  The list of a value is empty in these cases:
+
+    - The value has no producer, or its producer moves no data.
+    - The producer is a concatenation with an activation.
+    - The results of the producer have more than one use in total.  A graph output counts as a use.
     """
     producer = value.producer
     operands: list[Value] = []
     results = [] if producer is None else producer.results
-    used = sum(result.use_count + graph.is_output(result) for result in results)
-    if used == value.use_count == 1 and producer is not None:
+    total_uses = sum(result.use_count + graph.is_output(result) for result in results)
+    if total_uses == value.use_count == 1 and producer is not None:
         if isinstance(producer, Concatenation | Pack):
             is_plain = producer.attribute_items().get("act", Activation.NONE) is Activation.NONE
             operands = list(producer.values) if is_plain else []
@@ -121,6 +125,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
     """Return the sign, -1 or 1, of each element of ``value``; an axis along which all are equal has size 1.
 
     ``tree``: from ``_tree``.  ``negated``: the values in ``tree`` whose NEGs will be removed.
+    For concat(-hi, lo) along axis 1, with hi and lo of shape [3,2], the result is [[-1, -1, 1, 1]].
     """
 
     def signs_of(part: Value) -> Array:
@@ -143,8 +148,8 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
 def _signed(graph: Graph, op: Mul, factor: Value, signs: Array, products: Products) -> Value:
     """Return the product of ``factor`` and ``signs``: an earlier one from ``products``, or a new one.
 
-    A new product that is computed is inserted before ``op``.  A variable may change between two operators, so
-    each of them gets a product of its own.
+    If ``factor`` is constant, the product is a constant; else a new MUL before ``op`` computes it.  If
+    ``factor`` is a variable, each MUL gets its own product: the variable may change between two operators.
     """
     key = factor, signs.shape, signs.tobytes()
     if key not in products or factor.is_variable:

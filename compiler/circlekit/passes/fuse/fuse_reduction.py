@@ -27,7 +27,7 @@ class FuseMeanWithMean(Rewrite):
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """Both means together must keep all reduced axes, with size 1, or drop all, as a single mean does."""
+        """A single mean keeps all reduced axes, with size 1, or drops all; both means together must, too."""
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:
@@ -91,7 +91,7 @@ class FuseTransposeWithMean(Rewrite):
     """reduce(transpose(x), axes)  ==  reduce(x, the same axes of x), for a mean and other reductions."""
 
     name = "fuse_transpose_with_mean"
-    # who asks for that pass wants its Transposes
+    # a user who asks for convert_nchw_to_nhwc wants the Transposes that it makes
     undoes = frozenset({"convert_nchw_to_nhwc"})
 
     before = f"""

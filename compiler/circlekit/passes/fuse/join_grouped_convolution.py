@@ -139,11 +139,11 @@ def _group(graph: Graph, value: Value) -> _Group | None:
         return None
     part, before = _without_transpose(conv.input)
     movement = part.producer
-    lists = None if movement is None else axis_indices(movement)
+    indices = None if movement is None else axis_indices(movement)  # for each result of ``movement``
     data = None if movement is None else moved_operand(movement)
-    if lists is None or data is None or data.rank != 4 or data.is_variable:
+    if indices is None or data is None or data.rank != 4 or data.is_variable:
         return None
-    return _Group(conv, before, after, data, lists[part.result_index])
+    return _Group(conv, before, after, data, indices[part.result_index])
 
 
 def _without_transpose(value: Value) -> tuple[Value, Perm | None]:

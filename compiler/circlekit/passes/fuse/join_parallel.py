@@ -218,11 +218,11 @@ class ForwardSplit(GraphPass):
             axis = static_int(split.split_dim, "split_dim")
             if axis is None or split.value.shape is None or len(split.results) < 2:
                 return count
-            users = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
-            sentence = users if isinstance(users, str) else _size_refusal(split, *users)
-            if not context.accepts(self.name, split, sentence) or isinstance(users, str):
+            found = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
+            sentence = found if isinstance(found, str) else _size_refusal(split, *found)
+            if not context.accepts(self.name, split, sentence) or isinstance(found, str):
                 return count
-            split = _move_past(graph, split, *users)
+            split = _move_past(graph, split, *found)
             count += 1
 
 
@@ -279,7 +279,7 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
     """Return the axis along which the reshaped parts of a value are parts of the reshaped value, or None.
 
     ``olds``, ``news``: the shapes of the parts before and after their Reshapes.  Before, the parts lie along
-    ``axis``.
+    ``axis``.  Example: parts [4, 6] and [4, 3] along axis 1 become [4, 2, 3] and [4, 1, 3]: return 1.
     """
     first = news[0]
     if first is None or any(new is None or len(new) != len(first) for new in news):

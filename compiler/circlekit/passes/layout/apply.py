@@ -103,17 +103,8 @@ class Applier:
         Moves that make none of these copies are removed.  ``chosen``, here and below: the new side of each
         variable, by operator.
         """
-        # by number in ``tensor.shapes``: sides with one number need only one copy
-        copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
+        copies = self.copies_on(tensor, origin, needed)
         source = copies[tensor.shapes[origin]].value
-        for side in sorted(needed):
-            if tensor.shapes[side] not in copies:
-                # from a copy with the same order in memory, a Reshape is enough
-                base = next(
-                    (c for c in copies.values() if tensor.orders[c.side] == tensor.orders[side]), None
-                )
-                base = base or copies[tensor.shapes[origin]]
-                copies[tensor.shapes[side]] = _Copy(side, self.value_on(tensor, side), base)
         made = [copy for copy in copies.values() if copy.base is not None]
         for copy in made:
             copy.mover = self.present_mover(tensor, copy)
@@ -127,10 +118,33 @@ class Applier:
         for move in reversed(tensor.moves):
             if move not in kept:
                 self.graph.remove(move)
+        self.insert_movers(made)
+
+    def copies_on(self, tensor: Tensor, origin: int, needed: Sequence[int]) -> dict[int, _Copy]:
+        """Return the original of ``tensor`` on side ``origin``, and its copies on the sides ``needed``.
+
+        The keys are the numbers in ``tensor.shapes``.  Sides with the same number share one copy.
+        """
+        original = _Copy(origin, self.value_on(tensor, origin))
+        copies = {tensor.shapes[origin]: original}
+        for side in sorted(needed):
+            if tensor.shapes[side] not in copies:
+                # from a copy with the same order in memory, a Reshape is enough
+                base = next(
+                    (c for c in copies.values() if tensor.orders[c.side] == tensor.orders[side]), original
+                )
+                copies[tensor.shapes[side]] = _Copy(side, self.value_on(tensor, side), base)
+        return copies
+
+    def insert_movers(self, made: Sequence[_Copy]) -> None:
+        """Insert the mover of each copy in ``made`` before all operators that read the copy.
+
+        These are the users of the copy, and the movers of copies that are derived from it.  The mover of a
+        derived copy will stand before the users of the derived copy.  If there are no such users, it stays
+        where it is; a new one is inserted later, after the mover of its base.
+        """
         for copy in made:
             derived = [other for other in made if other.base is copy]
-            # the movers of derived copies read ``copy``, too: each stands before the users of its copy, or,
-            # if there are none, where it is now (a new one will come behind the mover of ``copy``)
             users = [user for c in (copy, *derived) for user in c.users]
             users += [c.mover for c in derived if not c.users and c.mover is not None and c.mover.graph]
             assert copy.mover is not None

@@ -63,9 +63,10 @@ def channelwise(op: Op) -> Channelwise | None:
 def _channelwise(op: Op) -> Channelwise | None:
     """Return the operands that ``channelwise`` returns, for an ``op`` that moves data.
 
-    The index map of ``op`` gives the source position of each result element: ``offset`` plus, for each factor
-    (extent, stride), a digit below extent times stride.  The functions below, registered for classes of
-    operators, take the place of this one.
+    The index map of ``op`` gives the source position of each result element: ``offset`` plus the sum of digit
+    * stride over the factors (extent, stride), where each digit is from 0 to extent - 1.  For example, the
+    transpose of [2, 3, C] to [3, 2, C] has the factors (3, C), (2, 3 * C), (C, 1).
+    The functions below, registered for classes of operators, take the place of this one.
     """
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
@@ -256,20 +257,20 @@ def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> No
     ``order[new]``: the old index of the channel that gets the index ``new``.  The values get new names,
     because they hold other data.
     """
-    new: Array = np.array(order)
+    permutation: Array = np.array(order)
     for layer in group.producers:
         for name in ("filter", "weights", "bias"):
             value = getattr(layer, name, None)
             if value is not None:
-                setattr(layer, name, taken(graph, value, new, 0))
+                setattr(layer, name, taken(graph, value, permutation, 0))
     for layer in group.users:
         weights = weights_of(layer)
         assert weights is not None  # as when the group was found
         index = layer.inputs.index(weights)
-        layer.set_input(index, taken(graph, weights, new, len(weights.static_shape) - 1))
+        layer.set_input(index, taken(graph, weights, permutation, len(weights.static_shape) - 1))
     for op, index, axis in group.constants:
         value = op.inputs[index]
         assert value is not None  # as when the group was found
-        op.set_input(index, taken(graph, value, new, axis))
+        op.set_input(index, taken(graph, value, permutation, axis))
     for value in group.values:
         value.name = graph.unique_name(f"{value.name}/channels")

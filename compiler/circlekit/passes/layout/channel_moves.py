@@ -39,7 +39,7 @@ class ChannelMoves:
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
-    ``movers``: the operators all of whose needed results are in ``sources``.
+    ``movers``: the operators all of whose needed results (``is_needed``) are in ``sources``.
     ``sinks``: the values in ``sources`` that are outputs of the graph, or that other operators than the
     movers read.
     ``suppliers``: the values whose channels the sinks copy.
@@ -90,11 +90,11 @@ class ChannelMoves:
 
     def removed_for(self, sinks: Sequence[Value]) -> list[Op]:
         """Return the movers that compute ``sinks`` from their suppliers."""
-        kept = {channel.value for sink in sinks for channel in self.sources[sink]}
+        suppliers = {channel.value for sink in sinks for channel in self.sources[sink]}
         ops: dict[Op, None] = {}
         for value in (queue := list(sinks)):
             op = value.producer
-            if op is not None and op in self.movers and value not in kept and op not in ops:
+            if op is not None and op in self.movers and value not in suppliers and op not in ops:
                 ops[op] = None
                 queue += self.movements[op].sources
         return list(ops)
@@ -113,6 +113,9 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     ``origin``: a way to compute a result by copying elements of sources.  Its index map gives the position
     that each element copies: an offset plus, for each factor (extent, stride), a digit times stride.
     ``shape``: the shape of the result.  Return None if ``origin`` moves more than channels.
+
+    Example: a [4, 6] result has the channels 2 to 7 of x [4, 8].  The offset is 2, the factors are (4, 8),
+    which runs over the rows, and (6, 1), which runs over the channels.  The channels are (x, 2) to (x, 7).
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)

@@ -4,6 +4,9 @@
 A channel is an index of the last axis.  A group is the values whose channels must have the same order.  A
 sink is a value whose channels are copies of channels of other values, its suppliers.  The order of a group is
 free if constants can be permuted to change it.
+
+Example: the supplier x has 4 channels, the sink p copies the channels 0 and 2 of x, and the sink q copies 1
+and 3.  In the order [0, 2, 1, 3] of x, both p and q are a single slice of x.
 """
 
 from __future__ import annotations

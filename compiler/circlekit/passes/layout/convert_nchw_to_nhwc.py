@@ -117,7 +117,9 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     op.input = source
     op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
     remove_unused(graph, nchw)
-    remaining = [axis for axis in TO_NHWC if axis not in axes]  # the NCHW axes that the new result has
+    # the NCHW axes that the new result has: for a reduction of axis H, for example, [0, 3, 1].  The Transpose
+    # then has the permutation [0, 2, 1]
+    remaining = [axis for axis in TO_NHWC if axis not in axes]
     if remaining == sorted(remaining):
         return  # they are in the old order
     perm, result = tuple(remaining.index(axis) for axis in sorted(remaining)), op.output

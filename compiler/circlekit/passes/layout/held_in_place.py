@@ -13,7 +13,7 @@ from circlekit.ir.value import Value
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
 NAMED_ENDS = 2
-"""How many operators at one end of a chain a sentence names; the others it only counts."""
+"""The largest number of operators that a sentence names at one end of a chain; it only counts the others."""
 
 
 def ends_of(graph: Graph, last: Op) -> str:

@@ -68,7 +68,9 @@ class Demand:
     """A tensor: its producer, its consumers, and the cost of one copy.
 
     Producer and consumers are numbers of variables, or ``~label`` (a negative number) where the label is
-    fixed.  ``classes``: for each label the number of its class; within a class no copy is needed.
+    fixed.  Example: producer 3, consumers [5, ~0]: variable 3 produces the tensor; variable 5 and an operator
+    with the fixed label 0 read it.  If variables 3 and 5 have the label 1, one copy is needed, for label 0.
+    ``classes``: for each label the number of its class; within a class no copy is needed.
     """
 
     producer: int
@@ -139,8 +141,8 @@ class Problem:
         able = [charges.keys() for charges in self.charges]  # for each variable, the labels that it can have
         for a, b in combinations(self.labels, 2):  # the swaps; then the expansions to each label
             free = [label in (a, b) and a in can and b in can for label, can in zip(now, able, strict=True)]
-            low = [a if choice else label for choice, label in zip(free, now, strict=True)]
-            high = [b if choice else label for choice, label in zip(free, now, strict=True)]
+            low = [a if is_free else label for is_free, label in zip(free, now, strict=True)]
+            high = [b if is_free else label for is_free, label in zip(free, now, strict=True)]
             yield low, high, b
         for b in self.labels if len(self.labels) > 2 else ():
             yield list(now), [b if b in can else label for can, label in zip(able, now, strict=True)], b
@@ -229,7 +231,10 @@ def _add_copy(network: Network, is_high: bool, producer: int, consumers: Sequenc
     """Add the cost ``weight`` of a copy, for the high label if ``is_high``, else for a low label.
 
     ``producer``, ``consumers``: the nodes of the producer and of the consumers that read the copy.  SOURCE or
-    SINK in place of a node stands for a fixed choice.  For a low label, all edges are reversed.
+    SINK in place of a node stands for a fixed choice.  For a low label, all edges are reversed.  Example: the
+    producer p and the consumers c and d are free, and the copy is for the high label.  Then there are edges
+    from p to a new node, and from this node to c and d.  A cut with p on the source's side, and c, d or both
+    on the sink's side, costs ``weight`` once.
     """
     copy_terminal = SINK if is_high else SOURCE  # the terminal that has the label of the copy
 

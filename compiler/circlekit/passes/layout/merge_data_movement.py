@@ -154,7 +154,8 @@ class _Chain:
         for way in ways:
             if best is not None and best[0].change <= way.change:
                 break  # legalization makes no way cheaper
-            ops = unused = [] if way.is_alias else self.built(way)
+            ops = [] if way.is_alias else self.built(way)
+            unused = ops  # dropped below: these operators, or those of the old best way if this one is better
             written = way._replace(new=self.writer.cost(ops))
             sentence = self.writer.refusal(way.origin.ops, ops)
             if sentence is None and not written.pays:

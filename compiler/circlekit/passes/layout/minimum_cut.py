@@ -72,20 +72,20 @@ class Network:
                 active = [(-height[n], n) for n in range(2, count) if excess[n]]  # all but SOURCE and SINK
                 heapq.heapify(active)
                 continue
-            level, node = heapq.heappop(active)  # the highest node; ``level`` is its negative height
+            negative_height, node = heapq.heappop(active)  # the highest active node
             arcs = self.arcs[node]
             work += len(arcs)
             for arc in arcs:
                 head = heads[arc]
-                if capacity[arc] and excess[node] and height[head] == -level - 1:
+                if capacity[arc] and excess[node] and height[head] == -negative_height - 1:
                     if head != SINK and not excess[head]:
                         heapq.heappush(active, (-height[head], head))
                     push(arc, min(excess[node], capacity[arc]))
             if excess[node]:
-                population[-level] -= 1
+                population[-negative_height] -= 1
                 lowest = min(height[heads[arc]] for arc in arcs if capacity[arc])
                 # a height without nodes is a gap that no excess can cross
-                height[node] = min(lowest + 1, count) if population[-level] else count
+                height[node] = min(lowest + 1, count) if population[-negative_height] else count
                 population[height[node]] += 1
                 if height[node] < count:
                     heapq.heappush(active, (-height[node], node))
@@ -94,8 +94,8 @@ class Network:
     def distances(self) -> list[int]:
         """Return, for each node, the number of residual arcs on the shortest path to the sink.
 
-        For a node without a path it is the number of nodes.  So it is for the source, whatever its distance:
-        push-relabel requires this.
+        For a node without a path it is the number of nodes.  The source also gets this number, whatever its
+        distance, because push-relabel requires it.
         """
         distance = [len(self.arcs)] * len(self.arcs)
         distance[SINK] = 0

@@ -44,7 +44,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         return self.output.type
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return the map between the permuted operand and the permuted result."""
+        """Return {"map": the map from the permuted operand to the permuted result}; None if none is found."""
         changed = self.permuted_map(perm)
         return None if changed is None else {"map": changed}
 

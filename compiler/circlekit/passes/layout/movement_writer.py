@@ -72,7 +72,11 @@ class MovementWriter:
         return self.cheapest([op] for op in ops)[0]
 
     def built(self, plan: Plan, source: Value, result: Value) -> list[Op]:
-        """Return new operators that apply the steps of ``plan`` to ``source`` and replace ``result``."""
+        """Return new operators that apply the steps of ``plan`` to ``source``.
+
+        The operators are in no graph yet.  ``result``: the value that the caller will replace; new values are
+        named after it, and have its quantization.
+        """
         return built(plan, source, result, self.graph, self._choose)
 
     def best_plan(
@@ -89,9 +93,9 @@ class MovementWriter:
         best: tuple[Plan, MovementCost] | None = None
         for plan in plans_for(index_map, *shapes, bits):
             if best is not None and best[1] <= cost_of(plan, bits):
-                break  # legalization never makes a plan cheaper
+                break  # the plans are sorted by this cost, and legalization never makes a plan cheaper
             dims = tuple(None if is_unknown(dim) else dim for dim in shapes[0])
-            # stands for the operand and, as ``result``, gives names and quantization
+            # ``data`` stands for the operand, and also for the result, which gives names and quantization
             data = Value(source.name, source.dtype, dims, None, source.quantization)
             ops = self.built(plan, data, data)
             if must_run and self.refusal((), ops) is not None:

@@ -38,8 +38,8 @@ class InterfacePass(Pass):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
                 rank = "an unknown rank" if value.rank is None else value.rank
-                is_nhwc = "expected NCHW, got NHWC, which its operators require"
-                why = is_nhwc if value.rank == 4 else f"expected rank 4, got {rank}"
+                nhwc_refusal = "expected NCHW, got NHWC, which its operators require"
+                why = nhwc_refusal if value.rank == 4 else f"expected rank 4, got {rank}"
                 context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):

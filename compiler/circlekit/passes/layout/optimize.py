@@ -70,7 +70,7 @@ class OptimizeLayout(GraphPass):
         If data meets its own transpose and ``accepts_frustrated`` is false, return None and change nothing.
         """
         graph = writer.graph
-        # the epoch of a graph grows with each change; ``collapse`` and ``expand`` alone are none
+        # the epoch counts the changes of a graph; ``collapse`` and then ``expand`` must not count as changes
         epoch, moved, changes = graph.epoch, set[Op](), 0
         collapse(graph, perms, writer)
         finder = RegionFinder(graph, perms, run_bytes)

@@ -105,7 +105,7 @@ class _Region:
     """Connected ``sinks``, and their ``suppliers``, the values whose channels they copy.
 
     ``sources``: for each sink, the channels that it copies.  ``old``: the operators that move these channels
-    now.  ``groups``: the group of each of these values.  ``position``: the index of each operator.
+    now.  ``groups``: the group of each sink and supplier.  ``position``: the index of each operator.
     """
 
     def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, sinks: list[Value]) -> None:
@@ -142,6 +142,7 @@ class _Region:
     def plan(self) -> _Plan:
         """Return the best orders, and how the sinks are then computed."""
         orders = orders_of(self.groups, self.sources, self.position)
+        # for each group and each old channel, the new channel
         places = {group: np.argsort(order).tolist() for group, order in orders.items()}
         parts = {}
         for sink, channels in self.sources.items():
@@ -257,7 +258,7 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 def _cost_of_old(op: Op) -> MovementCost:
     """Return the cost of an operator that moves channels now.
 
-    ``present_cost`` has the cost of copying runs (``run_cost``) for joins only, so it is added for splits.
+    ``present_cost`` includes the cost of copying runs for joins only.  So ``run_cost`` is added for splits.
     """
     runs = 0
     if isinstance(op, Split | SplitV):

@@ -4,6 +4,10 @@
 Channels are the indices of the last axis.  An order is an array with the old index of each new channel.  An
 index map gives, for each position in a result, the position in the source that it copies: an offset plus the
 sum of digit * stride, with one digit (a number below ``extent``) for each factor (extent, stride).
+
+Example: a layer gives [N, 6], and the data movement transposes the 6 channels as a [2, 3] matrix.  The result
+has the channels 0, 3, 1, 4, 2, 5 of the layer.  If the layer computes its channels in this order, nothing is
+left to move.
 """
 
 from __future__ import annotations
@@ -53,8 +57,9 @@ def has_weights_alone(layer: Op) -> bool:
 def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield (rest, order) for the orders in which the producer of ``source`` can compute its channels.
 
-    ``rest``: what is left of ``index_map``, which must be a permutation, if it reads the channels in this
-    order.  The producer must be a layer, and the only use of ``source`` is the data movement.
+    ``index_map``: the map from ``source`` to the result of a data movement; it must be a permutation.
+    ``rest``: the map that gives the same result if the producer computes its channels in this order.
+    The producer must be a layer, and the only use of ``source`` is the data movement.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -85,8 +90,9 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield (rest, order) for the orders in which the user of ``result`` can read the channels.
 
-    ``rest``: what is left of ``index_map`` if the channels of its result get this order.  The user must be a
-    layer, and the only user.
+    ``index_map``: the map from the source of a data movement to ``result``.
+    ``rest``: the map that takes its place and gives the channels of ``result`` in this order.
+    The user must be a layer, and the only user.
     """
     if not has_known_channels(result):
         return

@@ -71,9 +71,9 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
       Concatenation whose axis the pass ``merge_data_movement`` would change back.
     - Other operators cost nothing.
     """
-    whole = tuple(range(len(perm)))
+    identity = tuple(range(len(perm)))
     if isinstance(op, MovementOp):
-        cost = op.cost_on(None if perm == whole else perm)
+        cost = op.cost_on(None if perm == identity else perm)
         return None if cost is None else Cost(cost.bytes, cost.ops)
     if isinstance(op, Transpose):
         changes, shape = op.permuted(perm), permuted_shape(op.input.known_shape, perm)
@@ -82,7 +82,7 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
     # If only axes of size 1 move, Reshapes and a Concatenation along another axis do the same.  Of these
     # axes, merge_data_movement takes the one with the fewest runs, so an axis with more runs would not stay.
     are_views = all(keeps_order(value.known_shape, perm) for value in data)
-    if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
+    if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, identity):
         return None
     return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
 
@@ -97,8 +97,9 @@ def _copied_runs(source: Shape, result: Shape) -> int:
     """Return the number of runs of contiguous elements that are copied between tensors of these shapes.
 
     Let k be the last axis in which the shapes differ.  A run has min(source[k], result[k]) indices of axis k,
-    each with all elements along the later axes.  If the shapes do not differ, the number of runs is 0.
-    Unknown dimensions, and those of 0, count as 1.
+    each with all elements along the later axes.  For [2, 3, 4] and [2, 6, 4], for example, k is 1: there are
+    2 runs of 3 * 4 elements.  If the shapes do not differ, the number of runs is 0.  Unknown dimensions, and
+    those of 0, count as 1.
     """
     different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
     before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]

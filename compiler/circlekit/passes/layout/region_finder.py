@@ -120,11 +120,11 @@ class RegionFinder:
 
     def region(self, value: Value, side: int) -> Region:
         """Return the region of ``value``, which is on ``side`` and in no region yet."""
-        # of two sides both are compared; otherwise ``cross`` adds the sides to which transposes lead
+        # if at most two sides are allowed, both are compared; else ``cross`` adds each side that it reaches
         region = Region([0, 1] if self.most_sides == 2 else [side])
         placed = set[Value]()  # the values in the tensors of the region
         for member in self.spread(region, value, side):
-            # the tensor may leave out ``member`` or an output before it; that becomes the next root
+            # a tensor may leave out an output and the values after it, so ``member`` may need further tensors
             while member not in placed:
                 region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
         region.sides.sort()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy each output of a graph that an operator also reads."""
+"""Copy each graph output that operators also read."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CopyReadOutputs(Legalization):
         return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
-        """Let operators read a new value, and copy this to the output ``value``.
+        """Let the producer and the readers of ``value`` use a new value; copy the new value to ``value``.
 
-        Return False if that is not possible.
+        Return False if no operator can copy it.
         """
         producer = value.producer
         assert producer is not None  # by run_graph

@@ -19,11 +19,14 @@ class FitTransposeConv(Lowering):
     """tconv(x) of a smaller output size  ==  slice(tconv(x) of the full output size, with VALID padding).
 
     From n input rows, the full output has ``(n - 1) * stride + kernel`` rows.  TRANSPOSE_CONV leaves out the
-    first ``leading_pad`` rows of these.  The smaller output must lie within the full output.  The letters:
-    KH, KW and H, W are the rows and columns of the filter and of the input.
+    first ``leading_pad`` rows of these.  The smaller output must lie within the full output.  For example, 3
+    rows, stride 2 and a filter of 3 rows give a full output of 7 rows.  With SAME padding, LiteRT accepts an
+    output of 5 or 6 rows only; for 4 rows, a slice is needed.
+    The letters: KH, KW and H, W are the rows and columns of the filter and of the input.
     """
 
-    targets = LITERT  # accepts only the output sizes from which a convolution gives the rows of the input
+    # LiteRT accepts an output size only if a convolution over the output gives as many rows as the input has
+    targets = LITERT
     quantized = True  # the filter may be quantized; x must be f32
 
     before = """
@@ -38,7 +41,7 @@ class FitTransposeConv(Lowering):
     @condition
     def has_another_size(self, match: Match, padding: Padding) -> str | None:
         axes = list(_axes(match))
-        # forward_size: the rows that a convolution makes of the output; LiteRT expects those of the input
+        # forward_size: the number of rows that a convolution over the output gives
         if all(forward_size(padding, out, kernel, stride) == rows for rows, out, kernel, stride in axes):
             return "has an output size that LiteRT accepts already"
         for rows, out, kernel, stride in axes:

@@ -28,7 +28,7 @@ class KeepOverwritten(Legalization):
     kinds = (Reshape, Transpose)  # of the new operators
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if not self.is_forced:  # no runtime of the model is among ``targets``
+        if not self.is_forced:  # the model is not legalized for one of ``targets``
             return 0
         kept = set[Op]()
         while (found := first_overwritten(graph, PLANNERS["litert"], kept)) is not None:
@@ -52,17 +52,17 @@ class KeepOverwritten(Legalization):
                 found.writer.set_input(index, operand)
         if not is_stated:
             return
-        views: dict[Value, Value] = {}
+        replacements: dict[Value, Value] = {}  # what the readers read instead
         for (op, index), old in zip(found.readers, read, strict=True):
             if old.shape == found.operand.shape:
-                views[old] = found.operand
-            elif old not in views:
+                replacements[old] = found.operand
+            elif old not in replacements:
                 name = graph.unique_name(f"{old.name}/kept")
                 view = Value.of_type(old, name)
                 shape = Value.constant(graph.unique_name(f"{name}/shape"), _sizes(old))
                 graph.insert_after(found.writer, Reshape(found.operand, shape, results=[view]))
-                views[old] = view
-            op.set_input(index, views[old])
+                replacements[old] = view
+            op.set_input(index, replacements[old])
 
     def _copied(self, graph: Graph, found: Overwritten) -> Value:
         """Insert a copy of the operand, a Transpose that keeps the axes, before the writer and return it."""

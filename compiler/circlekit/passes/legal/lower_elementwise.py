@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower elementwise operators, reductions and a few others to operators that more runtimes have.
 
-A Lowering replaces the picture ``before`` by ``after`` in two cases:
-
-- The format or a runtime refuses the last operator of ``before``.
-- The delegate of a runtime refuses the last operator of ``before`` and takes ``after``, and the model has no
-  more partitions than before.  A partition is a part of the graph that the delegate runs at once.
+A Lowering replaces the picture ``before`` by ``after`` if the format, a runtime or the delegate of a runtime
+refuses the last operator of ``before``.  If only the delegate refuses operators of ``before``, two more
+conditions must hold: the delegate takes ``after``, and the model has no more partitions than before.  A
+partition is a part of the graph that the delegate runs at once.
 """
 
 from __future__ import annotations

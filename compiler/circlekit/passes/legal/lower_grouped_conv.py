@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower a grouped convolution to one convolution for each group."""
+"""Lower a grouped convolution to one convolution for each group.
+
+A Replacement replaces the operators that it ``wants``.  Its ``results`` returns None to leave an operator as
+it is.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack.
 
-In each class the last operator of ``before`` is the one that is refused.  Names in ``after`` that are not in
-``before`` are results of its operators, or constants that the method ``constants`` computes.
+In each class, the format or a target refuses the last operator of ``before``.  Names in ``after`` that are
+not in ``before`` are results of new operators, or constants that the method ``constants`` computes.
 """
 
 from __future__ import annotations
@@ -224,9 +224,9 @@ class LowerRopeOfRowsGptJ(LowerRopeOfRows):
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``.
+    """Return the first row of ``table``; None if ``table`` may have several rows and is not constant.
 
-    Return ``table`` itself if it has a single row; None if it may have several and is not constant.
+    Return ``table`` itself if it has a single row and rank 4 or less, so that it broadcasts with x of rank 4.
     """
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table

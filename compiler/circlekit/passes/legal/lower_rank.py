@@ -85,7 +85,7 @@ class MergeAxes(Replacement):
         groups = _groups(changes)
         if len(groups) > MERGED_RANK and (data.dtype.is_float or not isinstance(op, Mean)):
             changed = [group for group in groups if changes[group[0]] is not None]
-            steps = [[kind if a in group else None for a, kind in enumerate(changes)] for group in changed]
+            steps = [[c if axis in group else None for axis, c in enumerate(changes)] for group in changed]
         elif len(groups) == len(shape):  # no axes are merged
             return None
         value = data
@@ -95,7 +95,11 @@ class MergeAxes(Replacement):
 
 
 Changes = Sequence[int | None]
-"""For each axis: None if an operator does not change it, else a number.  Equal neighbors form a group."""
+"""For each axis: None if an operator does not change it, else a number.  Equal neighbors form a group.
+
+A mean over axes 1 and 2 of [2, 3, 4, 5], for example, has [None, 0, 0, None]: three groups.  A padding of
+these axes has [None, 1, 2, None]: four groups.
+"""
 
 
 def _changes(op: Op, shape: Sequence[int]) -> Changes | None:

@@ -39,6 +39,9 @@ class _ImageAxis(NamedTuple):
 
     Without padding, the result would have ``(input_size - 1) * stride + filter_size`` rows: the full result.
     The operator returns ``output_size`` rows of the full result, from row ``crop`` on.
+
+    Example: input_size 3, filter_size 3 and stride 2 give 7 full rows, and SAME returns 6 from row 0 on.
+    Then ``taps`` is 2, ``blocks`` (0, 2), ``paddings`` (1, 0), ``begin`` 0 and ``computed_size`` 6.
     """
 
     input_size: int

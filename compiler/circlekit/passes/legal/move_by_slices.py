@@ -24,10 +24,10 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The limit for the results of an operator, the slices along an axis, and repetitions of elements if not f32.
+"""The largest number of results of an operator, of slices along an axis, and of repetitions if not f32.
 
-An operator that needs more stays.  Along the last axis, where slices are short in memory, the limit for
-slices is 2.
+An operator that needs more stays as it is.  Along the last axis, where slices are short in memory, at most 2
+slices are made.
 """
 
 MAX_JOINED = 5
@@ -103,8 +103,8 @@ class JoinInParts(Replacement):
 def _have_one_scale(value: Value, *others: Value) -> bool:
     """Return whether all values have no quantization, or all have the same, with one scale."""
     quantization = value.quantization
-    is_whole = quantization is None or quantization.scale.size <= 1
-    return is_whole and all(other.quantization == quantization for other in others)
+    has_one_scale = quantization is None or quantization.scale.size <= 1
+    return has_one_scale and all(other.quantization == quantization for other in others)
 
 
 def _like(source: Value, value: Value) -> Value:
@@ -127,7 +127,11 @@ class _Split(NamedTuple):
     """An axis of ``outer * inner * last`` elements, seen as three axes of these sizes.
 
     Only the axis ``inner`` changes: for a step, one index of it is taken; for a repetition, its size is 1,
-    and its only index is repeated.
+    and its only index is repeated.  Examples:
+
+    - The indices 1, 4, 7 of an axis of size 9: seen as [3, 3, 1], index 1 of ``inner`` is taken.
+    - The indices 2, 2, 3, 3: the slice 2, 3 is seen as [2, 1, 1], and ``inner`` is repeated twice.
+    - The indices 2, 3, 2, 3: the slice 2, 3 is seen as [1, 1, 2], and ``inner`` is repeated twice.
     """
 
     outer: int
@@ -136,7 +140,9 @@ class _Split(NamedTuple):
 
 
 def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | None:
-    """Return the elements of ``data`` at ``indices`` along each axis; None if that takes too many pieces.
+    """Return the elements of ``data`` at ``indices`` along each axis.
+
+    Return None if that takes more slices or repetitions than MAX_PIECES allows.
 
     The indices of an axis are
 
@@ -189,10 +195,10 @@ def _step(row: Array) -> int:
 
 def _sliced(value: Value, ranges: Sequence[range], insert: Inserter) -> Value:
     """Return a slice of ``value``, or ``value`` itself if ``ranges`` cover all axes."""
-    if all(len(found) == size for found, size in zip(ranges, value.static_shape, strict=True)):
+    if all(len(taken) == size for taken, size in zip(ranges, value.static_shape, strict=True)):
         return value
-    begin = insert.constant("begin", np.array([found.start for found in ranges], np.int32))
-    size = insert.constant("size", np.array([len(found) for found in ranges], np.int32))
+    begin = insert.constant("begin", np.array([taken.start for taken in ranges], np.int32))
+    size = insert.constant("size", np.array([len(taken) for taken in ranges], np.int32))
     return _like(value, insert.make(Slice(value, begin, size)))
 
 
@@ -252,6 +258,7 @@ def _split_shape(
 
     All axes between two inner parts are merged into one.  A place is an axis of the new shape; the second
     result maps each axis in ``splits`` to the place of its inner part.
+    For example, the shape [4, 6, 5] with axis 1 split in [3, 2, 1] gives ([4 * 3, 2, 1 * 5], {1: 1}).
     """
     sizes, places = [1], {}
     for axis, size in enumerate(shape):

@@ -38,7 +38,7 @@ class WidenConstant(Replacement):
     kinds = (Binary,)
 
     def wants(self, op: Op) -> bool:
-        return self.delegate_obstacle(op) is None  # other legalizations want operators that are refused
+        return self.delegate_obstacle(op) is None  # other legalizations are for refused operators
 
     @property
     def run_bytes(self) -> int:
@@ -65,7 +65,8 @@ class WidenConstant(Replacement):
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
         """Return ``array`` broadcast along its last axes, so that runs in a result of ``shape`` are longer.
 
-        It is broadcast along as few axes as give runs of LONG_RUNS, or else the longest runs possible.
+        It is broadcast along as few axes as make the runs long enough (see LONG_RUNS).  If that is
+        impossible, the runs become as long as possible.
         Return None if runs are long enough already, or cannot become longer within MAX_WIDE_BYTES.
         """
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
@@ -84,7 +85,8 @@ def _run(constant: Sequence[int], shape: Sequence[int]) -> int:
     """Return the number of elements of a run in data of ``shape``.
 
     ``constant``: the shape of the constant, of the same rank.  A run comprises the last axes as far as the
-    constant broadcasts along all of them, or along none; axes of size 1 do not count.
+    constant broadcasts along all of them, or along none; axes of size 1 do not count.  Example: in data
+    [8, 16, 32], a constant [1, 1, 32] has runs of 32 elements, and [1, 16, 32] has runs of 512.
     """
     broadcasts = [size == 1 for size, whole in zip(constant, shape, strict=True) if whole > 1]
     sizes = [whole for whole in shape if whole > 1]

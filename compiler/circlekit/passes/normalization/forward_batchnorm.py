@@ -123,8 +123,12 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 def _repeated(c: Array, x: Value, y: Value) -> Array | None:
     """Return one number per channel of ``x`` if ``c`` repeats the row of these numbers; else None.
 
-    ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Return None also if
-    this may combine an element of ``y`` with the number of another channel, because ``c`` is broadcast.
+    ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Example: for
+    x [1,2,3], y [1,6] and c = [p,q,r,p,q,r], return [p,q,r].
+
+    Return None also if this may combine an element of ``y`` with the number of another channel, because ``c``
+    is broadcast.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but
+    ``c`` has one number for the row.
     """
     channels = x.shape[-1] if x.shape else None
     if not channels or not c.size or c.size % channels:

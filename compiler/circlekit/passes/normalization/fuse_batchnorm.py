@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether, if one of the operators between is a Transpose, the numbers of ``c`` may be along
-    any one axis.  If not, they must be along the last axis.
+    ``any_axis``: whether the numbers of ``c`` may be along any one axis if one of these other operators is a
+    Transpose.  Otherwise they must be along the last axis.
     """
 
     is_offset: ClassVar[bool] = True
@@ -90,7 +90,10 @@ class NormalizeBatchNorm(Rules):
 
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with a RELU operator."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta).
+
+    The RELU, which was a fused activation, becomes an operator.
+    """
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])

@@ -52,7 +52,9 @@ class InstanceNorm(Rewrite):
 
     # $square: one of SQUARES.  $ending: one of SUMS, or a quotient, perhaps with AFFINE; its result is $z.
     # $first and $last: the Reshapes from x to s and back; then $x is s, and $z is y.  Without Reshapes, $x is
-    # x, $z is z, $first is empty, and $last has the attributes of the last operator of $ending.
+    # x, $z is z, $first is empty, and $last has the attributes of the last operator of $ending.  For example,
+    # SQUARES[1] and QUOTIENTS[1] give  e = Sub(x, m2)  q = Square(e)  v = Mean(q)  d = Sub(x, m)
+    # a = Add(v, eps)  r = Sqrt(a)  z = Div(d, r)  after the two means of x.
     before = """
         $first
         m = Mean($x: f32, axes: const)      {keep_dims: true}
@@ -106,6 +108,7 @@ class InstanceNorm(Rewrite):
         if epsilon and not np.float32(self.added_to_variance(epsilon)):
             why = "which would be 0 in float32 when added to the variance"
             return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
+        # in a constant image the other forms give NaN, too; in these, MUL clips the infinite f or p
         if not epsilon and {"f", "p"} & match.values.keys():
             why = "in a constant image, 1 / sqrt(0) is infinite; MUL makes it finite, INSTANCE_NORM gives NaN"
             return f"%{eps.name}: expected an epsilon above 0, got 0: {why}"

@@ -212,8 +212,8 @@ class _Stream:
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: is a constant or a variable"
         added = {value for _, _, value in self.uncentered() if not value.is_const}
-        # for the other values in ``added``, the graph has a subtraction of the mean already: the one that
-        # ``_copy`` adds equals it, and common_subexpression_elimination makes them one
+        # without values whose mean is subtracted already: ``_copy`` adds an equal subtraction, and
+        # common_subexpression_elimination makes both one
         new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
         if len(subtractions) > len(new):
             return None

@@ -141,7 +141,9 @@ class OrderSearch:
         """Return (the best order below the limit, or None; whether the search came to its end)."""
         first, numbers = self._first(), count()
         queue = [(first.peak, -first.count, next(numbers), first)]  # the number orders equal steps
-        lowest, reached = {first.done: first.peak}, dict[int, int]()  # both: the lowest peak of each set
+        # the lowest peaks so far, by set: in ``lowest`` after ``_without_choice`` has added operators to the
+        # set, in ``reached`` before
+        lowest, reached = {first.done: first.peak}, dict[int, int]()
         while queue:
             *_, step = heappop(queue)
             if step.count == len(self.predecessors):

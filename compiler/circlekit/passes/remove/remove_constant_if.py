@@ -37,8 +37,9 @@ def branch_of(op: If) -> Graph:
 class Branches:
     """The graphs of a model, and how many copies of each there are if every constant IF is replaced.
 
-    ``places``: for each graph, the number of copies of its operators in the resulting model.  The graph is
-    itself one of them if a signature or an operator other than a constant IF refers to it.
+    ``places``: for each graph, the number of copies of its operators in the resulting model.  The graph
+    itself counts as one copy if it is the main graph, or if a signature or an operator other than a constant
+    IF refers to it.
     ``order``: all graphs, branches before their callers, so that a branch has its final size when it is
     copied.
     """
@@ -136,7 +137,7 @@ def _obstacle(graph: Graph, op: If) -> str | None:
             return f"%{result.name}: is {result.type}, %{source.name} of {branch.name} is {source.type}"
         if same_quantization(result, source) is not None:
             return f"%{result.name}: has other quantization parameters than %{source.name} of {branch.name}"
-        # then no copy of an operator produces ``source`` for this output alone
+        # whether ``source`` has a name already: as an operand, a constant, or another output
         passed_through = output.producer is None or list(branch.outputs).count(output) > 1
         if graph.is_output(result) and passed_through:  # no value can have two names
             name = f"%{source.name} of {branch.name}"

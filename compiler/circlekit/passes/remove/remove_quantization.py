@@ -118,8 +118,8 @@ class RemoveQdqForMpo(Rewrite):
     @condition
     def is_dequantized(self, z: Value) -> str | None:
         """Refuse if ``z`` has a user that is no Dequantize: ONE's pattern ends in a Dequantize."""
-        is_only_use = all(isinstance(user, Dequantize) for user in z.users)
-        return None if is_only_use else f"%{z.name}: has users other than Dequantize"
+        has_only_dequantize = all(isinstance(user, Dequantize) for user in z.users)
+        return None if has_only_dequantize else f"%{z.name}: has users other than Dequantize"
 
 
 class RemoveQuantDequant(Rewrite):

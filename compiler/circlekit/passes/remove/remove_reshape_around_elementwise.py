@@ -51,7 +51,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
     ``last`` must read the result of an elementwise operator.  The operators of the region may read
     constants, results of Reshapes and results of one another; each must read a value that is no constant.
-    ``dead_ends``: values that no region can contain; the function adds those that it finds.
+    ``dead_ends``: values that no rewritten region contains; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]  # (value, whether the operands of its producer are done)
@@ -178,6 +178,7 @@ def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """Return the smallest array that can replace ``array`` where shape ``new`` replaces shape ``old``.
 
     Broadcast to ``new``, it has the same elements in the same order as ``array`` broadcast to ``old``.
+    Example: an array of [1, 6] that was broadcast to [2, 6] becomes [2, 3] for the shape [2, 2, 3].
     """
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):  # if all slices along the axis are equal, keep the first

@@ -60,7 +60,10 @@ class _Floored(Rewrite):
 
 
 def mean_refusal(kept: float, scale: float) -> str | None:
-    """Refuse a dropout whose factor ``scale`` is not 1 / ``kept``, the fraction of elements that it keeps."""
+    """Return a refusal if the factor ``scale`` of a dropout is not 1 / ``kept``; None if it is.
+
+    ``kept``: the fraction of elements that the dropout keeps.
+    """
     if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
     expected = 1 / kept if kept else np.inf

@@ -29,7 +29,11 @@ class Factor(NamedTuple):
 
 
 class ElementOrder:
-    """The axes of a tensor after data movement, each as a list of factors of its original dimensions."""
+    """The axes of a tensor after data movement, each as a list of factors of its original dimensions.
+
+    Example: [2, 6], reshaped to [2, 2, 3], has the axes [Factor(2, (0,))], [Factor(2, (1, 0))] and
+    [Factor(3, (1, 1))].
+    """
 
     def __init__(self, shape: Iterable[int]) -> None:
         self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
@@ -44,7 +48,7 @@ class ElementOrder:
 
         They fit if every new size is a product of successive factors, of which the last may be split in two.
         """
-        pieces = [p for axis in self.axes for p in axis if p.size != 1]
+        pieces = [p for axis in self.axes for p in axis if p.size != 1]  # the factors that are left
         axes = []
         for size in shape:
             axis: list[Factor] = []

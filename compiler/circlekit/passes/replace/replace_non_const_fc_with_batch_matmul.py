@@ -101,9 +101,9 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
 def growth(graph: Graph, op: FullyConnected) -> int:
     """Return by how many operators ``graph`` grows if ``op`` is replaced; negative if it shrinks."""
     reshapes = (not takes_matrices(op)) + (product_rank(op) != op.output.rank)
-    # the operands in which the BATCH_MATMUL can absorb a Transpose
-    moved = {op.weights, op.input} if takes_matrices(op) else {op.weights}
-    unused = [v for v in moved if v.use_count == op.inputs.count(v) and not graph.is_output(v)]
+    # the operands of which the BATCH_MATMUL can absorb a Transpose
+    absorbable = {op.weights, op.input} if takes_matrices(op) else {op.weights}
+    unused = [v for v in absorbable if v.use_count == op.inputs.count(v) and not graph.is_output(v)]
     removed = [v for v in unused if swapped_source(v) is not None]
     return reshapes + (op.bias is not None or op.act is not Activation.NONE) - len(removed)
 

@@ -33,7 +33,10 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the same shape."""
+    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the same shape.
+
+    For example, add_v2(broadcast_to(x, shape), y)  ==  add(x, y).
+    """
 
     shared = ("b",)
 

@@ -97,10 +97,10 @@ class _PositionBuilder(Inserter):
 
     def positions_in_channel(self, x: Value) -> Value:
         """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0."""
-        (height, width), (down, right) = self.window, self.strides
+        (height, width), (stride_h, stride_w) = self.window, self.strides
         unit_vectors = np.eye(height * width, dtype=np.float32).reshape(-1, height, width, 1)
         filter, bias = self.array(unit_vectors), self.array(np.zeros(height * width, np.float32))
-        conv = Conv2D(x, filter, bias, stride_h=down, stride_w=right, padding=Padding.VALID)
+        conv = Conv2D(x, filter, bias, stride_h=stride_h, stride_w=stride_w, padding=Padding.VALID)
         elements = self.make(conv)
         best = self.make(ArgMax(elements, self.array(np.asarray(3, np.int32)), output_type=i32))
         rows, columns = (w.number for w in self.windows)
@@ -111,13 +111,13 @@ class _PositionBuilder(Inserter):
         ky = self.make(Floor(quotient))
         kx = self.make(Add(index, self.make(Neg(self.make(Mul(ky, self.number(width)))))))
         _, _, image_width, channels = self.shape
-        inside = self.make(Add(self.make(Mul(ky, self.number(image_width))), kx))
+        from_corner = self.make(Add(self.make(Mul(ky, self.number(image_width))), kx))
         # the first row and the first column of each window; they are negative if it begins in the padding
         top, left = (
             np.arange(w.number) * step - w.before for w, step in zip(self.windows, self.strides, strict=True)
         )
         corner = (top[:, None] * image_width + left).astype(np.float32) * channels
-        scaled = self.make(Mul(inside, self.number(channels)))
+        scaled = self.make(Mul(from_corner, self.number(channels)))
         return self.make(Add(scaled, self.array(corner[None, :, :, None])))
 
 

@@ -115,7 +115,10 @@ def _sparsify(
 
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
-    """Return ``array`` with one axis per level: [number of blocks along each axis..., ``block``...]."""
+    """Return ``array`` with one axis per level: [number of blocks along each axis..., ``block``...].
+
+    For example, [4,6] in blocks of [2,3] becomes [2,2,2,3].
+    """
     sizes = dict(zip(block_map, block, strict=True))
     counts = [size // sizes.get(axis, 1) for axis, size in enumerate(array.shape)]
     split = [n for axis, count in enumerate(counts) for n in (count, sizes.get(axis, 1))]

@@ -130,9 +130,9 @@ class _Unroller(Inserter):
         value: Value = getattr(self.lstm, name)
         return value
 
-    def stacked(self, form: str) -> Array:
-        """Return the operands of all gates, concatenated; ``form``: their name, with {} for the gate."""
-        return np.concatenate([self.operand(form.format(gate)).array() for gate in self.gates])
+    def stacked(self, name_pattern: str) -> Array:
+        """Return an operand of all gates, concatenated; ``name_pattern``: its name, with {} for the gate."""
+        return np.concatenate([self.operand(name_pattern.format(gate)).array() for gate in self.gates])
 
     def constant(self, name: str, array: Array) -> Value:
         """Return the constant called ``name``; the first call makes it from ``array``."""

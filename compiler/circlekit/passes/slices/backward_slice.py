@@ -125,6 +125,7 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
 class _Cone:
     """The operators ``ops`` before which the slice ``last`` can move, in reverse order of the graph.
 
+    For slice(Relu(Add(x, c))), ``ops`` can be [Relu, Add]: then x is sliced, and a part of c replaces c.
     A ``Part`` is the indices of a value that an operator needs, along each axis.
     ``needed``: for each operator of ``ops``, the parts of its operands, by operand index.  None stands for an
     operand that it does not need, such as an operand of a Concatenation that the slice leaves out.
@@ -178,7 +179,10 @@ class _Cone:
         del self.ops[count:]
 
     def need(self, part: Part) -> None:
-        """Note that an operator needs ``part``; if it is not the whole value, its producer may be added."""
+        """Note that an operator needs ``part`` of a value.
+
+        If the part is not the whole value, ``grow`` may add the producer of the value.
+        """
         value = part.value
         is_first = all(not known.ranges for known in self.parts.get(value, ()))
         if part.ranges and is_first and value.producer is not None:
@@ -206,35 +210,21 @@ class _Cone:
 
     def needed_by(self, op: Op) -> dict[int, Part | None] | str:
         """Return which parts of its operands ``op`` needs, or why slices cannot move before it."""
-        kind, value = type(op).__name__, op.results[0]
-        if len(op.results) > 1:
-            return f"{kind} has several results"
-        parts = list(self.parts[value])
-        other = next(
-            (user for user in value.users if user not in self.needed and user is not self.last), None
-        )
-        if other is not None:
-            return f"is also read by {type(other).__name__} %{other.output.name}"
-        if self.graph.is_output(value):
-            return "is an output of the graph"
-        if not op.pure:
-            return f"{kind} is not pure"
-        if len(parts) > 1:
-            return f"different parts of the result of {kind} are needed"
-        if not is_movable(value):
-            return "has quantization details, which a slice cannot keep"
-        if value.quantization is not None and value.quantization.is_per_channel:
-            return "has different scales for its channels"
+        obstacle = self.result_obstacle(op)
+        if obstacle is not None:
+            return obstacle
+        kind = type(op).__name__
+        (result,) = self.parts[op.results[0]]
         # for each operand: the needed indices by axis, and the axes that the part does not have
         found: dict[int, dict[int, range]] = {}
         lost: dict[int, set[int]] = {}
-        for axis, taken_indices in parts[0].ranges:
+        for axis, taken_indices in result.ranges:
             needed = needed_for(op, axis, taken_indices)
             if needed is None:
                 return f"{kind} cannot compute only some indices of axis {axis}"
             for index, (own, part) in needed.items():
                 found.setdefault(index, {})[own] = part
-            without = without_axis(op, axis) if axis in parts[0].dropped else {}
+            without = without_axis(op, axis) if axis in result.dropped else {}
             if without is None:
                 return f"{kind} needs axis {axis}, which the slice drops"
             for index, own in without.items():
@@ -252,6 +242,28 @@ class _Cone:
         if len(present) < len(operands) and len(present) == 1:
             return f"only one operand of {kind} would be left"
         return {i: part if part.size else None for i, part in operands.items()}
+
+    def result_obstacle(self, op: Op) -> str | None:
+        """Return why ``op`` cannot compute only the needed part of its result; None if nothing forbids it."""
+        kind, value = type(op).__name__, op.results[0]
+        if len(op.results) > 1:
+            return f"{kind} has several results"
+        other = next(
+            (user for user in value.users if user not in self.needed and user is not self.last), None
+        )
+        if other is not None:
+            return f"is also read by {type(other).__name__} %{other.output.name}"
+        if self.graph.is_output(value):
+            return "is an output of the graph"
+        if not op.pure:
+            return f"{kind} is not pure"
+        if len(self.parts[value]) > 1:
+            return f"different parts of the result of {kind} are needed"
+        if not is_movable(value):
+            return "has quantization details, which a slice cannot keep"
+        if value.quantization is not None and value.quantization.is_per_channel:
+            return "has different scales for its channels"
+        return None
 
     def build(self, writer: MovementWriter) -> list[tuple[Op, Op]]:
         """Return the new operators, each with the operator of the graph before which it is inserted."""

@@ -61,10 +61,11 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
-    """Return which parts of ``values``, which are joined along ``axis``, the indices ``taken`` come from.
+    """Return the part of each of ``values`` that is needed for the indices ``taken`` along ``axis``.
 
-    A value that is not needed gets an empty range.  Return None if a size along ``axis`` is unknown, or if
-    ``taken`` has a step other than 1.
+    The result is the concatenation of ``values`` along ``axis``.  Example: of sizes 3 and 4, the indices 2 to
+    4 need {0: (axis, range(2, 3)), 1: (axis, range(0, 2))}.  A value that is not needed gets an empty range.
+    Return None if a size along ``axis`` is unknown, or if ``taken`` has a step other than 1.
     """
     needed, start = Needed(), 0
     for index, value in enumerate(values):
@@ -97,7 +98,8 @@ def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
 def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
     """Return what ``_axes`` returns, for ``operands`` that are broadcast to the shape of ``op``'s result.
 
-    Operands that are broadcast along ``axis`` are left out.  Return None if a shape does not tell which are.
+    Operands that are broadcast along ``axis`` are left out.  Return None if an operand is absent, or if its
+    rank or its size along ``axis`` is unknown.
     """
     found, rank = {}, op.output.known_rank
     for index, value in enumerate(operands):

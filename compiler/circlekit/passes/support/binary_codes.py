@@ -75,7 +75,8 @@ class Coded:
     def is_source_of(self, constant: Array) -> bool:
         """Return whether ``constant`` equals ``weights``, or is their transpose.
 
-        If ``weights`` are no matrix, the transpose must have their elements in the same order.
+        If ``weights`` are no matrix, the shapes may differ: the elements of the transpose, in memory order,
+        must equal those of ``weights``.
         """
         if constant.size != self.weights.size:
             return False

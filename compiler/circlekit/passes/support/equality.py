@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find equal constants, and explain why similar constants or operators are not merged.
 
-In this file, ``progress`` says how near two of them are to being equal: 2 is nearer than 1.
+In this file, ``progress`` says how near two constants or operators are to being equal: 2 is nearer than 1.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ class _Jobs(Iterator[Job]):
                 number = skipped - 1
                 raise ModelError(f"sample {number} differs from sample {number} of the interrupted run")
         if skipped < done.samples:
-            had = f"expected the {done.samples} samples of the interrupted run"
-            raise ModelError(f"{had}, got only {skipped}")
+            expected = f"expected the {done.samples} samples of the interrupted run"
+            raise ModelError(f"{expected}, got only {skipped}")
 
     def __next__(self) -> Job:
         number, sample = next(self._numbered)

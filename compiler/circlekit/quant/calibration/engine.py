@@ -20,7 +20,7 @@ class Engine(Protocol):
     name: str
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of its tensors.
+        """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of the tensors.
 
         A model that keeps state (``keeps_state``) continues from the state that the previous sample left.
         """

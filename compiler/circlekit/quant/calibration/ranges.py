@@ -236,7 +236,8 @@ def _divergence(counts: Array, end: int, levels: int) -> float:
     """Return KL(P || Q), as ``entropy`` describes, for magnitudes up to bin ``end``.
 
     P is ``counts[:end]``, with all further counts added to its last bin.  Q is ``counts[:end]``, in which the
-    occupied bins of each of ``levels`` groups get the mean of their counts.
+    occupied bins of each of ``levels`` groups get the mean of their counts.  For example, the counts
+    [4, 0, 2, 6] in 2 groups give P = [4, 0, 2, 6] and Q = [4, 0, 4, 4], before both are divided by their sum.
     """
     exact = counts[:end].copy()  # P
     level = np.arange(end) * levels // max(end, levels)

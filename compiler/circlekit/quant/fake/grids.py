@@ -101,7 +101,7 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     elif isinstance(first, Dequantize):
         grids[rounded.name] = grid.form  # its operand is an integer tensor, so the DEQUANTIZE stays
         return
-    elif _has_other(source, grid.form, grids) or not _can_have(source, grid.form, grids):
+    elif _has_other_form(source, grid.form, grids) or not _can_have(source, grid.form, grids):
         _insert_minimum(graph, source, last, grid, grids)
     elif grid.last < grid.form.dtype.limits[1] or _may_vanish(source, grid.form, grids):
         _give_form(source, grid.form, grids)
@@ -170,7 +170,7 @@ def _rounding_grids(value: Value) -> Iterator[Grid | None]:
             yield from (stored_grid(user) for user in op.output.users if isinstance(user, Dequantize))
 
 
-def _has_other(value: Value, form: TensorForm, grids: Grids) -> bool:
+def _has_other_form(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether ``value`` already has a form that differs from ``form``."""
     return value.name in grids and not grids[value.name].same_as(form)
 
@@ -184,7 +184,7 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
     if op is None or (op.quantization_rule or OWN_RANGES).weights:  # layers with weights stay
         return False
     floats = list(filter(is_computed_float, op.inputs))
-    return len(floats) == 1 and _has_other(floats[0], form, grids)
+    return len(floats) == 1 and _has_other_form(floats[0], form, grids)
 
 
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:

@@ -110,8 +110,8 @@ def _needs_no_rounding(match: Match) -> bool:
 def is_rounded(value: Value) -> bool:
     """Return whether ``value`` is rounded, or computed from a rounded value.
 
-    Between the two there may only be ADD, MUL, and operators whose result has the scale of their operand,
-    such as RESHAPE.
+    Between ``value`` and the rounded value there may only be ADD, MUL, and operators whose result has the
+    scale of their operand, such as RESHAPE.
     """
     op = value.producer
     if op is None:

@@ -168,7 +168,8 @@ class InnerForms(TensorForms):
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)
-        data = TensorForm(i8, (float(np.float32(scale)),), (0,))  # only the scale is used
+        # stands for all factors but the weights; only the scale is used
+        data = TensorForm(i8, (float(np.float32(scale)),), (0,))
         (at,) = indices_of(op, [last])
         weights = present_operand(op, at)
         if weights.dtype.is_float:

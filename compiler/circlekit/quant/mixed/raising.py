@@ -127,7 +127,7 @@ class _Gains:
     def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:
         self.constants = {} if keeps_constants else sensitivity.constants
         self.tensors = sensitivity.tensors
-        self.known = set(operators)
+        self.raisable = set(operators)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
         """Return the noise that vanishes if ``cluster`` is raised in addition to ``raised``."""
@@ -145,7 +145,7 @@ class _Gains:
         Shared constants do not count.
         """
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
-        return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
+        return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.raisable}
 
 
 def _whole_cluster(
@@ -155,7 +155,7 @@ def _whole_cluster(
 
     Return (0, []) if there are none, or if they cost more than ``limit``.
     """
-    new = [op for op in ops if op in gains.known and op not in raised]
+    new = [op for op in ops if op in gains.raisable and op not in raised]
     price = sum(map(cost, new))
     if not new or price > limit:
         return 0.0, []

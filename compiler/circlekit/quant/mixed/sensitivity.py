@@ -69,8 +69,9 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
 
     ``model``: the float model.  ``samples``: at least one.
     If there are several outputs, the noise of a source is the mean of its shares in the noises of the
-    outputs, times the noise of the worst output.  So a source that makes a tenth of an output's noise counts
-    the same for every output: without the source, each would gain the same number of dB.
+    outputs, times the noise of the worst output.  So outputs with little and with much noise count the same.
+    Example: a source makes half of the noise of one output and a quarter of that of the other.  If the worst
+    output has the noise 0.08, the source has (1/2 + 1/4) / 2 * 0.08 = 0.03.
     ``goal``: outputs with no more noise than this, relative to the signal, do not count.  If no output has
     more, all count.
     If an operator that depends on the source calls other graphs, the noise of the source cannot be computed;

@@ -153,23 +153,25 @@ def tensor_errors(
     rounding = clone(quantized)
     fake_quantize(rounding)
     scales = _scales(rounding)  # its keys: the names of the tensors to compare
-    runs = Interpreter(model), Interpreter(rounding)
-    sums: dict[str, dict[str, list[float]]] = {metric: {} for metric in metrics}
+    float_interpreter, rounding_interpreter = Interpreter(model), Interpreter(rounding)
+    # {metric: {tensor: the error for each sample}}
+    errors_by_metric: dict[str, dict[str, list[float]]] = {metric: {} for metric in metrics}
     has_sample = False
     for sample in samples:
         has_sample = True
-        references = _results(runs[0], sample, lambda name: name if name in scales else None)
-        results = _results(runs[1], sample, _original)
+        references = _results(float_interpreter, sample, lambda name: name if name in scales else None)
+        results = _results(rounding_interpreter, sample, _original)
         for name, reference in references.items():
             if results[name].shape != reference.shape or not reference.size:
                 continue
             with np.errstate(all="ignore"):
                 difference = reference - results[name]
                 for metric in metrics:
-                    sums[metric].setdefault(name, []).append(METRICS[metric](reference, difference))
+                    error = METRICS[metric](reference, difference)
+                    errors_by_metric[metric].setdefault(name, []).append(error)
     if not has_sample:
         raise ModelError("expected at least one sample to measure errors of tensors, got none")
-    return [_finished(metric, errors, scales) for metric, errors in sums.items()]
+    return [_finished(metric, errors, scales) for metric, errors in errors_by_metric.items()]
 
 
 def _finished(
@@ -198,7 +200,7 @@ def _finished(
 
 
 def _results(
-    run: Interpreter, sample: Sequence[Array], name_of: Callable[[str], str | None]
+    interpreter: Interpreter, sample: Sequence[Array], name_of: Callable[[str], str | None]
 ) -> dict[str, Array]:
     """Run the main graph on ``sample`` and return the float results of its operators by new names.
 
@@ -210,11 +212,11 @@ def _results(
         """Keep the float results of ``op`` that have a new name."""
         for value, array in zip(op.results, arrays, strict=True):
             name = name_of(value.name)
-            if name is not None and op.graph is run.model.main and array.dtype.kind == "f":
+            if name is not None and op.graph is interpreter.model.main and array.dtype.kind == "f":
                 found[name] = array
 
-    run.reset()
-    run.run(sample, observe=keep)
+    interpreter.reset()
+    interpreter.run(sample, observe=keep)
     return found
 
 

@@ -188,8 +188,8 @@ def propagate_backward(task: Task) -> None:
             if value.is_const:
                 _quantize_like(task, op, index, source)
             elif is_activation(task, value) and type(value.producer) is not type(op):
-                others = len(value.users) > 1 or task.graph.is_output(value)
-                if not others:
+                is_needed_elsewhere = len(value.users) > 1 or task.graph.is_output(value)
+                if not is_needed_elsewhere:
                     value.quantization = source.quantization
                     task.reasons[value] = shared_scale_reason(op)
 

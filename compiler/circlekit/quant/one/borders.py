@@ -42,9 +42,9 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
                 continue
             if value not in task.floats:
                 # ``value`` is still float; ``quantize_ranges`` makes it integers, as this DEQUANTIZE expects
-                floats = task.editor.converted(value, f32, None)
-                task.floats.add(floats)
-                op.set_input(index, floats)
+                dequantized = task.editor.converted(value, f32, None)
+                task.floats.add(dequantized)
+                op.set_input(index, dequantized)
         for value in op.results:
             if value.dtype is f32:
                 _quantize_result(task, op, value, outputs)
@@ -192,12 +192,12 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
         if value.dtype is dtype:
             continue
         found = recorded_range(value)
-        inner, parameters = value.dtype, value.quantization
+        users_dtype, parameters = value.dtype, value.quantization
         if found is not None:
-            parameters = range_parameters(*found, inner)
+            parameters = range_parameters(*found, users_dtype)
         if value.use_count or task.graph.is_output(value):
-            task.editor.conversions.pop((value, inner), None)  # always make a new conversion
-            converted = task.editor.converted(value, inner, parameters)
+            task.editor.conversions.pop((value, users_dtype), None)  # always make a new conversion
+            converted = task.editor.converted(value, users_dtype, parameters)
             task.editor.redirect(value, converted)
             task.reasons[converted] = f"recorded range of the input %{value.name}"
         if dtype is not f32 and found is not None:

@@ -90,7 +90,7 @@ def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
         return
     for value in op.results:
         if rule_of(op).keeps_values and value.dtype in ACTIVATION_DTYPES and is_quantized(value):
-            value.dtype = f32  # as in ONE, ``value`` keeps its parameters, which have no effect on floats
+            value.dtype = f32  # as in ONE, scale and zero point stay, without effect on floats
         else:
             _fake_quantize(editor, value)
 

@@ -20,8 +20,8 @@ from circlekit.quant.weights import present_operand
 class GraphEditor:
     """Edits one graph.  A constant or conversion that is needed several times is made once and shared.
 
-    ``constants``: for each replaced constant, the new constants by a key, which says how each was made: equal
-    keys mean equal data, dtype and quantization.
+    ``constants``: {replaced constant: {key: new constant}}.  Callers choose the keys, such as
+    ``("element", dtype)``; equal keys must mean equal data, dtype and quantization.
     ``conversions``: the converted values, by (original value, new dtype).
     ``inserted``: the inserted operators, in order (the keys of a dict).
     """

@@ -139,6 +139,6 @@ def _pass_parameters_on(op: Op) -> None:
 
 
 def _used_values(model: Model) -> list[Value]:
-    """Return the outputs of the main graph and the operands, also constants, and results of its operators."""
+    """Return the outputs of the main graph, and all operands (also constants) and results in it."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

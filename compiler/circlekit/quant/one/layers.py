@@ -182,7 +182,7 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 # -- biases ------------------------------------------------------------------------------------
 
 
-def _bias(op: Op) -> Value | None:
+def _float_bias(op: Op) -> Value | None:
     """Return the bias of ``op`` if it is float32; None if there is none, or if it is quantized already."""
     value = bias_of(op)
     return value if is_float(value) else None
@@ -206,7 +206,7 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
     result scale.  Return None if there is no float bias, or if every scale that ONE uses is large enough.
     ONE does not check this and gets wrong results.
     """
-    value = _bias(op)
+    value = _float_bias(op)
     if value is None:
         return None
     data = finite_floats(value).reshape(-1)
@@ -225,7 +225,7 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     Raise UnsupportedError if input or weights have no scale.  Raise ShapeError if there are several scales,
     but not one for each element of the bias, or if the elements do not lie along the last axis.
     """
-    value, rule = _bias(op), layer_rule(op)
+    value, rule = _float_bias(op), layer_rule(op)
     if value is None or rule is None:
         return
     data, input_scale = finite_floats(value), _input_scale(op)

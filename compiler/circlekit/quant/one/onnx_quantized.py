@@ -54,9 +54,10 @@ DEFAULT = LayerSetting(i16, CHANNEL)
 def quantize_onnx_model(model: Model) -> None:
     """Quantize ``model`` in place with the parameters of the ONNX operators, and remove these operators.
 
-    Raise UnsupportedError for ONNX operators in another place than the module's docstring shows.  Raise
-    ModelError if the two operators of a pair have different parameters, if the model has no such operators,
-    or if an operator has operands that do not fit each other, because one of them stays float.
+    Raise UnsupportedError for ONNX operators in another place than the module's docstring shows, or with
+    scales, zero points or dtypes that are not supported.
+    Raise ModelError if the two operators of a pair have different parameters, if the model has no such
+    operators, or if an operator has operands that do not fit each other, because one of them stays float.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(
@@ -103,18 +104,18 @@ def _parameters(op: Op) -> tuple[Array, Array, DType]:
 def _read_activations(editor: GraphEditor) -> None:
     """Quantize the operand of each pair of QuantizeLinear and DequantizeLinear, and remove the pair."""
     for op in editor.graph.ops:
-        first = op.inputs[0].producer if _is_custom(op, DEQUANTIZE) and op.inputs[0] is not None else None
-        if first is None or not _is_custom(first, QUANTIZE):
+        quantize = op.inputs[0].producer if _is_custom(op, DEQUANTIZE) and op.inputs[0] is not None else None
+        if quantize is None or not _is_custom(quantize, QUANTIZE):
             continue
-        value = first.inputs[0]
+        value = quantize.inputs[0]
         scale, zero_point, dtype = _parameters(op)
-        other_scale, other_zero_point, other_dtype = _parameters(first)
+        other_scale, other_zero_point, other_dtype = _parameters(quantize)
         if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
             raise UnsupportedError(f"%{op.output.name}: expected one scale of int16, uint8 or int8")
         same_numbers = np.array_equal(other_scale, scale) and np.array_equal(other_zero_point, zero_point)
         if not same_numbers or other_dtype is not dtype:
             raise ModelError(
-                f"%{op.output.name}: expected the scale, zero point and dtype of %{first.output.name}"
+                f"%{op.output.name}: expected the scale, zero point and dtype of %{quantize.output.name}"
             )
         if value.is_const:
             raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
@@ -125,8 +126,8 @@ def _read_activations(editor: GraphEditor) -> None:
         value.dtype, value.quantization = dtype, quantization
         editor.redirect(op.output, value)
         editor.graph.remove(op)
-        if not first.output.use_count and not editor.graph.is_output(first.output):
-            editor.graph.remove(first)
+        if not quantize.output.use_count and not editor.graph.is_output(quantize.output):
+            editor.graph.remove(quantize)
 
 
 def _read_constants(editor: GraphEditor) -> None:

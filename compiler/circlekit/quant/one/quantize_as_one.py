@@ -49,9 +49,9 @@ def quantize_as_one(
                 low, high = (np.array([end], np.float32) for end in found[value.name])
                 value.quantization = Quantization(min=low, max=high)
     settings = Settings(_setting(scheme), input_types=[inputs or f32], output_types=[outputs or f32])
-    own = {op: _setting(special) for op, special in schemes.items() if special is not None}
+    own_settings = {op: _setting(special) for op, special in schemes.items() if special is not None}
     floats = {op: "chosen to stay float" for op, special in schemes.items() if special is None}
-    return quantize_operators(model, settings, own, floats, scheme.name)
+    return quantize_operators(model, settings, own_settings, floats, scheme.name)
 
 
 def kernel_notes(model: Model) -> list[str]:

@@ -102,6 +102,7 @@ RULES: dict[type[Op], OneRule] = {
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
     """Return the rule for ``op``: from RULES, or from its ``quantization_rule`` if ONE does not know it.
 
+    Return RECORDED for an operator that is not in RULES and has no ``quantization_rule``.
     An operator with a fused TANH gets the rule of TANH.
     ``max_pool_keeps_scale``: the option ``--TF-style_maxpool``, by which MAX_POOL_2D keeps its input's scale.
     """
@@ -150,8 +151,8 @@ def origin_rule(value: Value) -> OneRule:
 
     The search goes back from ``value``.  It passes two kinds of operators and goes on with the producer of
     their operand: an operator whose rule has ``forward``, because its result has the scale of that operand;
-    and a QUANTIZE, which only converts the same numbers to another dtype.  The rule then gives the scale for
-    either dtype.  If the search ends at an input or a constant, return RECORDED.
+    and a QUANTIZE, which only converts the same numbers to another dtype.  The returned rule gives the scale
+    for both dtypes.  If the search ends at an input or a constant, return RECORDED.
     """
     op = value.producer
     while op is not None:

@@ -90,9 +90,9 @@ def uncalled_graphs(model: Model) -> list[Graph]:
 def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
     """Quantize one graph, with the steps in ONE's order; return its plan."""
     graph, settings, default = task.graph, task.settings, task.settings.default.dtype
-    inputs = port_dtypes(graph.inputs, settings.input_types, default, "input")
-    outputs = port_dtypes(graph.outputs, settings.output_types, default, "output")
-    isolate_float_ops(task, outputs)
+    input_dtypes = port_dtypes(graph.inputs, settings.input_types, default, "input")
+    output_dtypes = port_dtypes(graph.outputs, settings.output_types, default, "output")
+    isolate_float_ops(task, output_dtypes)
     quantize_ranges(task)
     insert_mixed_precision(task)
     remove_redundant_conversions(task)
@@ -102,8 +102,8 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
     propagate_forward(task)
     requantize_copied_operands(task)
     quantize_layers(task)
-    set_input_types(task, inputs)
-    set_output_types(task, outputs)
+    set_input_types(task, input_dtypes)
+    set_output_types(task, output_dtypes)
     remove_redundant_conversions(task)
     task.editor.finish()
     touch_ops(graph)
@@ -134,7 +134,10 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
 
 
 def remove_ranges(graph: Graph) -> None:
-    """Remove min and max from the quantization of every value; one that holds nothing else becomes None."""
+    """Remove min and max from the quantization of every value.
+
+    A quantization that holds nothing else becomes None.
+    """
     for value in graph.values():
         old = value.quantization
         if old is not None and (old.min is not None or old.max is not None):

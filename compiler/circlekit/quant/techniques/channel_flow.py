@@ -52,6 +52,9 @@ class Flow:
     comes from none.
     ``is_alone``: True, as in MUL: scaling this operand alone scales the result.  False, as in ADD: to scale a
     channel of the result, all operand channels from which it comes must be scaled.
+
+    Example: a CONCATENATION of 2 and 3 channels has two flows, with the ``channels`` [0, 1, -1, -1, -1] and
+    [-1, -1, 0, 1, 2].
     """
 
     operand: int

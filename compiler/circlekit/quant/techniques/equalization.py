@@ -52,8 +52,8 @@ class _Product:
 class _Classes:
     """Classes of channels that must have the same factor, as disjoint sets (union-find).
 
-    A node is the number of a channel of a value.  ``parent``: the parent of each node; a root is its own
-    parent.
+    A node is a number; each channel of each value has one.
+    ``parent``: the parent of each node; a root is its own parent.
     ``first``: for each value the node of its channel 0.
     """
 
@@ -150,6 +150,7 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
             classes.nodes(op.output)
             classes.nodes(product.operand)
         elif layer is not None or not _join_channels(op, classes, constants):
+            # a layer that is not free, or an operator that does not pass channels on
             for touched in (*op.inputs, *op.results):
                 if is_computed_float(touched):
                     classes.fix(touched)

@@ -73,7 +73,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
     """
     found = []
     for op in model.main:
-        if _front(op) is None:
+        if _front_constants(op) is None:
             continue
         users = op.output.users
         if model.main.is_output(op.output) or (len(users) != 1 and not allow_copies):
@@ -82,7 +82,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
     return found
 
 
-def _front(op: Op) -> list[Value] | None:
+def _front_constants(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` that scale the channels of its result; None if it cannot be a front."""
     if not _commutes_with_factors(op) or not op.results:
         return None
@@ -137,8 +137,8 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
     """Return the operators from ``user``, which reads the result of ``front``, to a back, the last of them.
 
-    All operators before the back pass channels on, and the next one is their only user.  Return [] if no back
-    is reached in this way.
+    Each operator before the back passes channels on, and the next operator of the path is its only user.
+    Return [] if no back is reached in this way.
     """
     path, value = [user], front.output
     while True:
@@ -160,7 +160,7 @@ def _passes_on(op: Op, value: Value) -> bool:
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _commutes_with_factors(op):
         return False
-    # with the flow of a constant that needs factors, too, as in ADD, there are two: return False
+    # an ADD of a constant has two flows: its constant would need the factors, too, so return False
     flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value or not f.is_alone]
     return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(last_dimension(value)))
 
@@ -212,7 +212,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     ``magnitudes``: ``Pattern.act_scale`` as an array.  Errors: see ``apply_patterns``.
     """
     path = next((p for p in _paths(graph, front) if p[-1] is back), None)
-    layer, constants = linear_layer(back), _front(front)
+    layer, constants = linear_layer(back), _front_constants(front)
     if path is None or layer is None or constants is None:
         raise ModelError(f"Cannot find front node: no channels flow from {front!r} to {back!r}")
     size = front.output.known_shape[-1]
@@ -231,7 +231,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     if source is not None:
         rescale(source, np.ones(source.channels), scales)
     else:
-        for constant in _front(front) or []:  # ``front`` may be the copy by now
+        for constant in _front_constants(front) or []:  # ``front`` may be the copy by now
             replace_constant(front, constant, constant.array() / scales)
     rescale(layer, scales, ones)
 
@@ -249,7 +249,7 @@ def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
     """
     largest = np.abs(layer.matrices(layer.weights.array())).max(axis=1)  # [groups, depth]
     groups, depth = largest.shape
-    channels = magnitudes.size // groups  # of a group; the depth is the elements of the filter times these
+    channels = magnitudes.size // groups  # of a group; depth = filter rows * filter columns * channels
     weights = largest.reshape(groups, depth // channels, channels).max(axis=1).reshape(-1)
     with np.errstate(all="ignore"):
         scales = np.maximum(magnitudes**ALPHA / weights ** (1 - ALPHA), SMALLEST_SCALE)

@@ -266,8 +266,10 @@ def compensate(layer: LayerData) -> LayerFit:
     if layer.input_noise > MOST_NOISE:
         return round_by_gptq(layer)
     penalty = 0.05
-    left = damped(layer.hessian, penalty)  # H + r I
-    change = np.linalg.solve(left, (layer.cross + (left - layer.hessian)).swapaxes(1, 2))
+    damped_hessian = damped(layer.hessian, penalty)  # H + r I
+    damped_cross = layer.cross + (damped_hessian - layer.hessian)  # C + r I
+    # the transpose of (C + r I) (H + r I)^-1
+    change = np.linalg.solve(damped_hessian, damped_cross.swapaxes(1, 2))
     target = layer.joined(layer.split(layer.weights) @ change.swapaxes(1, 2))
     return _gptq_fit(layer, target, layer.clipped_scale)
 

@@ -6,8 +6,8 @@ with floats that are rounded to the planned forms.  Each technique gets the inpu
 so that it knows the errors of earlier layers.  Some samples are held back: techniques do not get them.  Each
 layer gets the technique whose outputs for the held-back samples are closest to those of the float model.
 
-In shapes, a layer has g groups, each a matrix product of rows [n,d] and weights [o,d]: n rows of d inputs, o
-outputs with d weights each (``LinearLayer``, ``LayerData``).
+A layer has g groups.  Each group multiplies rows [n,d] by the transposed weights [o,d]: there are n rows of d
+inputs, and o outputs with d weights each.  Docstrings use these letters in shapes (see ``LinearLayer``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Sweep:
         self._forms: dict[Value, TensorForm | None] = {}  # the form to which ``_rounded`` is rounded
         self._random = np.random.default_rng(0)
         self._runs = OperatorRuns(self.model, self.samples)
-        self._runs_float = bool(self.techniques) or not self.reference
+        self._needs_float_run = bool(self.techniques) or not self.reference
 
     def run(self) -> Outcome:
         """Run the sweep; return the powers of signal and noise of each float output.
@@ -110,7 +110,7 @@ class Sweep:
 
     def _wanted(self, index: int, output: Value) -> Sequence[Array]:
         """Return the arrays of ``output`` (number ``index``) in the float model for each sample."""
-        if self._runs_float:
+        if self._needs_float_run:
             return self._float[output]
         return [outputs[index] for outputs in self.reference[: len(self.samples)]]
 
@@ -119,7 +119,7 @@ class Sweep:
         plan = self.plan.main.operators.get(key_of(op))
         if plan is not None and plan.is_float:
             plan = None
-        if self._runs_float:
+        if self._needs_float_run:
             floats = self._runs.evaluate(op, [self._float_column(v) for v in op.inputs])
             if plan is not None:
                 self._fit(op, plan, floats)

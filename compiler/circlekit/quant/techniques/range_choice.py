@@ -74,11 +74,11 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
 def _noise_of(parts: Sequence[TensorStatistics], tried: Estimators, bits: int) -> dict[str, float]:
     """Return {estimator: noise} summed over all parts; a part gets the range made from the other parts."""
     total = dict.fromkeys(tried, 0.0)
-    for index, held in enumerate(parts):
+    for index, left_out in enumerate(parts):
         others = merged([part for i, part in enumerate(parts) if i != index])
-        assert held.histogram is not None  # the caller checked it
+        assert left_out.histogram is not None  # the caller checked it
         for name, estimate in tried.items():
-            total[name] += noise_power(held.histogram, estimate(others), bits)
+            total[name] += noise_power(left_out.histogram, estimate(others), bits)
     return total
 
 

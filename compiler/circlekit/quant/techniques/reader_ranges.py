@@ -30,7 +30,7 @@ LARGEST_NOISE_SHARE = 0.97
 """A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""Results are compared on so many samples that these have at most this many elements; see LEAST_SAMPLES."""
+"""The compared results of all samples together have at most this many elements; see LEAST_SAMPLES."""
 
 LEAST_SAMPLES = 4
 """Results are compared on at least this many samples, whatever their size; on all if there are fewer."""
@@ -72,7 +72,9 @@ class _Reader:
 
     ``operator``: the plan of ``op`` in ``plan``.  ``operands``, ``results``: the operands and the result of
     ``op`` in the float model, for each sample.
-    ``forms``: the forms of the operands that ``op`` reads in their stored form.  ``wanted``: ``results``.
+    ``wanted``: ``results``, but only of the samples on which ranges are compared.
+    ``forms``: the forms of the operands in ``plan``, without constants and other operands that have a form of
+    their own in ``operator.operands``.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class _Reader:
     def better(self, value: Value, ends: Range) -> dict[str, Range]:
         """Return {name: range} with a better range than ``ends`` for operand ``value``; {} if there is none.
 
-        Later calls quantize ``value`` with the better range.
+        Trials move the lower end towards 0, then the upper end.  Later calls quantize ``value`` with the
+        better range.
         """
         first = least = self._noise(value, ends)
         best = ends

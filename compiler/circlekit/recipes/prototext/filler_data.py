@@ -36,7 +36,7 @@ SCRATCH_BYTES_PER_ELEMENT = 8
 """The temporary memory for each element while a constant is made, in addition to the constant itself."""
 
 INVALID_NPY = (ValueError, EOFError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
-"""The errors that numpy raises for an invalid .npy file; it parses the header, a Python literal."""
+"""The errors that numpy raises for an invalid .npy file, whose header is a Python literal."""
 
 EMPTY_STRING_BYTES = 64
 """The memory of an empty string while a tensor of strings is made."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message types of ``test.recipe``, and the names of operators and options in it.
 
+A ``test.recipe`` is a model as protobuf text, in the language of ONE's tests.
 A message is a group of fields: ``operand { name: "x" type: FLOAT32 }`` is a field of the message ModelRecipe,
 whose value is a message Operand.  The messages of operators' options are the tables of the schema.
 

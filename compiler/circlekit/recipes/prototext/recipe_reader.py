@@ -190,7 +190,7 @@ class _RecipeReader:
         """Return a table SubGraph; ``number``: its index."""
         name = recipe.get("name", f"sub_{number}" if number else "main")
         interface = [*recipe.get("input", ()), *recipe.get("output", ())]
-        empty = {operand: self.add_buffer() for operand in interface}  # they come first, as in ONE
+        empty = {operand: self.add_buffer() for operand in interface}  # these buffers come first, as in ONE
         indices: dict[str, int] = {}
         tensors = []
         for operand in recipe.get("operand", ()):
@@ -289,7 +289,8 @@ class _RecipeReader:
         """Return the bytes of a constant operand, as the file stores them.
 
         ``tree``: the table Tensor of the operand so far.  ``graph``: the name of its graph, for the seed.
-        If the operand has ``make_sparse``, they are those of its sparse form; add ``sparsity`` to ``tree``.
+        If the operand has ``make_sparse``, add ``sparsity`` to ``tree``; the bytes are those of the sparse
+        form.
         """
         filler, dims, dtype = recipe["filler"], tree["shape"], DType[tree["type"]]
         args, tag = filler.get("arg", []), filler.get("tag")
@@ -346,8 +347,8 @@ class _RecipeReader:
     def options(self, recipe: Tree, code: str) -> Tree:
         """Return {"builtin_options" or "builtin_options_2": table of options} for an operator.
 
-        If the recipe states no options, they are the defaults.  Return {} if operators with ``code`` have no
-        options.
+        If the recipe states no options, the table has the defaults.  Return {} if operators with ``code``
+        have no options.
         """
         table = option_table(code)
         if table is None or (union := options_field(table)) is None:

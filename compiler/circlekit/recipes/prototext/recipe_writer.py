@@ -248,6 +248,7 @@ def _unique(tensors: Sequence[Tree]) -> list[str]:
     """Return a unique name for each tensor.
 
     It is the tensor's own name, or ``tensor_INDEX`` without one; if that is taken, with a number: ``x_1``.
+    For tensors with the names "x", "x" and "", the result is ["x", "x_1", "tensor_2"].
     """
     own_names = [tensor.get("name", "") for tensor in tensors]
     taken, seen = set(own_names), set[str]()

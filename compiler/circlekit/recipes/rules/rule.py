@@ -50,7 +50,7 @@ Check = Callable[[Subject], Iterable[str]]
 class Rule:
     """One rule of a ``.ck`` recipe or a ``test.rule``.
 
-    ``place``: file, line and column.  ``text``: the rule as the recipe has it; of a ``test.rule``, its name.
+    ``place``: file, line and column.  ``text``: the rule as a recipe has it; for a ``test.rule``, its name.
     ``violations``: the function that checks the rule.
     """
 
@@ -140,7 +140,7 @@ class Call:
         return literal
 
     def kind(self, name: str) -> str:
-        """Return the code of an operator in the schema (CONV_2D); ``name``: that, or its class (Conv2D)."""
+        """Return the code of an operator (CONV_2D); ``name``: the code, or the name of its class (Conv2D)."""
         classes = {cls.__name__: code for code, cls in REGISTRY.items()}
         codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
         if name in classes:

@@ -59,8 +59,8 @@ def plan(
 ) -> list[tuple[str, list[str]]]:
     """Return (name, arguments) of each program to run.  The name is ``BACKEND-suffix``, or the schema file's.
 
-    The first of these that exists gives the arguments.  "The section" is the driver's in the configuration
-    file.
+    The arguments come from the first of the following that exists.  "The section" is the driver's section in
+    the configuration file.
 
     1. ``backend_words``, the words of the command line that are for the backend.  If there is a configuration
        file, they count only if the command line also names the backend.

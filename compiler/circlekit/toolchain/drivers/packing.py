@@ -92,6 +92,10 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
       a tensor that the part does not have.
     - ``new-model-io``, the ports of the part: ``new-indices`` are their numbers in the part, ``org-indices``
       those in the original model.
+
+    For example, part 0 computes tensor 1 from the model's input, tensor 0, and part 1 computes the model's
+    output, tensor 2, from tensor 1.  Then ``pkg-inputs`` is ["0:0:0"], ``pkg-outputs`` is ["1:0:0"], and
+    ``model-connect`` is [{"from": "0:0:0", "to": ["1:0:0"]}].
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):

@@ -143,7 +143,7 @@ def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]
         for node in nodes
         if getattr(arrays.get(node.output[0]), "dtype", None) == np.float32 and arrays[node.output[0]].size
     ]
-    prints = [
+    fingerprints = [
         [a.size, a.mean(dtype=np.float64), np.square(a, dtype=np.float64).mean(), a.min(), a.max()]
         for *_, a in rows
     ]
@@ -152,7 +152,7 @@ def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]
             key: np.array([row[n] for row in rows], str)
             for n, key in enumerate(("nodes", "operands", "results"))
         },
-        "fingerprints": np.array(prints, np.float64).reshape(-1, 5),
+        "fingerprints": np.array(fingerprints, np.float64).reshape(-1, 5),
     }
 
 

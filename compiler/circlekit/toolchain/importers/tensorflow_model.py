@@ -123,11 +123,11 @@ def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
     else:
         graph_def = read_graph(tf, arguments.input)
 
-    def restore() -> None:
-        """Import the graph."""
+    def import_graph() -> None:
+        """Add the operators of ``graph_def`` to the graph that ``wrap_function`` makes."""
         tf.compat.v1.import_graph_def(graph_def, name="")
 
-    wrapped = tf.compat.v1.wrap_function(restore, [])
+    wrapped = tf.compat.v1.wrap_function(import_graph, [])
 
     def tensors(names: list[str]) -> list[Any]:
         """Return the tensors with these names; the name of an operator stands for its first result."""
@@ -180,12 +180,12 @@ def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
         node = graph_def.node.add(op="Const", name=BCQ_METADATA)
         node.attr["dtype"].type = tf.int32.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values, tf.int32))
-    found = [BCQ_METADATA, *outputs]
+    all_outputs = [BCQ_METADATA, *outputs]
     has_optional = any(BCQ_OPTIONAL in names for names in described.values())
     for weight in sorted(described):
-        found += [f"{weight}{BCQ_MARK}{name}" for name in BCQ_NAMES]
-        found += [weight, *([f"{weight}{BCQ_MARK}{BCQ_OPTIONAL}"] if has_optional else [])]
-    return found
+        all_outputs += [f"{weight}{BCQ_MARK}{name}" for name in BCQ_NAMES]
+        all_outputs += [weight, *([f"{weight}{BCQ_MARK}{BCQ_OPTIONAL}"] if has_optional else [])]
+    return all_outputs
 
 
 if __name__ == "__main__":
