@@ -86,6 +86,27 @@ class EquivalenceError(CirclekitError):
     """Two models or runtimes that should agree, but differ in values or interface; or one of them fails."""
 
 
+def check_name(kind: str, name: object) -> None:
+    """Raise ModelError if ``name`` is not a string.  ``kind``: what it should name, such as "a pass"."""
+    if not isinstance(name, str):
+        raise ModelError(f"expected the name of {kind}, got {type(name).__name__}")
+
+
+def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
+    """Return ``names`` as a list; a string is one name.
+
+    Raise ModelError for anything else than a string or strings.  ``kind``: what each should name.
+    """
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise ModelError(f"expected the name of {kind}, or several names, got {type(names).__name__}")
+    found = list(names)
+    for name in found:
+        check_name(kind, name)
+    return found
+
+
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 

@@ -195,6 +195,48 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     "path to optimize": (lambda m, _: circlekit.optimize("a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
     "path to compare": (lambda m, _: circlekit.compare(m, "a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
     "model to parse": (lambda m, _: circlekit.parse(m), "expected a string, got Model"),  # type: ignore[arg-type]
+    "path of no file": (lambda m, _: circlekit.save(m, None), "cannot save to NoneType: expected a path"),  # type: ignore[arg-type]
+    "no model to run": (lambda m, _: circlekit.Interpreter(3), "expected a Model, got int"),  # type: ignore[arg-type]
+    "no passes": (
+        lambda m, _: circlekit.optimize(m, None),  # type: ignore[arg-type]
+        "expected the name of a pass, or several names, got NoneType",
+    ),
+    "class of a pass": (
+        lambda m, _: circlekit.optimize(m, [circlekit.Pass]),  # type: ignore[list-item]
+        "expected the name of a pass, got ABCMeta",
+    ),
+    "number to disable": (
+        lambda m, _: circlekit.optimize(m, disable=[3]),  # type: ignore[list-item]
+        "expected the name of a pass, got int",
+    ),
+    "list to explain": (
+        lambda m, _: circlekit.explain(m, ["fold_mul"]),  # type: ignore[arg-type]
+        "expected the name of a pass, got list",
+    ),
+    "pipeline to explain": (
+        lambda m, _: circlekit.explain(m, "O1"),
+        "expected the name of a pass, got the pipeline O1",
+    ),
+    "format to explain": (
+        lambda m, _: circlekit.explain(m, format="onnx"),
+        "expected format tflite or circle, got 'onnx'",
+    ),
+    "operator to explain": (
+        lambda m, _: circlekit.explain_op(m, 3),  # type: ignore[arg-type]
+        "expected the name of an operator or result, got int",
+    ),
+    "number of a target": (
+        lambda m, _: circlekit.optimize(m, target=5),  # type: ignore[arg-type]
+        "expected targets, or their names, got int",
+    ),
+    "number in targets": (
+        lambda m, _: circlekit.optimize(m, target=[5]),  # type: ignore[list-item]
+        "expected the name of a target, got int",
+    ),
+    "number of a scheme": (
+        lambda m, _: circlekit.quantize(m, 3),  # type: ignore[arg-type]
+        "expected the name of a scheme, got int",
+    ),
     "attribute": (
         lambda m, _: setattr(m.main.ops[0], "strid_h", 2),
         "TransposeConv has no attribute strid_h; did you mean stride_h?",
@@ -208,6 +250,11 @@ def test_a_mistake_is_answered_with_a_sentence(mistake: str, model: circlekit.Mo
     with pytest.raises(CirclekitError) as error:
         call(model, tmp_path)
     assert sentence in error.value.message
+
+
+def test_one_name_to_disable_needs_no_list(model: circlekit.Model) -> None:
+    report = circlekit.optimize(model, disable="fuse_batchnorm_with_tconv")
+    assert "fuse_batchnorm_with_tconv" not in report.changes
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:

@@ -21,6 +21,7 @@ from circlekit.ops.quantization import (
     is_quantized,
     is_quantized_8_or_16_bits,
     per_tensor_quantization,
+    quantization_of,
     scale_of,
     zero_point_of,
 )
@@ -50,11 +51,14 @@ def test_kinds() -> None:
 
 
 def test_parameters() -> None:
-    assert [float(scale_of(v)) for v in (PER_TENSOR, PER_CHANNEL)] == [0.5, 0.5]
+    assert float(scale_of(PER_TENSOR)) == 0.5
+    assert quantization_of(PER_CHANNEL) is PER_CHANNEL.quantization
+    with pytest.raises(ModelError, match=r"%x: expected one scale for the whole tensor, got 2"):
+        scale_of(PER_CHANNEL)
     assert [zero_point_of(v) for v in (PER_TENSOR, PER_CHANNEL, value(i8, [0.5]), PLAIN)] == [3, 3, 0, 0]
     assert zero_point_of(value(f32, [0.5], [3])) == 0
     with pytest.raises(ModelError, match="%x: expected a scale, got i8 without quantization"):
-        scale_of(PLAIN)
+        quantization_of(PLAIN)
     assert per_tensor_quantization(PER_TENSOR) is PER_TENSOR.quantization
     assert per_tensor_quantization(PER_CHANNEL) is per_tensor_quantization(PLAIN) is None
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from circlekit.api.models import check_model
 from circlekit.api.remedy_options import with_other_remedies
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.remedies import with_remedies
 from circlekit.targets.findings import Finding, TargetChoice, choose_targets, find_unsupported
 

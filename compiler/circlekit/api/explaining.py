@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from circlekit.api.models import check_model
-from circlekit.ir.graph import Model
+from circlekit.io.write.save import check_format
+from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine import explain as engine
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.targets.findings import TargetChoice, choose_targets
@@ -26,10 +26,11 @@ def explain(
     comes first.
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
-    Raise RewriteError for an unknown pass, UnsupportedError for an unknown target.
+    Raise RewriteError for an unknown pass, UnsupportedError for an unknown format or target.
     """
     check_model(model)
     format = format or model.format
+    check_format(format)
     return engine.explain_passes(model, passes, format, settings, targets=choose_targets(target, format))
 
 
@@ -50,4 +51,5 @@ def explain_op(
     """
     check_model(model)
     format = format or model.format
+    check_format(format)
     return engine.explain_op(model, which, format, settings, targets=choose_targets(target, format))

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from circlekit.api.models import check_model
 from circlekit.api.rewriting import optimize as run_passes
 from circlekit.errors import ModelError
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.quant.calibration import Calibration, collect
 from circlekit.quant.calibration.samples import Samples
 from circlekit.quant.fake.insert import (

@@ -22,7 +22,7 @@ from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.file_writer import require_directory
 from circlekit.io.write.save import format_of
 from circlekit.io.write.save import save as save_file
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.legalize import legalize
@@ -113,6 +113,8 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     its extension is unknown and ``format`` is None.
     """
     check_model(model)
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"cannot save to {type(path).__name__}: expected a path")
     suffix = Path(path).suffix
     if format is None and suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
@@ -173,12 +175,6 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
     from circlekit.equivalence.data_files.input_files import read_records  # imports zipfile and its codecs
 
     return read_records(inputs, model)
-
-
-def check_model(model: object) -> None:
-    """Raise ModelError if ``model`` is not a Model."""
-    if not isinstance(model, Model):
-        raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load returns one")
 
 
 # -- paths to write -----------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from circlekit.api.models import FilePath, check_model
+from circlekit.api.models import FilePath
 from circlekit.equivalence import analysis_hooks
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.calibration.samples import Samples, checked_samples

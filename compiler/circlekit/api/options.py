@@ -10,7 +10,7 @@ from typing import Any
 
 from circlekit.api.models import FilePath
 from circlekit.equivalence.data_files.tensor_files import check_folder
-from circlekit.errors import ParseError, RewriteError
+from circlekit.errors import ParseError, RewriteError, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.file_map import map_file
 from circlekit.passes.engine.explain import ALL_PASSES
@@ -68,8 +68,7 @@ def checked_options(options: Options) -> Options:
     UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder or a file of
     records cannot be read.
     """
-    disable = list(options.disable)
-    selected = options.passes if isinstance(options.passes, str) else list(options.passes)
+    disable, selected = names_in("a pass", options.disable), names_in("a pass", options.passes)
     names = pass_names(selected, disable)
     check_settings(options.settings)
     passes = all_passes()

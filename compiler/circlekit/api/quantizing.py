@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from circlekit.api.models import FilePath, check_model
+from circlekit.api.models import FilePath
 from circlekit.api.quantization_choice import QuantizationChoice
 from circlekit.api.rewriting import optimize
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, names_in
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
@@ -149,7 +149,9 @@ def quantize(
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
     runtime = find_target(target)
     before, sparse = _summary(model), _count_sparse(model)
-    steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
+    steps = Preparation(
+        passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
+    )
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
         chosen,

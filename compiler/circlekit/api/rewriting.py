@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, BinaryIO
 
-from circlekit.api.models import FilePath, ModelFile, check_model, check_target, read, target_format
+from circlekit.api.models import FilePath, ModelFile, check_target, read, target_format
 from circlekit.api.optimization import Optimization
 from circlekit.api.options import Options, checked_options
 from circlekit.api.structure_checks import blaming_model, check_structure
 from circlekit.equivalence.data_files.tensor_files import write_record
+from circlekit.errors import names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.write.file_growth import explain_growth
 from circlekit.io.write.flatbuffer_encoder import Encoded
 from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
@@ -68,10 +69,10 @@ def optimize(
     check_model(model)
     started = time.monotonic()
     if not isinstance(passes, Pipeline):
-        passes = Pipeline([passes] if isinstance(passes, str) else list(passes))
+        passes = Pipeline(names_in("a pass", passes))
     options = Options(
         passes.passes,
-        [*passes.disable, *disable],
+        [*passes.disable, *names_in("a pass", disable)],
         verify,
         record,
         explain,

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlekit.api.models import FilePath, check_model, load, save
+from circlekit.api.models import FilePath, load, save
 from circlekit.errors import FileError, ModelError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.value import Array
 from circlekit.structure import merge as merging
 from circlekit.structure import resize as resizing

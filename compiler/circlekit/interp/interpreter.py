@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.execution_plan import work_of
 from circlekit.interp.graph_runner import BeforeOp, GraphRunner, Observe, OnGraph, OnValue
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
@@ -27,10 +27,13 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
 
     This is ``requested`` if it is given, else the set that the metadata of the model names
     (KERNELS_METADATA).  If there is neither, the reference kernels are taken if they have every operator of
-    the model in its version, else the optimized kernels.  Raise ValueError if ``requested`` is not the name
-    of a kernel set.
+    the model in its version, else the optimized kernels.  Raise UnsupportedError if ``requested`` names no
+    kernel set.
     """
     if requested is not None:
+        known = [kernels.value for kernels in Kernels]
+        if not isinstance(requested, Kernels) and requested not in known:
+            raise UnsupportedError(f"expected kernels {' or '.join(known)}, got {requested!r}")
         return Kernels(requested)
     stated = dict(model.metadata).get(KERNELS_METADATA)
     if stated is not None and bytes(stated) in {kernels.value.encode() for kernels in Kernels}:
@@ -54,6 +57,7 @@ class Interpreter:
     """
 
     def __init__(self, model: Model, kernels: Kernels | str | None = None) -> None:
+        check_model(model)
         self.model = model
         self._runner = GraphRunner(State(), model, select_kernels(model, kernels))
 

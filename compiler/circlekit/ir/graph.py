@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from circlekit.errors import ModelError
 from circlekit.ir.core import Graph, Op, Value, to_text
 
-__all__ = ["Graph", "Model", "Signature", "called_graphs", "postorder"]
+__all__ = ["Graph", "Model", "Signature", "called_graphs", "check_model", "postorder"]
 
 T = TypeVar("T")
 
@@ -70,6 +71,12 @@ class Model:
     def _repr_html_(self) -> str:
         """Return the text form as HTML, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def check_model(model: object) -> None:
+    """Raise ModelError if ``model`` is not a Model."""
+    if not isinstance(model, Model):
+        raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load returns one")
 
 
 def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:

@@ -35,12 +35,20 @@ def is_per_channel(value: Value) -> bool:
 
 
 def scale_of(value: Value) -> np.float32:
-    """Return the scale of ``value``, or the first of several; raise ModelError if it has no scale."""
+    """Return the scale of ``value``; raise ModelError if it has none, or several."""
+    scales = quantization_of(value).scale
+    if scales.size > 1:
+        raise ModelError(f"%{value.name}: expected one scale for the whole tensor, got {scales.size}")
+    scale: np.float32 = scales[0]
+    return scale
+
+
+def quantization_of(value: Value) -> Quantization:
+    """Return the quantization of ``value``; raise ModelError if it has no scale."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
         raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
-    first: np.float32 = quantization.scale[0]
-    return first
+    return quantization
 
 
 def zero_point_of(value: Value) -> int:

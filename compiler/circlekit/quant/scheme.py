@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.errors import UnsupportedError, check_name, did_you_mean
 from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 
 NO_SCHEME = "float"
@@ -112,6 +112,7 @@ def find_scheme(name: str) -> Scheme | None:
 
     Raise UnsupportedError for an unknown name.
     """
+    check_name("a scheme", name)
     if name == NO_SCHEME:
         return None
     if name not in SCHEMES:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from circlekit.errors import ModelError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.targets.ignored_attributes import tolerated
@@ -80,6 +81,8 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
         return TargetSet((choice,))
     if isinstance(choice, str):
         choice = [name.strip() for name in choice.split(",")]
+    if not isinstance(choice, Iterable):
+        raise ModelError(f"expected targets, or their names, got {type(choice).__name__}")
     given = [item for item in choice if item != NO_TARGET]
     found = [item if isinstance(item, Target) else find_target(item) for item in given]
     return TargetSet(tuple(dict.fromkeys(found)))

@@ -34,7 +34,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.errors import UnsupportedError, check_name, did_you_mean
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
@@ -158,6 +158,7 @@ def find_target(name: str) -> Target:
 
     Raise UnsupportedError, which names similar targets, if there is none.
     """
+    check_name("a target", name)
     path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:

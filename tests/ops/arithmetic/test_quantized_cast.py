@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.interp import run
 from circlekit.ir.dtypes import DType, bf16, f16, f32, i8, i16, i32, u8
 from circlekit.ir.graph import Graph, Model
@@ -44,6 +44,18 @@ def test_requantize(source: DType, target: DType, index: int) -> None:
         quantized(source, x.shape, first, zeros[0]), results=[quantized(target, x.shape, second, zeros[1])]
     )
     same(op, x)
+
+
+@pytest.mark.parametrize("scales", [([0.5, 0.25, 1.0], [0.25]), ([0.5], [0.25, 0.5, 1.0])])
+def test_several_scales_are_not_requantized(scales: tuple[list[float], list[float]]) -> None:
+    """LiteRT takes 0 for the scale of such a tensor, so its result is no number of the model."""
+    values = [
+        Value("x", i8, (2, 3), None, Quantization(np.array(s, np.float32), np.zeros(len(s), np.int64), 1))
+        for s in scales
+    ]
+    op = Quantize(values[0], results=[values[1]])
+    with pytest.raises(ModelError, match="expected one scale for the whole tensor, got 3"):
+        kernel_results(op, [np.zeros((2, 3), np.int8)])
 
 
 @pytest.mark.parametrize(("source", "target", "zeros"), [(i8, u8, (-3, 125)), (u8, i8, (130, 2))])

@@ -24,7 +24,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import ANY, REAL
-from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of
+from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, quantization_of, scale_of
 
 UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
     DType.INT4: np.int8,
@@ -101,9 +101,7 @@ def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
 
     A single scale or zero point has rank 0.  Raise ModelError if ``value`` has no scale.
     """
-    quantization = value.quantization
-    if quantization is None or not quantization.scale.size:
-        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
+    quantization = quantization_of(value)
     zero = quantization.zero_point if quantization.zero_point.size else np.zeros(1, np.int64)
     return _along_axis(quantization.scale, quantization, rank), _along_axis(zero, quantization, rank)
 

@@ -24,7 +24,7 @@ from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
+from circlekit.ops.quantization import is_per_channel, quantization_of, rearranged_type
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
@@ -191,9 +191,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         rows = np.take(value, lookup, axis=0)
         if not self.is_hybrid():
             return rows
-        scale_of(self.value)  # raises ModelError if there is no scale
-        quantization = self.value.quantization
-        assert quantization is not None  # it has a scale
+        quantization = quantization_of(self.value)
         has_column_scales = is_per_channel(self.value) and quantization.quantized_dimension
         if np.any(quantization.zero_point) or has_column_scales:
             raise UnsupportedError(f"{self.code} to floats with zero points or column scales has no kernel")

@@ -18,7 +18,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import Ints, round_half_away
-from circlekit.ops.quantization import dtype_limits, scale_of
+from circlekit.ops.quantization import dtype_limits, quantization_of, scale_of
 
 
 class Rows(NamedTuple):
@@ -116,9 +116,7 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
 
 def channel_scales(weights: Value, channels: int) -> Array:
     """Return the scales of ``weights``, float32 [1] or [channels]; raise ModelError for any other count."""
-    scale_of(weights)
-    assert weights.quantization is not None  # it has a scale
-    scales: Array = weights.quantization.scale
+    scales: Array = quantization_of(weights).scale
     if scales.size not in (1, channels):
         raise ModelError(f"%{weights.name} has {scales.size} scales, expected 1 or {channels}")
     return scales

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, check_name, did_you_mean
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
@@ -188,6 +188,7 @@ def explain_op(
 
 def find_ops(model: Model, which: str, removed: Collection[str]) -> list[Op]:
     """Return the operators that ``which`` names; see ``explain_op``."""
+    check_name("an operator or result", which)
     words = {which, f"%{which}", which.upper()}
     found = [op for op in model.ops() if words & names_of_op(op)]
     if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from circlekit.errors import ParseError, RewriteError, did_you_mean
+from circlekit.errors import ParseError, RewriteError, check_name, did_you_mean, names_in
 from circlekit.passes.pipelines import PIPELINES, Phase
 from circlekit.rewrite.base import PASSES, Option, Pass
 
@@ -80,14 +80,17 @@ def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
 
 def find_pass(name: str) -> type[Pass]:
     """Return the pass called ``name``.  Raise RewriteError if there is none."""
+    check_name("a pass", name)
     known = passes_with([name])
+    if name in PIPELINES:
+        raise RewriteError(f"expected the name of a pass, got the pipeline {name}")
     if name not in known:
         raise RewriteError(unknown_name("pass", name, known))
     return known[name]
 
 
 def select_passes(
-    passes: str | Iterable[str], disable: Collection[str] = (), format: str | None = None
+    passes: str | Iterable[str], disable: str | Iterable[str] = (), format: str | None = None
 ) -> list[Phase | str]:
     """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
@@ -97,9 +100,9 @@ def select_passes(
     pipelines, runs at its first place.  Raise RewriteError for a name that is neither a pass nor a pipeline,
     and for a name in ``disable`` that is no pass.
     """
-    requested = [passes] if isinstance(passes, str) else list(passes)
-    known = passes_with([*requested, *disable])
-    handled = {find_pass(name).name for name in disable}  # the passes that are disabled or already selected
+    requested, omitted = names_in("a pass", passes), names_in("a pass", disable)
+    known = passes_with([*requested, *omitted])
+    handled = {find_pass(name).name for name in omitted}  # the passes that are disabled or already selected
 
     def is_wanted(member: str) -> bool:
         kind = known[member]
@@ -142,7 +145,7 @@ def unknown_pass(name: str) -> str:
 
 def only_pipelines(passes: str | Iterable[str]) -> bool:
     """Return whether ``passes`` names only pipelines."""
-    return all(name in PIPELINES for name in ([passes] if isinstance(passes, str) else passes))
+    return all(name in PIPELINES for name in names_in("a pass", passes))
 
 
 def all_options() -> dict[str, Option]:
@@ -153,7 +156,7 @@ def all_options() -> dict[str, Option]:
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise RewriteError if ``settings`` has a name that is not a setting of any pass."""
     known = all_options() if settings else {}
-    for name in settings:
+    for name in names_in("a setting", settings):
         if name not in known:
             raise RewriteError(unknown_name("setting of a pass", name, known))
 
