@@ -38,7 +38,7 @@ def test_places_stand_below_the_message_one_a_line() -> None:
         ("", 1, ""),
     ],
 )
-def test_a_near_miss(word: str, most: int, hint: str) -> None:
+def test_several_names_may_be_suggested(word: str, most: int, hint: str) -> None:
     assert did_you_mean(word, ["padding", "stride_h", "stride_w"], most) == hint
 
 
@@ -100,6 +100,7 @@ def test_far_names_are_not_suggested(word: str) -> None:
 
 
 WORDS = st.text("abcde_", min_size=4, max_size=12)
+# in the test below, ``word[1::-1] + word[2:]`` is ``word`` with its first two letters swapped
 
 
 @settings(derandomize=True, max_examples=60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import graph of the package: layers, no circles, and no import inside a function without a reason."""
+"""The import graph of the package: layers, no cycles, and no import inside a function without a reason."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def dependencies(module: str) -> set[str]:
     return {name for name in found if name in FILES and not f"{module}.".startswith(f"{name}.")}
 
 
-def circles() -> list[list[str]]:
-    """Every group of modules that import each other in a circle (strongly connected components, Tarjan)."""
+def cycles() -> list[list[str]]:
+    """Every group of modules that import each other in a cycle (strongly connected components, Tarjan)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -150,8 +150,8 @@ def test_imports_go_down_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    found = circles()
+def test_no_modules_import_each_other_in_a_cycle() -> None:
+    found = cycles()
     assert not found, "\n".join(", ".join(group) for group in found)
 
 

@@ -39,7 +39,7 @@ RECIPE = """signature "serve" @main (image: %x) -> (result: %y)""" + TCONV_BATCH
 
 
 class Halve(Pass):
-    """Wrong on purpose: the first filter becomes half of itself in models of one format."""
+    """Wrong on purpose: halves the weights of the first operator, once, in models of one format."""
 
     format = "circle"
 
@@ -148,7 +148,7 @@ def test_the_public_surface_is_pinned() -> None:
     assert circlekit.__all__ == sorted([*classes, *functions, "passes"])
 
 
-def test_passes_by_their_names() -> None:
+def test_passes_are_listed_by_name() -> None:
     found = circlekit.passes()
     assert found["fuse_batchnorm_with_tconv"].name == "fuse_batchnorm_with_tconv"
     assert list(found) == sorted(found)
@@ -264,8 +264,10 @@ def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
     assert report.before.ops == {"ADD": 1, "MUL": 1, "TRANSPOSE_CONV": 1}
     assert report.after.ops == {"TRANSPOSE_CONV": 1}
     assert (report.before.op_count, report.after.op_count) == (3, 1)
+    # 54 weights; before, 3 factors and 3 addends; after, 3 biases
     assert (report.before.parameters, report.after.parameters) == (54 + 6, 54 + 3)
-    assert report.before.macs == report.after.macs == 4 * 4 * 2 * 9 * 3
+    assert report.before.macs == report.after.macs == 4 * 4 * 2 * 9 * 3  # elements of %x, taps, channels
+    # the arena: %x has 128 bytes, each result [1,8,8,3] has 768
     assert str(report).splitlines() == [
         "                   before  after",
         "ADD                     1      0",
@@ -279,7 +281,7 @@ def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
     assert report.verified
 
 
-def test_the_interface_stays(model: circlekit.Model) -> None:
+def test_optimize_keeps_values_and_interface(model: circlekit.Model) -> None:
     before = parse_model(RECIPE)
     circlekit.optimize(model)
     found = circlekit.compare(before, model)
@@ -287,7 +289,7 @@ def test_the_interface_stays(model: circlekit.Model) -> None:
     assert not found.interface
 
 
-def test_passes_by_name(model: circlekit.Model) -> None:
+def test_optimize_takes_names_of_passes_and_pipelines(model: circlekit.Model) -> None:
     report = circlekit.optimize(model, ["fuse_mul_with_tconv"])
     assert report.changes == {"fuse_mul_with_tconv": 1}
     assert circlekit.optimize(model, []).changes == {}
@@ -356,7 +358,7 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
     assert model.main.epoch == epoch
 
 
-def test_what_a_session_shows(model: circlekit.Model) -> None:
+def test_repr_and_str_and_html_of_models_graphs_operators_and_values(model: circlekit.Model) -> None:
     main = "<Graph main(%x: f32[1,4,4,2]) -> (%y: f32[1,8,8,3]): 3 operators>"
     assert repr(model) == f"<Model text (circle): {main}>"
     assert repr(model.main) == main
@@ -379,7 +381,7 @@ def test_an_operator_without_results_has_no_macs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_sound", "raised", "error"),
+    ("is_valid", "raised", "error"),
     [
         (True, IndexError, IndexError),
         (False, IndexError, circlekit.errors.ModelError),
@@ -387,16 +389,16 @@ def test_an_operator_without_results_has_no_macs() -> None:
         (False, FileError, FileError),
     ],
 )
-def test_what_goes_wrong_with_an_unsound_model_is_its_own_fault(
-    is_sound: bool, raised: type[Exception], error: type[Exception], model: circlekit.Model
+def test_an_internal_error_on_an_invalid_model_becomes_a_model_error(
+    is_valid: bool, raised: type[Exception], error: type[Exception], model: circlekit.Model
 ) -> None:
-    if not is_sound:
+    if not is_valid:
         model.main.ops[0].set_input(0, model.main.ops[0].output)
     with pytest.raises(error), blaming_model(model, "net.circle"):
         raise raised("by hand")
 
 
-def test_explain_gives_the_sentence_and_changes_nothing_more() -> None:
+def test_explain_gives_the_refusals_of_a_pass_without_changing_the_model() -> None:
     model = parse_model(RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}"))
     report = circlekit.optimize(model, [], explain="fuse_batchnorm_with_tconv")
     assert [refusal.sentence for refusal in report.refusals] == ["%m: act is RELU, expected NONE"]
@@ -444,6 +446,7 @@ graph main(%x: f32[1,4]) -> %y {
 """
 TAIL = "graph main(%y: f32[1,4]) -> %z { %z = Neg(%y) }"
 Read = Callable[[list[Any]], Iterable[Any]]
+"""``iter`` or ``list``."""
 
 
 def quantized(model: circlekit.Model, without: Iterable[str]) -> str:
@@ -476,7 +479,7 @@ def test_iterators_in_place_of_lists(call: Callable[[circlekit.Model, Read], Any
 
 
 def test_an_iterator_is_no_record(model: circlekit.Model) -> None:
-    """It could be used for one run only."""
+    """An iterator of arrays could be used for one run only."""
     inputs = iter([np.zeros((1, 2, 2, 1), np.float32)])
     for call in (
         lambda: circlekit.run(model, inputs),  # type: ignore[arg-type]
@@ -496,7 +499,7 @@ def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it() -> N
         circlekit.optimize(model, "O1")
 
 
-def test_a_convolution_of_another_rank_is_no_group() -> None:
+def test_a_convolution_of_rank_3_is_not_taken_for_a_grouped_one() -> None:
     conv = "%w = const f32[4,1,1,1] ones\n %y = Conv2D(%x, %w): f32[1,4,4,4]"
     model = circlekit.parse(f"graph main(%x: f32[4,4,2]) -> %y {{ {conv} }}")
     assert circlekit.optimize(model, "O1", target="onert").changes == {}

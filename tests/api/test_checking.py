@@ -106,8 +106,8 @@ def test_a_model_that_runs_has_no_finding_and_stays_as_it_is() -> None:
     assert (str(model), model.main.ops, model.main.epoch) == before
 
 
-def test_several_targets_give_a_finding_each() -> None:
+def test_each_of_several_targets_is_checked() -> None:
     found = circlekit.check(circlekit.parse(LRN), "luci,tflm")
-    assert [finding.target for finding in found] == ["tflm"]  # ONE's interpreter has the kernel
+    assert [finding.target for finding in found] == ["tflm"]  # luci, ONE's interpreter, has the kernel
     with pytest.raises(UnsupportedError, match="no target is named onnx"):
         circlekit.check(circlekit.parse(LRN), "luci,onnx")

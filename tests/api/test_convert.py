@@ -68,7 +68,9 @@ def test_an_extension_may_be_that_of_the_other_format(net: Path, tmp_path: Path)
         ("", "circle", "a file without a name cannot be written"),
     ],
 )
-def test_the_format_of_a_target(name: str, format: str | None, expected: str) -> None:
+def test_the_format_to_write_follows_from_extension_and_argument(
+    name: str, format: str | None, expected: str
+) -> None:
     if " " not in expected:
         assert target_format(name, format) == expected
         return
@@ -77,7 +79,7 @@ def test_the_format_of_a_target(name: str, format: str | None, expected: str) ->
     assert error.value.message == expected
 
 
-def test_the_format_of_a_saved_file(tmp_path: Path) -> None:
+def test_save_prefers_the_argument_to_the_extension_and_to_the_model(tmp_path: Path) -> None:
     model = parse_model(NET)
     for name, format, magic in (
         ("a.tflite", None, b"TFL3"),
@@ -97,7 +99,7 @@ def test_a_control_character_makes_a_file_no_text(byte: int) -> None:
         circlekit.load(b" " * 100 + bytes([byte]))
 
 
-def test_a_text_has_tabs_and_line_ends_and_no_size(net: Path, tmp_path: Path) -> None:
+def test_tabs_and_line_ends_are_text_and_read_returns_no_bytes_of_a_text(net: Path, tmp_path: Path) -> None:
     assert read(b"\t\r\n" + NET.encode() + b" " * 5000)[1] is None
     circlekit.save(circlekit.load(net), tmp_path / "net.circle")
     assert bytes(read(tmp_path / "net.circle")[1] or b"") == (tmp_path / "net.circle").read_bytes()
@@ -110,7 +112,7 @@ def test_a_name_is_taken_from_a_file_object(net: Path) -> None:
         assert circlekit.load(file).source == str(net)
 
 
-def test_paths_of_one_file(net: Path, tmp_path: Path) -> None:
+def test_two_paths_of_one_file_are_refused(net: Path, tmp_path: Path) -> None:
     (tmp_path / "link.ck").symlink_to(net)
     with pytest.raises(FileError, match=r"link.ck is the input model; choose another file to write"):
         check_apart(net, tmp_path / "link.ck")
@@ -181,7 +183,7 @@ def test_an_activation_is_kept_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["verify", "record", "bisect"])
-def test_what_verifies(option: str, net: Path, tmp_path: Path) -> None:
+def test_options_that_verify(option: str, net: Path, tmp_path: Path) -> None:
     value = {"verify": True, "record": tmp_path / "record", "bisect": tmp_path / "small.ck"}[option]
     report = circlekit.optimize(circlekit.load(net), **{option: value})  # type: ignore[arg-type]
     assert report.verified
@@ -215,7 +217,7 @@ def test_a_setting_of_a_pass_that_runs(net: Path, tmp_path: Path) -> None:
     assert [v.name for v in circlekit.load(tmp_path / "out.circle").main.outputs] == ["y"]
 
 
-def test_a_pipeline_and_more(net: Path, tmp_path: Path) -> None:
+def test_a_pipeline_file_and_the_caller_can_both_disable_passes(net: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text('passes = ["O1"]\ndisable = ["remove_unnecessary_mul", "fold_constants"]\n')
     pipeline = circlekit.read_pipeline(path)
@@ -336,7 +338,9 @@ def test_a_report_describes_files_and_interface(net: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "format"), [("a.tflite", "tflite"), ("a.circle", "circle"), ("a.ck", None), ("a.recipe", None)]
 )
-def test_a_text_with_the_name_of_a_model(tmp_path: Path, name: str, format: str | None) -> None:
+def test_an_error_says_that_a_file_named_like_a_model_is_a_text(
+    tmp_path: Path, name: str, format: str | None
+) -> None:
     path = tmp_path / name
     path.write_text("no model")
     with pytest.raises(ParseError) as caught:

@@ -24,6 +24,7 @@ graph main(%x: f32[1,8]) -> %y {
   %y = Logistic(%f)
 }
 """
+# NET, but a FakeQuant rounds its input first
 ROUNDED = NET.replace(
     "FullyConnected(%x,", "FullyConnected(%q,"
 ).replace("  %f", "  %q = FakeQuant(%x) {min: -2.0, max: 2.0, num_bits: 8}\n  %f")  # fmt: skip
@@ -32,7 +33,12 @@ SAMPLES = [[np.random.default_rng(seed).normal(size=(1, 8)).astype(np.float32)] 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps of the choice that ran, in order; each does nothing but return a plain result."""
+    """The steps that ran, in order; each is replaced by a function that notes its name.
+
+    "ranges", "histograms": calibration, without or with histograms.  "patterns", "weights", "outputs": the
+    kinds of operators that are raised without being asked.  "search": techniques are tried.  "operators":
+    mixed precision that the user asked for.
+    """
     ran: list[str] = []
 
     def raising(name: str, scheme: str = "") -> Callable[..., Raised]:
@@ -90,14 +96,18 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
     ids=str,
 )
-def test_the_steps_with_samples(steps: list[str], arguments: dict[str, Any], expected: str) -> None:
+def test_arguments_decide_which_steps_run_on_samples(
+    steps: list[str], arguments: dict[str, Any], expected: str
+) -> None:
     circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, **arguments)
     assert " ".join(steps) == expected
 
 
 @pytest.mark.parametrize("text", [NET, ROUNDED])
 @pytest.mark.parametrize("has_samples", [False, True])
-def test_a_calibration_replaces_the_runs(steps: list[str], text: str, has_samples: bool) -> None:
+def test_with_a_calibration_only_mixed_precision_runs_samples(
+    steps: list[str], text: str, has_samples: bool
+) -> None:
     model = circlekit.parse(text)
     calibration = circlekit.calibrate(model, SAMPLES)
     arguments: dict[str, Any] = {"samples": SAMPLES if has_samples else None, "calibration": calibration}
@@ -108,7 +118,8 @@ def test_a_calibration_replaces_the_runs(steps: list[str], text: str, has_sample
         assert steps == ["operators"]
 
 
-def test_grids_replace_the_runs(steps: list[str]) -> None:
+def test_the_grid_of_a_fake_quant_prevents_search_and_raising(steps: list[str]) -> None:
+    """Samples are only calibrated, and are not required."""
     circlekit.quantize(circlekit.parse(ROUNDED))
     assert steps == []
     circlekit.quantize(circlekit.parse(ROUNDED), samples=SAMPLES)
@@ -117,6 +128,7 @@ def test_grids_replace_the_runs(steps: list[str]) -> None:
 
 @pytest.mark.parametrize("scheme", ["int8", "weight_int8", "one_uint8"])
 def test_only_integer_activations_of_circlekits_own_schemes_take_grids(scheme: str) -> None:
+    """A FakeQuant whose grid is taken is removed."""
     model = circlekit.parse(ROUNDED)
     circlekit.quantize(model, scheme, samples=SAMPLES, auto=False)
     assert any(op.code == "FAKE_QUANT" for op in model.main) == (scheme != "int8")

@@ -20,6 +20,11 @@ AFTER = "graph main(%x: f32[1,4]) -> %y {\n  %a = Neg(%x)\n  %b = Abs(%a)\n  %y 
 def conclude(
     choice: TargetChoice, before: Model, after: Model, *, special: bool = False, verified: bool = True
 ) -> Report:
+    """Return the report of an optimization of ``before`` to ``after``.
+
+    ``special``: a pass makes, on purpose, operators that only some runtimes have.
+    ``verified``: the outputs were verified.
+    """
     report = Report(summarize(before), summarize(after), [])
     report.verified = verified
     TargetWatch(before, choice, "circle", special).conclude(report, after)
@@ -42,7 +47,7 @@ def test_nothing_is_lost_where_nothing_ran_or_nothing_was_verified(special: bool
     conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after, special=special)
     conclude(toy(), before, before, special=special)
     conclude(toy("ADD"), before, after, special=special, verified=False)
-    with pytest.raises(EquivalenceError):  # the user named the target
+    with pytest.raises(EquivalenceError):  # ``special`` does not excuse a target that the user named
         conclude(toy("ADD"), before, after, special=special)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the delegate of LiteRT runs of a model, as it is read from the interpreter."""
+"""Which operators of a model LiteRT's delegate runs, and the latencies of models."""
 
 from __future__ import annotations
 

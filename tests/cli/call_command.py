@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command as its installed script does, in this process: a new one would take longer than the test."""
+"""Run a command as its installed script does, in this process: starting a new process would take too long."""
 
 from __future__ import annotations
 

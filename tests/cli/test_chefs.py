@@ -92,7 +92,7 @@ def test_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert chefs.tflchef_file([]) == 255
 
 
-def test_every_command_takes_a_recipe(tmp_path: Path) -> None:
+def test_load_takes_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "test.recipe").write_text(RECIPE)
     assert [op.code for op in circlekit.load(tmp_path / "test.recipe").main] == ["ABS"]
 

@@ -51,7 +51,7 @@ def test_the_table(net: Path, flags: list[str], scratch: int, capsys: pytest.Cap
     table = table_of(out)
     assert list(table) == list(range(10))
     assert all(row[0] == number for number, row in table.items())
-    assert len(table[4]) == 2 + scratch  # CONV_2D
+    assert len(table[4]) == 2 + scratch  # CONV_2D: position, offset of the result, offset of a scratch buffer
     rows = json.loads(trace.read_text())["segments"][0]["allocations"]
     for index, a in enumerate(rows):
         for b in rows[:index]:

@@ -68,7 +68,7 @@ def test_different_models(nets: list[str], tmp_path: Path) -> None:
     ]
     assert document["equal"] is False
     assert document["first_difference"] == "b"
-    assert [layer["equal"] for layer in document["layers"]] == [True, False, False, True]
+    assert [layer["equal"] for layer in document["layers"]] == [True, False, False, True]  # a, b, y, z
 
 
 def test_the_first_different_layer_is_shown(nets: list[str], capsys: Output) -> None:
@@ -144,7 +144,7 @@ def test_a_quantized_model_is_compared_as_real_numbers(tmp_path: Path, capsys: O
         ("same.ck", ["--tolerance", "-1"], 2, "expected a number that is not negative"),
     ],
 )
-def test_wrong_usage(
+def test_mistakes_end_with_an_error(
     after: str, words: list[str], code: int, sentence: str, nets: list[str], tmp_path: Path, capsys: Output
 ) -> None:
     assert compare_command([nets[0], str(tmp_path / after), *words]) == code
@@ -183,7 +183,7 @@ def test_flags_for_quantized_models_are_refused_before_any_work(
 
 @pytest.mark.parametrize("more", [0, 1, 2])
 def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Output) -> None:
-    """Of a quantized form, and of a model of the same types."""
+    """With --per-layer, the table of a quantized model's operators has at most MAX_PRINTED_LAYERS rows."""
     size = quantization_errors.MAX_PRINTED_LAYERS + more
     form = "i8[4] quant(scale: 0.05)"
     chain = "\n".join(f"%v{n + 1} = Neg(%v{n})" for n in range(size))
@@ -244,7 +244,7 @@ def test_texts_are_as_wide_as_the_terminal(
     assert columns - 5 <= max(map(len, shown)) <= columns
 
 
-def test_signatures_need_a_signature_of_the_reference_to_be_compared(tmp_path: Path) -> None:
+def test_by_position_ignores_signatures_if_the_first_model_has_none(tmp_path: Path) -> None:
     text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     (tmp_path / "a.ck").write_text(text)
     (tmp_path / "b.ck").write_text('signature "s" @main (p: %x) -> (q: %y)\n' + text)
@@ -279,6 +279,7 @@ def test_arrays_of_other_shapes_have_a_reason_in_place_of_numbers(tmp_path: Path
     rows = {
         line.split("%")[1][0]: line.split() for line in capsys.readouterr().out.splitlines() if "%" in line
     }
+    # verdict, difference, allowed, relative; the fifth column is the PSNR
     assert rows["x"][:4] == ["equal", "0.5", "0.5", "0.25"]
     assert rows["y"][:3] == ["DIFFERENT", "%y:", "shapes"]
     assert (rows["z"][0], rows["z"][4]) == ("equal", "inf")
@@ -319,7 +320,7 @@ def test_the_worst_inputs_of_each_output_are_shown() -> None:
     assert found == [("a", "2"), ("b", "1")]
 
 
-def test_numbers_of_a_quantized_model_are_aligned_and_finite(tmp_path: Path, capsys: Output) -> None:
+def test_an_infinite_sqnr_is_aligned_and_null_in_json(tmp_path: Path, capsys: Output) -> None:
     """The second model has the numbers of the first, so that the ratio of signal to noise is infinite."""
     form = "i8[4] quant(scale: 0.5)"
     (tmp_path / "float.ck").write_text("graph main(%x: f32[4]) -> %y { %n = Neg(%x)  %y = Abs(%n) }")
@@ -332,7 +333,7 @@ def test_numbers_of_a_quantized_model_are_aligned_and_finite(tmp_path: Path, cap
     lines = capsys.readouterr().out.splitlines()
     start = lines.index("quantization error of the outputs") + 1
     heading, row = lines[start : start + 2]
-    first = heading.split("  ")[0]
+    first = heading.split("  ")[0]  # SQNR dB: the number below it ends in the same column
     assert row.index(row.split()[0]) + len(row.split()[0]) == heading.index(first.strip()) + len(
         first.strip()
     )

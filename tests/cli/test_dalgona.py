@@ -25,7 +25,7 @@ class Watch:
         (["--input_data", "x.npz"], [], "3'th data"),
     ],
 )
-def test_lines(
+def test_the_lines_before_and_after_an_analysis(
     words: list[str],
     before: list[str],
     after: str,

@@ -73,7 +73,7 @@ def test_failure_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
 
 
 def test_misspelt_pass_fails_the_command(folder: Path) -> None:
-    """In a recipe and in both kinds of lists: with its place and the near name."""
+    """The message has the place, in a recipe or in either kind of list, and the nearest name."""
     texts = {
         "a.ck": MODEL + "rules { passes(O1, remove_deed) }",
         "a.lst": "eval(Relu_000 O1 remove_deed)",
@@ -90,7 +90,7 @@ def test_misspelt_pass_fails_the_command(folder: Path) -> None:
 
 
 def test_wrong_refusal_shows_three_similar_ones(tmp_path: Path) -> None:
-    """O1 has more refusals of this model; a line for each of the nearest, within 80 columns."""
+    """O1 refuses more rewrites of this model; each of the three nearest refusals has a line of 80 columns."""
     layer = "%1 = FullyConnected(%x, %w, %b) {act: RELU}  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0])"
     constants = "%w = const f32[4,3] gaussian(0, 1)  %b = const f32[4] gaussian(0, 1)"
     rules = 'rules { passes(O1) refused("act is RELU6, expected NONE") }'
@@ -109,7 +109,7 @@ NOT_RUN = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) :
 
 @pytest.mark.parametrize("block", [True, False])
 def test_recipes_pass_without_litert(block: bool, folder: Path) -> None:
-    """With LiteRT blocked, or refused by --no-litert: then it is not imported."""
+    """LiteRT is blocked, or refused by --no-litert; in both cases it is not imported."""
     (folder / "not_run.ck").write_text(NOT_RUN)
     reason = "sys.modules['ai_edge_litert'] = None;" if block else "sys.argv.append('--no-litert');"
     code = f"import sys; {reason} from circlekit.cli.recipes.dredd import main; code = main()"

@@ -54,4 +54,4 @@ def test_exit_codes_of_one(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert command._report(ModelError("odd"), False) == failed
     for error in (FileError("none"), FormatError("none"), OSError(2, "none", "none")):
         assert command._report(error, False) == unread
-    assert len(capsys.readouterr().err.splitlines()) == 5
+    assert len(capsys.readouterr().err.splitlines()) == 5  # one for each error above

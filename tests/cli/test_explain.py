@@ -159,5 +159,6 @@ def test_lines_that_are_broken_keep_their_indentation(
     print_explanations([], [OpExplanation("main", "%y = " + "word " * 20, ["name"] * 20)])
     lines = capsys.readouterr().out.splitlines()
     margins = [len(line) - len(line.lstrip()) for line in lines]
+    # the operator, the passes that would rewrite it, and a sentence: each with continuation lines
     assert [margin for margin, _ in groupby(margins)] == [0, 6, 2, 8, 2, 8]
     assert max(map(len, lines)) <= columns

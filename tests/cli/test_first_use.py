@@ -39,6 +39,7 @@ def test_input_model_is_not_overwritten(main: Main, words: list[str], net: Path,
     before = net.read_bytes()
     (net.parent / "link").symlink_to(net)
     for target in (net, net.parent / "link"):
+        # circle-tensordump takes the target first
         names = [str(target), str(net)] if words else [str(net), str(target)]
         assert main([*words, *names]) in (1, 255)
         said = capsys.readouterr().err
@@ -57,7 +58,7 @@ def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys:
     assert main([str(net.with_suffix(".ck")), str(target.with_suffix(".bin"))]) == 0
 
 
-def test_target_of_a_search_is_checked_before_it(net: Path, capsys: Output) -> None:
+def test_target_of_circle_reduce_is_checked_before_the_search(net: Path, capsys: Output) -> None:
     for target in (net.parent, net.parent / "none" / "x.ck"):
         ran = net.parent / "ran"
         assert circle_reduce.main(["-o", str(target), str(net), "--", "touch", str(ran)]) == 1

@@ -97,7 +97,7 @@ def test_activation_can_stay_fused_in_a_transposed_convolution(net: Path, tmp_pa
 
 
 def test_profile_data(net: Path, tmp_path: Path) -> None:
-    """Read by the tflite package: the convolution and the RELU come from operators 0 to 2."""
+    """Read by the tflite package: the one operator that is left, 0, comes from the operators 0, 1 and 2."""
     out = tmp_path / "out.tflite"
     flags = ["--fuse_batchnorm_with_tconv", "--generate_profile_data"]
     assert main([str(net), str(out), *flags]) == 0

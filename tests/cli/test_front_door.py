@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit SUBCOMMAND as a process: the help page, near names, and every sub-command of the table."""
+"""circlekit SUBCOMMAND: help, near names, standard streams, terminals and completion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_help_is_one_screen() -> None:
 def test_help_of_a_subcommand(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It begins with the sentence of the page, names the sub-command, and fits."""
+    """The help begins with the line about the sub-command in ``circlekit --help``, and fits on a screen."""
     monkeypatch.setenv("COLUMNS", str(PAGE_COLUMNS))
     assert front_door.main([name, "--help"]) == 0
     text = capsys.readouterr().out
@@ -85,6 +85,9 @@ def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_text(RECIPE)
     assert front_door.main([str(path)]) == 2
     assert f"did you mean circlekit inspect {path}?" in capsys.readouterr().err
+
+
+def test_help_and_an_empty_command_line_print_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert front_door.main(["help", "verify"]) == 0
     assert capsys.readouterr().out.startswith("usage: circlekit verify ")
     for words in ([], ["-V"], ["--verbose"]):
@@ -161,7 +164,7 @@ def test_one_pass_is_described(capsys: pytest.CaptureFixture[str]) -> None:
 def test_lines_are_broken_between_words(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On any width, the words are the same."""
+    """The words are the same at every width."""
     path = tmp_path / "net.ck"
     path.write_text(RECIPE)
     seen = set()
@@ -255,7 +258,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 $(complete -p circlekit | sed 's/.* -F \\([^ ]*\\) .*/\\1/') circlekit "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-"""Source the script $1, and complete the last of the other arguments as bash does."""
+"""Source the script $1, and complete the last argument as bash does; $2 to the end are the command line."""
 
 
 @pytest.fixture(scope="module")

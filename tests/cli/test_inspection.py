@@ -62,7 +62,7 @@ def test_inspect(circle: str, capsys: Output, flag: str, lines: list[str]) -> No
     found = capsys.readouterr().out.splitlines()
     if flag.startswith("--tensor"):
         assert set(lines) <= set(found)
-        assert len(found) == 10
+        assert len(found) == 10  # 8 tensors in main, with the constants w and y/rhs, and 2 in other
     else:
         assert found == lines
 
@@ -145,7 +145,7 @@ def test_graphs_are_listed_if_there_are_several(tmp_path: Path, capsys: Output) 
 
 
 def test_summary_of_an_invalid_model(tmp_path: Path, capsys: Output) -> None:
-    """Its cost cannot be computed from shapes that are wrong; there is the fault in place of the cost."""
+    """Wrong shapes have no cost; the summary shows the fault in its place."""
     text = "graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }"
     assert inspection.tfl_inspect([write(tmp_path / "m.tflite", text)]) == 0
     out = capsys.readouterr().out

@@ -93,6 +93,7 @@ NAMES = ["\x1b[31mred", "a\0b", "two\nlines", "\u202eright", "\udcff\udcfe", "..
 
 
 def named(name: str, path: Path) -> str:
+    """Write a model in which graph, description and values are named after ``name``; return the path."""
     model = parse_model(
         "graph main(%x: f32[1,4]) -> %y {\n  %w = const f32[4] ones\n  %y = Add(%x, %w) : f32[1,4]\n}"
     )

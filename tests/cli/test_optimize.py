@@ -59,7 +59,8 @@ def test_json_describes_the_files(net: Path) -> None:
         assert found[side]["operators"] == kinds(path.read_bytes())
         assert found[side]["operator_count"] == sum(found[side]["operators"].values())
     assert found["after"]["inputs"] == [{"name": "x", "dtype": "f32", "shape": [1, 4, 4, 2]}]
-    assert found["before"]["macs"] == 8 * 8 * 3 * 2 * 9 // 4  # at stride 2 each weight meets a quarter
+    # at stride 2, each weight serves a quarter of the results
+    assert found["before"]["macs"] == 8 * 8 * 3 * 2 * 9 // 4
     assert "fuse_batchnorm_with_tconv" in [item["name"] for item in found["passes"]]
     (difference,) = found["differences"]
     assert difference["output"] == "y"
@@ -86,7 +87,7 @@ def test_a_failing_file_does_not_stop_the_others(net: Path) -> None:
     assert done.returncode == 1
     assert sorted(path.name for path in folder.iterdir()) == ["net.tflite", "text.circle"]
     errors = done.stderr.splitlines()
-    assert [line.startswith(f"error: {path}: ") for line, path in zip(errors, (bad, absent), strict=True)]
+    assert all(line.startswith(f"error: {path}: ") for line, path in zip(errors, (bad, absent), strict=True))
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
     assert rows["bad.tflite"] == ["bad.tflite", "FAILED"]
     assert rows["absent.circle"] == ["absent.circle", "FAILED"]
@@ -204,7 +205,7 @@ def test_wrong_arguments_write_nothing(net: Path, capsys: Output) -> None:
     assert not (net.parent / "new").exists()
 
 
-def test_one_name_takes_the_new_flags_and_its_own(net: Path, capsys: Output) -> None:
+def test_commands_of_one_take_the_flags_of_circlekit_too(net: Path, capsys: Output) -> None:
     from circlekit.cli.circle2circle import main, tflite2circle
 
     assert main([str(net), str(net.with_name("a.tflite")), "--O1", "--json"]) == 0

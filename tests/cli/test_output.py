@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print and do not print: warnings and notes, terminals, completion."""
+"""What commands print and do not print: warnings and notes, documents, paragraphs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_quiet_and_muted_commands_say_no_notes_and_no_warnings(quiet: bool, mute
     assert (report.notes, len(caught)) == (([], 0) if quiet or mute else (["a note"], 1))
 
 
-def test_escaped_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_are_escaped_even_if_stdout_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     for stdout in (stream, None):
         monkeypatch.setattr(sys, "stdout", stdout)

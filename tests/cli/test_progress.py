@@ -41,7 +41,10 @@ progress_line.DELAY_SECONDS = progress_line.INTERVAL_SECONDS = 0
 command.ProgressLine = Held
 sys.exit(main(sys.argv[3:]))
 """
-"""Runs a command that waits for a signal when so much of a step is done; its first arguments say which."""
+"""A program that runs a command, which stops and waits for a signal at a certain progress.
+
+Its arguments: the step, how much of the step is done then, and the arguments of the command.
+"""
 
 
 def interrupt(module: str, step: str, done: int, *arguments: str) -> str:
@@ -106,14 +109,14 @@ def test_an_interrupted_dredd_says_what_is_left(tmp_path: Path) -> None:
 # -- sentences ---------------------------------------------------------------------------------
 
 
-def test_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_and_the_line_of_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     line = ProgressLine(False)
     line.begin("writing m.circle", 3 << 30, "bytes")
     line.advance(3 << 28)
     assert line._estimate(100.1) == ""  # too early
-    assert line._estimate(110.0) == "30 s left"
-    assert line._estimate(160.0) == "3 min left"
+    assert line._estimate(110.0) == "30 s left"  # a quarter took 10 s
+    assert line._estimate(160.0) == "3 min left"  # a quarter took 60 s
     line.finish_file("/a/m.circle")
     assert line.interrupted() == "interrupted while writing m.circle (0.8 of 3.0 GiB); m.circle was written"
     line.begin("running the original")
@@ -122,11 +125,11 @@ def test_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     line.expect(30)
     line.advance(10)
     assert line.interrupted() == "interrupted while running the original (33 %); 2 files were written"
-    assert line._estimate(101.0) == "2 s left"
+    assert line._estimate(101.0) == "2 s left"  # a third took 1 s
     line.begin("at the limits", 100)
     line.advance(1)
-    assert line._estimate(100.5) == "50 s left"  # the earliest estimate
-    line.advance(49)
+    assert line._estimate(100.5) == "50 s left"  # the earliest estimate: 99 * 0.5 s, rounded
+    line.advance(49)  # half is done
     assert [line._estimate(100.0 + passed) for passed in (99, 100)] == ["99 s left", "2 min left"]
 
 
@@ -143,7 +146,10 @@ def test_an_interrupted_sweep_goes_on_to_its_summary(capsys: pytest.CaptureFixtu
 
 
 def test_the_line_is_updated_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is shown from DELAY_SECONDS on, and then written again after INTERVAL_SECONDS or for a new step."""
+    """The line is written after DELAY_SECONDS, then after each INTERVAL_SECONDS.
+
+    A new step changes the text of the bar at once, but does not write it (``refresh`` is False).
+    """
     clock = [100.0]
     written: list[bool] = []
 
@@ -158,7 +164,7 @@ def test_the_line_is_updated_at_intervals(monkeypatch: pytest.MonkeyPatch) -> No
     line = ProgressLine(True)
 
     def after(seconds: float, step: str = "") -> list[bool]:
-        """Report after so many seconds; return for each update of the line whether it was written."""
+        """Report progress after so many seconds; return ``refresh`` of each update of the bar."""
         clock[0] += seconds
         written.clear()
         if step:

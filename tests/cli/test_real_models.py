@@ -21,10 +21,10 @@ AT_MOST = {"cbr": 10, "dcgan": 10, "unet": 18, "resnet": 20, "mbv2": 22, "llm_bl
 """Operators of the optimized circle file."""
 
 TCONVS = {"cbr": 0, "dcgan": 4, "unet": 3, "resnet": 0, "mbv2": 0, "llm_block": 0}
-"""What the PyTorch networks have."""
+"""Transposed convolutions of the PyTorch networks, and so of the optimized files."""
 
 AS_TFLITE = {"dcgan": 7, "unet": 16}
-"""Operators where activations may be fused into transposed convolutions."""
+"""Operators of the optimized TFLite file: there, transposed convolutions fuse activations."""
 
 TOLERANCE = 1e-4
 """Of the largest magnitude, against PyTorch."""

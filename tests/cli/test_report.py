@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit report and circlekit view, as processes."""
+"""The commands circlekit report and circlekit view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def process(*words: str, without: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_report_of_a_pipeline(net: Path) -> None:
-    """Words go to stderr if the page goes to the standard output."""
+    """The summary goes to stderr if the page goes to the standard output."""
     done = call_command("circlekit", "report", str(net), "--O1", "-o", "-")
     assert done.returncode == 0
     assert done.stdout.startswith("<!doctype html>")
@@ -101,7 +101,7 @@ def test_missing_jinja_names_the_extra(
         (["{net}", "--inputs", "none.npz"], 1, "none.npz"),
     ],
 )
-def test_mistakes(
+def test_mistakes_end_with_an_error_and_change_no_file(
     words: list[str], code: int, message: str, net: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = net.read_bytes()
@@ -118,12 +118,15 @@ def test_view_without_viewer_says_how_to_install(net: Path) -> None:
     assert done.stderr == "error: netron is not installed: pip install netron\n"
 
 
-def test_node_data(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_view_writes_node_data_of_a_measure_or_a_comparison(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = net.with_name("data.json")
     words = ["view", str(net), "--node-data-only", "-o", str(target)]
     assert front_door.main([*words, "--measure", "bytes"]) == 0
     assert capsys.readouterr().out == f"wrote {target}\n"
     (data,) = json.loads(target.read_text()).values()
+    # tensors of 16 bytes: MUL has %x, the factors and %a; LOGISTIC has %a and %y
     assert [data["results"][str(i)]["value"] for i in range(2)] == [16 + 16 + 16, 16 + 16]
     assert front_door.main([*words, "--against", str(net)]) == 0
     (data,) = json.loads(target.read_text()).values()

@@ -19,7 +19,7 @@ NET = "graph main(%x: f32[2]) -> %y { %a = Add(%x, [0.0, 0.0]) : f32[2]\n %y = N
 
 @pytest.fixture
 def zoo(tmp_path: Path) -> Path:
-    """Return a folder with two models and one damaged file."""
+    """Return a folder with two models, one of them in a folder below."""
     folder = tmp_path / "zoo"
     (folder / "deep").mkdir(parents=True)
     circlekit.save(circlekit.parse(NET), folder / "a.circle")
@@ -31,7 +31,9 @@ def results_in(path: Path) -> dict[str, dict[str, object]]:
     return {result["model"]: result for result in json.loads(path.read_text())["results"]}
 
 
-def test_passes(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passes_run_on_every_model_of_a_folder(
+    zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (zoo / "broken.circle").write_bytes(b"no model")
     out, document = tmp_path / "out", tmp_path / "all.json"
     assert run_all(["O1", str(zoo), "-o", str(out), "--json", str(document), "-j", "2"]) == 1
@@ -40,7 +42,7 @@ def test_passes(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     header, first, *_ = text[text.index("model ") :].splitlines()
     assert header.split() == ["model", "status", "seconds", "operators"]
     assert header.index("seconds") + len("seconds") == first.index(".", first.index("done")) + 2, (
-        "to the right"
+        "seconds are aligned to the right"
     )
     assert len(header) == len(first)
     results = results_in(document)
@@ -51,7 +53,9 @@ def test_passes(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(circlekit.load(out / "deep/b.tflite").main) == 1
 
 
-def test_command_lines(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_line_runs_on_every_model(
+    zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = str(tmp_path / "out")
     line = "circle2circle --O1 {model} {out}/{stem}.opt.circle"
     assert run_all([line, str(zoo), "-o", out, "-j", "1"]) == 0
@@ -60,7 +64,7 @@ def test_command_lines(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "2 failed" in capsys.readouterr().out
 
 
-def test_cfg_files(zoo: Path, tmp_path: Path) -> None:
+def test_a_cfg_file_runs_on_every_model(zoo: Path, tmp_path: Path) -> None:
     cfg = tmp_path / "opt.cfg"
     keys = "input_path={model}\noutput_path={out}/{stem}.opt.circle\nremove_unnecessary_add=True\n"
     cfg.write_text(f"[onecc]\none-optimize=True\n[one-optimize]\n{keys}")
@@ -177,7 +181,7 @@ def test_the_printed_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_files_with_the_extensions_of_models_are_run(zoo: Path, tmp_path: Path) -> None:
-    """And not the results of an earlier run in a folder below."""
+    """The results of an earlier run, in a folder below, are not run either."""
     (zoo / "notes.txt").write_text("none")
     (zoo / "folder.circle").mkdir()
     for _ in range(2):

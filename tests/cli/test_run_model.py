@@ -195,8 +195,8 @@ def test_many_records_are_printed_in_part(count: int, tmp_path: Path, capsys: Ou
     assert run_command([str(tmp_path / "net.ck"), "--inputs", str(tmp_path / "x.npy")]) == 0
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if line.startswith("outputs")]
-    of = [f"outputs of record_{n}:" for n in range(min(count, MAX_PRINTED_RECORDS))]
-    assert heads == (["outputs:"] if count == 1 else of)
+    numbered = [f"outputs of record_{n}:" for n in range(min(count, MAX_PRINTED_RECORDS))]
+    assert heads == (["outputs:"] if count == 1 else numbered)
     more = [line for line in lines if "more records" in line]
     rest = count - MAX_PRINTED_RECORDS
     assert more == (
@@ -217,7 +217,7 @@ def test_many_operators_are_timed_in_part(more: int, tmp_path: Path, capsys: Out
     rest = [line.split() for line in lines if "more operators with" in line]
     assert [line[:5] for line in rest] == [["...", "and", str(more), "more", "operators"]] * (more > 0)
     total = sum(float(columns[1]) for columns in shown) + sum(float(line[6]) for line in rest)
-    assert abs(total - 100) < 0.06 * (len(shown) + 1)
+    assert abs(total - 100) < 0.06 * (len(shown) + 1)  # each number is rounded to 0.1
 
 
 @pytest.mark.parametrize(("words", "sentence"), [([], "(1 run of"), (["--repeat", "2"], "(2 runs of")])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The help pages state the defaults of flags: they are what the parsers use."""
+"""The default that a help page states for a flag is the default that the parser uses."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: s
     (wanted,) = circlekit.run(original, inputs)
     for extension, model in written.items():
         kinds = [op.code for op in model.main.ops]
-        split = extension == "circle" and act != "NONE"
+        split = extension == "circle" and act != "NONE"  # circle's runtimes need an operator for it
         assert kinds == ["TRANSPOSE_CONV", *([act] if split else [])]
         tconv = model.main.ops[0]
         assert isinstance(tconv, TransposeConv)

@@ -32,7 +32,7 @@ def test_files_of_other_programs_are_named(tmp_path: Path) -> None:
         assert advice in line
 
 
-def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
+def test_a_command_writes_nothing_for_a_git_lfs_pointer(tmp_path: Path) -> None:
     source = tmp_path / "net.tflite"
     source.write_bytes(FILES["git LFS pointer"][0])
     done = call_command("circlekit", "optimize", str(source), str(tmp_path / "out.circle"), "--O1")
@@ -42,8 +42,9 @@ def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
 
 
 def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
+    # circlekit optimize has the flags -o and --O1: neither is suggested for --O2
     for flag, hint in (("--txet", "; did you mean --text?"), ("--colour", ""), ("--O2", "")):
-        command = "circlekit optimize" if flag == "--O2" else "circlekit dump"  # not -o
+        command = "circlekit optimize" if flag == "--O2" else "circlekit dump"
         done = call_command(*command.split(), flag, "net.circle")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")

@@ -19,7 +19,7 @@ from circlekit.passes.pipelines import in_order
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_custom_operator_of_ones_own() -> None:
+def test_the_custom_operator_of_the_guide_runs() -> None:
     text = (ROOT / "docs" / "guide" / "interpreter.md").read_text()
     found = re.search(r"<!-- custom operator -->\n```python\n(.*?)```", text, re.DOTALL)
     assert found is not None

@@ -99,7 +99,9 @@ def test_hooks_stand_around_the_run_of_an_operator() -> None:
     ]
 
 
-def test_a_hook_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hook_that_fails_is_an_error_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Broken:
         def DefaultOpPost(self, *arguments: object) -> None:  # noqa: N802  # ONE's name
             raise KeyError("no")
@@ -113,7 +115,7 @@ def test_a_hook_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "expected a class Other" in capsys.readouterr().err
 
 
-def test_an_absent_bias_and_an_empty_tensor(tmp_path: Path) -> None:
+def test_an_absent_bias_and_an_empty_tensor_are_none(tmp_path: Path) -> None:
     given: dict[str, Any] = {}
 
     class Watch:

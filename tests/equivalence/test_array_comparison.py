@@ -44,7 +44,7 @@ def test_floats_may_differ_by_a_fraction_of_the_largest(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64", "bool"])
-def test_all_else_is_exact(dtype: str) -> None:
+def test_integers_and_booleans_must_be_equal(dtype: str) -> None:
     left = np.array([0, 1, 1], dtype)
     assert worst(left, left.copy()).equal
     found = worst(left, np.array([0, 1, 0], dtype))
@@ -76,7 +76,7 @@ def test_an_absolute_tolerance_takes_the_place_of_the_relative() -> None:
     assert not worst(left, left + np.float32(0.25), 0.125).equal
 
 
-def test_zero_differs_from_next_to_nothing_only() -> None:
+def test_zero_equals_only_numbers_next_to_zero() -> None:
     zero = np.zeros(1, np.float32)
     assert worst(zero, np.full(1, 1e-40, np.float32)).equal
     assert not worst(zero, np.full(1, 1e-30, np.float32)).equal
@@ -116,6 +116,7 @@ def test_the_allowed_difference(dtype: str, fraction: float | None, allowed: flo
 
 
 def test_similarity() -> None:
+    """Cosine, PSNR and largest magnitude; the peak of the PSNR is the range of ``a``, 4 - 3 = 1."""
     a = np.array([3.0, 4.0], np.float32)
     assert similarity(a, a) == Similarity(1.0, math.inf, 4.0)
     assert similarity(a, np.array([4.0, -3.0], np.float32)) == Similarity(0.0, 20 * math.log10(0.2), 4.0)

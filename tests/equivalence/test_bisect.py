@@ -53,7 +53,7 @@ class AddsInsteadOfMultiplies(Rewrite):
     """
 
     def constants(self, a: Array, b: Array) -> dict[str, Array]:
-        return {"ab": a * b if a[0] == 3 else a + b}  # wrong at the second place only
+        return {"ab": a * b if a[0] == 3 else a + b}  # right for the first pair of NET only
 
 
 class Drops(Pass):
@@ -76,7 +76,7 @@ class Drops(Pass):
 
 
 class Raises(Pass):
-    """Stumbles over a Tanh."""
+    """Raises an error if the model has a Tanh."""
 
     def run(self, model: Model, context: Context) -> int:
         if any(op.code == "TANH" for op in model.main):
@@ -84,15 +84,15 @@ class Raises(Pass):
         return 0
 
 
-class Means(Pass):
-    """Changes values and says so."""
+class DoublesOnPurpose(Pass):
+    """Doubles the weights, and says that it changes values."""
 
     changes_values = True
 
     def run(self, model: Model, context: Context) -> int:
-        if model.extra.pop("meant", None):
+        if model.extra.pop("is_doubled", None):
             return 0
-        model.extra["meant"] = True
+        model.extra["is_doubled"] = True
         weights = model.main.ops[0].inputs[1]
         assert weights is not None
         weights.data = weights.array() * np.float32(2)
@@ -100,14 +100,14 @@ class Means(Pass):
         return 1
 
 
-class Obeys(Pass):
+class DoublesIfAsked(Pass):
     """Doubles the weights if a setting, or the context, says so."""
 
     def run(self, model: Model, context: Context) -> int:
-        if model.extra.pop("obeyed", None) or not (context.settings.get("double") or context.exact):
+        if model.extra.pop("was_asked", None) or not (context.settings.get("double") or context.exact):
             return 0
-        model.extra["obeyed"] = True
-        return Means().run(model, context)
+        model.extra["was_asked"] = True
+        return DoublesOnPurpose().run(model, context)
 
 
 class DropsBounds(Rewrite):
@@ -129,8 +129,8 @@ WRONG = {
     "wrong_adds": AddsInsteadOfMultiplies,
     "wrong_drops": Drops,
     "wrong_raises": Raises,
-    "means": Means,
-    "obeys": Obeys,
+    "doubles": DoublesOnPurpose,
+    "doubles_if_asked": DoublesIfAsked,
 }
 
 
@@ -189,15 +189,17 @@ def test_right_passes_have_no_culprit() -> None:
 
 
 def test_a_pass_that_means_to_change_values_is_no_culprit() -> None:
-    assert find_culprit(parse_model(NET), ["means", "fuse_mul_with_conv"], "circle") is None
-    report = circlekit.optimize(parse_model(NET), ["means", "fuse_mul_with_conv"], verify=True)
-    assert any("means is meant to change values" in note for note in report.notes)
-    culprit = find_culprit(parse_model(NET), ["means", "wrong_adds"], "circle")
+    assert find_culprit(parse_model(NET), ["doubles", "fuse_mul_with_conv"], "circle") is None
+    report = circlekit.optimize(parse_model(NET), ["doubles", "fuse_mul_with_conv"], verify=True)
+    assert any("doubles is meant to change values" in note for note in report.notes)
+    culprit = find_culprit(parse_model(NET), ["doubles", "wrong_adds"], "circle")
     assert culprit is not None
     assert culprit.step == "wrong_adds"
 
 
-def test_the_command_names_it_and_writes_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_wrong_pass_and_writes_a_small_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, out = tmp_path / "net.ck", tmp_path / "out.circle"
     source.write_text(NET)
     assert circle2circle([str(source), str(out), "--fold_constants", "--wrong_adds", "--bisect"]) == 255
@@ -213,18 +215,18 @@ def test_the_command_names_it_and_writes_a_recipe(tmp_path: Path, capsys: pytest
     assert out.exists()
 
 
-def test_from_python(tmp_path: Path) -> None:
+def test_optimize_names_the_wrong_pass_and_writes_a_small_model(tmp_path: Path) -> None:
     with pytest.raises(EquivalenceError, match="wrong_drops is wrong"):
         circlekit.optimize(parse_model(NET), ["wrong_drops"], bisect=tmp_path / "small.ck")
     assert len(circlekit.load(tmp_path / "small.ck").main) == 1
 
 
 def test_settings_and_exactness_reach_the_passes() -> None:
-    assert find_culprit(parse_model(NET), ["obeys"], "circle") is None
+    assert find_culprit(parse_model(NET), ["doubles_if_asked"], "circle") is None
     for keywords in ({"settings": {"double": True}}, {"exact": True}):
-        culprit = find_culprit(parse_model(NET), ["obeys"], "circle", **keywords)
+        culprit = find_culprit(parse_model(NET), ["doubles_if_asked"], "circle", **keywords)
         assert culprit is not None
-        assert culprit.step == "obeys"
+        assert culprit.step == "doubles_if_asked"
         assert (culprit.number, culprit.total) == (0, 0)
 
 
@@ -263,7 +265,7 @@ def test_a_wrong_legalization_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_fault_is_that_of_the_first_wrong_rewrite() -> None:
-    """The second makes a larger one."""
+    """The second wrong rewrite changes %z more: 105 instead of 500; the first changes %y, 7 instead of 10."""
     model = parse_model("""
         graph main(%x: f32[2], %v: f32[2]) -> %y, %z {
           %a = Mul(%x, [5.0, 5.0]) %y = Mul(%a, [1.0, 2.0])

@@ -90,7 +90,7 @@ def test_a_constant_that_matters_keeps_its_first_number() -> None:
     assert factor.array().tolist() == [3.0], "3.25, rounded"
 
 
-def test_errors_of_the_test() -> None:
+def test_a_file_error_ends_the_reduction_and_other_errors_mean_no() -> None:
     def invalid(model: Model) -> bool:
         raise ModelError("not that one")
 
@@ -133,7 +133,8 @@ def test_the_search_ends_if_nothing_can_go() -> None:
         ([np.nan, 2.2], [[0, 0], [1, 1]]),
     ],
 )
-def test_rounder_constants(data: list[float], simpler: list[list[float]]) -> None:
+def test_simpler_constants_are_tried_from_the_simplest(data: list[float], simpler: list[list[float]]) -> None:
+    """Zeros, ones, all the first number rounded, whole numbers, one decimal; up to ``data`` itself."""
     found: list[Array] = list(delta_debugging._simpler_constants(np.array(data, np.float64)))
     assert [array.tolist() for array in found] == simpler
 
@@ -162,7 +163,7 @@ def test_parts_and_then_all_but_a_part_are_tried() -> None:
     assert found[6:8] == [[1, 2, 3, 4, 5, 6], [0, 3, 4, 5, 6]]
     assert found[8:11] == [[0], [3, 4], [5, 6]], "three parts remain"
     assert [0, 6] in found
-    every = kept_operators(set(range(7)))
+    every = kept_operators(set(range(7)))  # 2 parts; 4 parts, then all but each; 7 parts, then all but each
     assert all(len(kept) < 7 for kept in every)
     assert [len(kept) for kept in every[2:]] == [1, 2, 2, 2, 6, 5, 5, 5, *[1] * 7, *[6] * 7]
 
@@ -185,7 +186,7 @@ def test_sizes_are_halved_as_often_as_the_fault_shows() -> None:
 
 
 @pytest.mark.parametrize(("size", "needed"), [(8, 3), (3, 2), (2, 1), (7, 3), (9, 4)])
-def test_small_sizes_are_found_at_once(size: int, needed: int) -> None:
+def test_the_least_of_1_2_3_and_the_half_is_found(size: int, needed: int) -> None:
     model = parse_model(f"graph main(%x: f32[{size}]) -> %y {{ %y = Exp(%x) }}")
     small = reduce_model(model, lambda m: m.main.inputs[0].numel >= needed)
     assert small.main.inputs[0].shape == (needed,)

@@ -40,6 +40,7 @@ def lost(job: Job, reason: str) -> str:
 
 
 def test_a_killed_job_runs_again(tmp_path: Path) -> None:
+    # job 1 fails twice, job 3 always
     jobs = [Job(n, tmp_path, crashes={1: 2, 3: 9}.get(n, 0)) for n in range(6)]
     results = list(run_jobs(work, jobs, lost, processes=2))
     assert sorted(index for index, _ in results) == list(range(6))
@@ -49,7 +50,7 @@ def test_a_killed_job_runs_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("1.*"))) == 3
 
 
-def test_no_retries(tmp_path: Path) -> None:
+def test_without_retries_a_killed_job_is_lost(tmp_path: Path) -> None:
     results = list(run_jobs(work, [Job(0, tmp_path, crashes=1)], lost, retries=0))
     assert results == [(0, "lost 0: ends the process (SIGKILL)")]
 
@@ -94,7 +95,7 @@ def test_the_scheduler_says_how_often_a_job_runs_again(cluster: Any, tmp_path: P
             assert len(list(tmp_path.glob(f"{job.number}.*"))) == 4
 
 
-def test_what_is_no_scheduler() -> None:
+def test_an_address_without_a_scheduler_is_refused() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(UnsupportedError, match="no Dask scheduler answers"), connected("nowhere:"):
         pass

@@ -61,7 +61,7 @@ graph other(%u: f32[2,4]) -> %v {
 
 
 class Doubles(Pass):
-    """Wrong: factors in all graphs are doubled."""
+    """A wrong pass: it doubles the constant operand of each MUL in all graphs, once."""
 
     def run(self, model: Model, context: Context) -> int:
         if model.extra.pop("doubled", None):
@@ -83,8 +83,8 @@ def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PASSES, "doubles", Doubles)
 
 
-def test_what_is_in_a_body_is_reduced() -> None:
-    """The operator looked for is in a branch in a loop; one graph with it alone is left."""
+def test_an_operator_in_a_body_is_reduced_to_a_model_of_its_own() -> None:
+    """SIN is in a branch in a loop; one graph that has only SIN is left."""
 
     def shows(model: Model) -> bool:
         assert not verify(model)
@@ -122,7 +122,7 @@ def test_graphs_that_signatures_name_are_verified() -> None:
     assert report.verified
 
 
-def test_they_are_compared() -> None:
+def test_graphs_that_signatures_name_are_compared() -> None:
     a, b = parse_model(ENTRIES), parse_model(ENTRIES)
     assert circlekit.compare(a, b).equal
     Doubles().run(b, Context())
@@ -131,14 +131,14 @@ def test_they_are_compared() -> None:
     assert "%v" in str(found)
 
 
-def test_a_fault_in_one_is_reduced_to_it(tmp_path: Path) -> None:
+def test_a_fault_in_a_graph_that_a_signature_names_is_reduced(tmp_path: Path) -> None:
     with pytest.raises(EquivalenceError, match="doubles is wrong"):
         circlekit.optimize(parse_model(ENTRIES), ["doubles"], bisect=tmp_path / "small.ck")
     small = circlekit.load(tmp_path / "small.ck")
     assert [[op.code for op in graph] for graph in small.graphs] == [["MUL"]]
 
 
-def test_one_that_cannot_run_is_noted() -> None:
+def test_a_graph_that_cannot_run_is_noted() -> None:
     text = ENTRIES.replace(
         "%t = Tanh(%u)", '%t = Opaque(%u) {code: "CUSTOM", custom_code: "Nobody"} : f32[2,4]'
     )
@@ -146,8 +146,8 @@ def test_one_that_cannot_run_is_noted() -> None:
     assert any("the graph other is not verified: custom operator Nobody" in note for note in report.notes)
 
 
-def test_a_view_is_what_runs_from_its_entry() -> None:
-    """Of a thousand graphs that signatures name, each is copied and run by itself once, not with all."""
+def test_a_view_has_the_graphs_that_its_entry_calls() -> None:
+    """So of a thousand graphs that signatures name, each is copied and run once, not a thousand times."""
     loop = LOOP.replace("graph main", "graph looped")
     model = parse_model(ENTRIES + 'signature "third" @looped (x: %x) -> (z: %z)' + loop)
     views = entry_views(model)
@@ -159,9 +159,12 @@ def test_a_view_is_what_runs_from_its_entry() -> None:
 
 
 def test_a_graph_has_the_kernels_of_the_whole_model() -> None:
-    """LiteRT takes them all from one set: those of other beside an ELU, which the reference ones refuse."""
-    plain, beside = parse_model(ENTRIES), parse_model(ENTRIES.replace("%y = Neg(%x)", "%y = Elu(%x)"))
-    for model, kernels in ((plain, Kernels.REFERENCE), (beside, Kernels.OPTIMIZED)):
+    """LiteRT takes all kernels from one set, and the reference set has no ELU.
+
+    So with an ELU in ``main``, also the graph ``other`` runs with the optimized kernels.
+    """
+    plain, with_elu = parse_model(ENTRIES), parse_model(ENTRIES.replace("%y = Neg(%x)", "%y = Elu(%x)"))
+    for model, kernels in ((plain, Kernels.REFERENCE), (with_elu, Kernels.OPTIMIZED)):
         (other,) = Verifier(model).others
         assert other is not None
         assert {run.kernels for run in other.runs} == {kernels}

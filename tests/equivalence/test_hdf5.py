@@ -64,8 +64,8 @@ def test_bytes_do_not_depend_on_the_time() -> None:
     assert hdf5.encode(ARRAYS) == first
 
 
-def one_file(path: Path) -> None:
-    """Big-endian, unnamed, as i5diff of ONE reads it."""
+def unnamed_big_endian_file(path: Path) -> None:
+    """Write a file as ONE's i5diff reads it."""
     with h5py.File(path, "w") as file:
         file.create_group("value").create_dataset("0", data=np.array([1, 2], ">f4"))
 
@@ -137,20 +137,20 @@ def test_differences_are_named(tmp_path: Path) -> None:
 
 
 def test_byte_order_and_missing_names_do_not_matter(tmp_path: Path) -> None:
-    one_file(tmp_path / "one.h5")
+    unnamed_big_endian_file(tmp_path / "big.h5")
     ours = write(tmp_path / "ours.h5", [("0", np.array([1, 2.0005], np.float32))])
-    (entry,) = compare_files(tmp_path / "one.h5", ours, 0.001)
+    (entry,) = compare_files(tmp_path / "big.h5", ours, 0.001)
     assert entry.equal
-    (entry,) = compare_files(tmp_path / "one.h5", ours, 0.0001)
+    (entry,) = compare_files(tmp_path / "big.h5", ours, 0.0001)
     assert not entry.equal
 
 
 @pytest.mark.parametrize(
     ("places", "count"),
     [
-        (["value/0", "value/1"], 1),
-        (["value/0/0", "value/1/0", "value/2/0"], 3),
-        (["value/0/0", "value/x"], 1),
+        (["value/0", "value/1"], 1),  # two arrays of one record
+        (["value/0/0", "value/1/0", "value/2/0"], 3),  # a group for each record
+        (["value/0/0", "value/x"], 1),  # an array beside a group: one record
     ],
 )
 def test_the_number_of_records(tmp_path: Path, places: list[str], count: int) -> None:

@@ -68,7 +68,7 @@ def test_nothing_but_its_own_numbers_is_read(kind: str, tmp_path: Path) -> None:
         hdf5.read(tmp_path / "a.h5")
 
 
-def test_a_linked_group_of_values(tmp_path: Path) -> None:
+def test_a_linked_group_of_values_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.h5").write_bytes(hdf5.encode([("secret", SECRET)]))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["value"] = h5py.ExternalLink("secret.h5", "value")
@@ -80,7 +80,7 @@ def test_a_linked_group_of_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given", [("compression", "gzip"), ("compression", "lzf"), ("shuffle", True), ("fletcher32", True)]
 )
-def test_compression_that_hdf5_has(given: tuple[str, Any], tmp_path: Path) -> None:
+def test_compression_that_hdf5_has_is_read(given: tuple[str, Any], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value").create_dataset("0", data=np.arange(4), chunks=(4,), **dict([given]))
     ((_, array),) = hdf5.read(tmp_path / "a.h5")
@@ -88,7 +88,7 @@ def test_compression_that_hdf5_has(given: tuple[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [7, 32001, 32015])
-def test_compression_that_hdf5_does_not_have(number: int, tmp_path: Path) -> None:
+def test_compression_that_hdf5_does_not_have_is_refused(number: int, tmp_path: Path) -> None:
     """HDF5 would look for a library to load."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -103,7 +103,7 @@ def test_compression_that_hdf5_does_not_have(number: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "options", [{}, {"compression": "gzip", "chunks": (1 << 20,)}], ids=["plain", "gzip"]
 )
-def test_more_than_may_be_used(options: dict[str, object], tmp_path: Path) -> None:
+def test_more_memory_than_the_limit_is_not_taken(options: dict[str, object], tmp_path: Path) -> None:
     """Files of a few kilobytes that say that they hold four gigabytes."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value").create_dataset("0", (1 << 30,), "<f4", fillvalue=1, **options)
@@ -116,6 +116,7 @@ def test_more_than_may_be_used(options: dict[str, object], tmp_path: Path) -> No
 
 
 def test_many_arrays_count_together(tmp_path: Path) -> None:
+    """Four arrays of 1 MiB each."""
     arrays: list[tuple[str, Array]] = [(str(i), np.zeros(1 << 18, np.float32)) for i in range(4)]
     (tmp_path / "a.h5").write_bytes(hdf5.encode(arrays))
     with limited("4M"):
@@ -124,7 +125,7 @@ def test_many_arrays_count_together(tmp_path: Path) -> None:
         hdf5.read(tmp_path / "a.h5")
 
 
-def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
+def test_keys_that_look_like_numbers_are_sorted_as_names(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         values = file.create_group("value")
         for key in ("²", "9" * 5000, "10", "2"):
@@ -133,8 +134,8 @@ def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_damaged_files(seed: int, tmp_path: Path) -> None:
-    """An array, or one of our errors."""
+def test_damaged_files_do_not_crash(seed: int, tmp_path: Path) -> None:
+    """Reading ends with arrays, or with an error of ours that names the file."""
     rng = np.random.default_rng(seed)
     data = bytearray(hdf5.encode([("a", SECRET), ("b", SECRET)]))
     for at in rng.integers(0, len(data), 4):
@@ -147,8 +148,7 @@ def test_damaged_files(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/./b", "a\0b", "\udcff", "../../x", "/", "a//b"])
-def test_names_of_a_model(name: str) -> None:
-    """Whatever values are called, there is a file for them."""
+def test_values_of_any_name_can_be_written(name: str) -> None:
     assert hdf5.encode([(name, SECRET)])
     assert hdf5.encode_groups({"a": {"weights": SECRET}, name: {"weights": SECRET}})
 
@@ -170,7 +170,7 @@ def test_numbers_are_in_order_before_names(tmp_path: Path) -> None:
         ((1 << 14) + 1, (2,), False),
     ],
 )
-def test_bytes_and_chunks_that_are_not_stored(
+def test_many_bytes_or_chunks_that_are_not_stored_are_refused(
     count: int, chunks: tuple[int, ...] | None, is_refused: bool, tmp_path: Path
 ) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -187,6 +187,7 @@ def test_bytes_and_chunks_that_are_not_stored(
 def test_arrays_and_a_chunk_must_fit_into_memory_together(
     limit: int, is_refused: bool, tmp_path: Path
 ) -> None:
+    """Two arrays and a chunk of 4000 bytes each."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("value/0", data=np.zeros(1000, np.float32))
         file.create_dataset("value/1", data=np.zeros(1000, np.float32), chunks=(1000,))

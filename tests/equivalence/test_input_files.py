@@ -19,8 +19,8 @@ from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 
-ONE = parse_model("graph g(%x: f32[1,2]) -> %y { %y = Abs(%x) }")
-TWO = parse_model(
+ONE_INPUT = parse_model("graph g(%x: f32[1,2]) -> %y { %y = Abs(%x) }")
+TWO_INPUTS = parse_model(
     """
     signature "serve" @g (left: %x, right: %n) -> (out: %y)
     graph g(%x: f32[?,2], %n: i32[2]) -> %y {
@@ -33,6 +33,7 @@ X, N = np.array([[1, -2]], np.float32), np.array([3, 4], np.int32)
 
 
 def hdf5(path: Path, datasets: dict[str, np.ndarray], names: dict[str, str] | None = None) -> None:
+    """Write ``datasets`` below the group /value, and ``names``, {number of a dataset: name}."""
     with h5py.File(path, "w") as file:
         for place, array in datasets.items():
             file[f"value/{place}"] = array
@@ -47,13 +48,14 @@ def numpy_files(folder: Path, **arrays: np.ndarray) -> None:
 
 
 def raw_files(folder: Path, **contents: bytes) -> None:
+    """Write a file for each of ``contents``; ``__`` in its name stands for a dot."""
     folder.mkdir()
     for name, content in contents.items():
         (folder / name.replace("__", ".")).write_bytes(content)
 
 
 RAW = X.tobytes(), N.tobytes()
-OF_TWO: dict[str, Callable[[Path], object]] = {
+ONE_RECORD: dict[str, Callable[[Path], object]] = {
     "names.npz": lambda path: np.savez(path, n=N, x=X, label=N),
     "compressed.npz": lambda path: np.savez_compressed(path, n=N, x=X),
     "signature.npz": lambda path: np.savez(path, right=N, left=X),
@@ -69,15 +71,15 @@ OF_TWO: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", OF_TWO)
+@pytest.mark.parametrize("name", ONE_RECORD)
 def test_one_record(name: str, tmp_path: Path) -> None:
-    OF_TWO[name](tmp_path / name)
-    (record,) = read_records(tmp_path / name, TWO).values()
+    ONE_RECORD[name](tmp_path / name)
+    (record,) = read_records(tmp_path / name, TWO_INPUTS).values()
     assert [a.dtype for a in record] == [np.float32, np.int32]
     assert [a.tolist() for a in record] == [X.tolist(), N.tolist()]
 
 
-STATIC = parse_model(str(TWO).replace("?", "1"))
+STATIC = parse_model(str(TWO_INPUTS).replace("?", "1"))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_raw_files_with_all_inputs_are_records(tmp_path: Path) -> None:
 
 
 SEVERAL = np.arange(6, dtype=np.float32).reshape(3, 1, 2)
-OF_ONE: dict[str, Callable[[Path], object]] = {
+SEVERAL_RECORDS: dict[str, Callable[[Path], object]] = {
     "stacked.npy": lambda path: np.save(path, SEVERAL),
     "stacked.npz": lambda path: np.savez(path, anything=SEVERAL),
     "fortran.npy": lambda path: np.save(path, np.asfortranarray(SEVERAL)),
@@ -113,10 +115,10 @@ OF_ONE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize("name", SEVERAL_RECORDS)
 def test_several_records(name: str, tmp_path: Path) -> None:
-    OF_ONE[name](tmp_path / name)
-    records = read_records(tmp_path / name, ONE)
+    SEVERAL_RECORDS[name](tmp_path / name)
+    records = read_records(tmp_path / name, ONE_INPUT)
     assert [record[0].tolist() for record in records.values()] == SEVERAL.tolist()
     labels = {"numpy": ["x1", "x2", "x10"], "raw": ["0", "1", "2"]}
     assert list(records) == labels.get(name, ["record_0", "record_1", "record_2"])
@@ -182,7 +184,7 @@ def test_unusable_inputs(name: str, tmp_path: Path) -> None:
     write, error, sentence = WRONG[name]
     write(tmp_path / name)
     with pytest.raises(error) as caught:
-        read_records(tmp_path / name, ONE)
+        read_records(tmp_path / name, ONE_INPUT)
     assert sentence in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path / name))
 
@@ -190,7 +192,7 @@ def test_unusable_inputs(name: str, tmp_path: Path) -> None:
 def test_one_array_is_not_enough_for_two_inputs(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", X)
     with pytest.raises(ShapeError, match="expected arrays for the inputs %x"):
-        read_records(tmp_path / "one.npz", TWO)
+        read_records(tmp_path / "one.npz", TWO_INPUTS)
 
 
 def test_bytes_of_another_type_are_no_raw_data(tmp_path: Path) -> None:
@@ -200,14 +202,14 @@ def test_bytes_of_another_type_are_no_raw_data(tmp_path: Path) -> None:
         read_records(tmp_path / "x.h5", model)
 
 
-def test_every_truncation_of_numpy_files_is_refused(tmp_path: Path) -> None:
+def test_truncated_numpy_files_are_refused(tmp_path: Path) -> None:
     for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
         save(tmp_path / name, X)
         content = (tmp_path / name).read_bytes()
         for size in range(0, len(content), 11):
             (tmp_path / name).write_bytes(content[:size])
             with pytest.raises(FormatError):
-                read_records(tmp_path / name, ONE)
+                read_records(tmp_path / name, ONE_INPUT)
 
 
 def test_a_damaged_byte_of_numpy_files_is_refused_or_read(tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ def test_a_damaged_byte_of_numpy_files_is_refused_or_read(tmp_path: Path) -> Non
             for byte in b"(\xff":
                 (tmp_path / name).write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
                 try:
-                    read_records(tmp_path / name, ONE)
+                    read_records(tmp_path / name, ONE_INPUT)
                 except CirclekitError:  # any other exception fails the test
                     refused += 1
     assert refused > 50
@@ -245,19 +247,19 @@ def test_npz_files_are_those_of_numpy(tmp_path: Path) -> None:
         assert archive.testzip() is None
 
 
-THREE = parse_model("graph g(%a: i8[3], %b: f32[2], %c: i8[]) -> %a, %b, %c {}")
+THREE_INPUTS = parse_model("graph g(%a: i8[3], %b: f32[2], %c: i8[]) -> %a, %b, %c {}")
 UNSIZED = parse_model("graph g(%a: i8[3], %b: f32[?]) -> %a, %b {}")
 
 
 def test_a_raw_file_holds_all_inputs_in_order(tmp_path: Path) -> None:
     content = bytes([1, 2, 3]) + np.array([4.5, -1], "<f4").tobytes() + bytes([7])
     (tmp_path / "x.bin").write_bytes(content)
-    (record,) = read_records(tmp_path / "x.bin", THREE).values()
+    (record,) = read_records(tmp_path / "x.bin", THREE_INPUTS).values()
     assert [a.tolist() for a in record] == [[1, 2, 3], [4.5, -1], 7]
     for wrong in (content[:-1], content + b"\0", b""):
         (tmp_path / "x.bin").write_bytes(wrong)
         with pytest.raises(ShapeError, match=rf"together 12 bytes, got {len(wrong)} bytes"):
-            read_records(tmp_path / "x.bin", THREE)
+            read_records(tmp_path / "x.bin", THREE_INPUTS)
     (tmp_path / "x.bin").write_bytes(bytes(3))
     with pytest.raises(ShapeError, match=r"of known sizes, got 3 bytes"):
         read_records(tmp_path / "x.bin", UNSIZED)
@@ -272,17 +274,17 @@ def test_records_in_folders_have_the_names_of_files(tmp_path: Path) -> None:
     np.save(tmp_path / "c/d.npy", X)
     np.save(tmp_path / "c/e.npy", X)
     (tmp_path / ".hidden").write_bytes(b"no record")
-    labels = [*read_records(tmp_path, ONE)]
+    labels = [*read_records(tmp_path, ONE_INPUT)]
     assert labels == ["a.npy", "a.npz", "b.0", "b.1", "c.d", "c.e"]
 
 
 def test_a_recorded_folder_has_inputs_in_a_file_of_their_own(tmp_path: Path) -> None:
-    """Its other files hold outputs; folders in it are records."""
+    """The other files of such a folder hold outputs; folders in it are records."""
     hdf5(tmp_path / INPUT, {"0": X})
     np.save(tmp_path / "output.npy", X)
     (tmp_path / "more").mkdir()
     hdf5(tmp_path / "more" / INPUT, {"0": 2 * X})
-    records = read_records(tmp_path, ONE)
+    records = read_records(tmp_path, ONE_INPUT)
     assert [record[0].tolist() for record in records.values()] == [X.tolist(), (2 * X).tolist()]
 
 
@@ -305,7 +307,7 @@ def test_records_one_by_one(name: str, count: int, tmp_path: Path) -> None:
             self.more += amount
 
     with watched(Counted()) as counted:
-        records = list(iterate_records(tmp_path / name, ONE))
+        records = list(iterate_records(tmp_path / name, ONE_INPUT))
     expected = 1 if name == "x.bin" else count
     assert [record[0].tolist() for record in records] == arrays[:expected].tolist()
     assert counted.more == expected - 1
@@ -313,13 +315,13 @@ def test_records_one_by_one(name: str, count: int, tmp_path: Path) -> None:
 
 def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
     """So are folders, whatever their names are."""
-    numpy_files(tmp_path / "files", x=X, n=N, z=N)
+    numpy_files(tmp_path / "files", x=X, n=N, z=N)  # three records, in each of which an input is missing
     with pytest.raises(ShapeError, match="expected arrays for the inputs"):
-        read_records(tmp_path / "files", TWO)
+        read_records(tmp_path / "files", TWO_INPUTS)
     (tmp_path / "folders").mkdir()
     for name in ("x", "n"):
         numpy_files(tmp_path / "folders" / name, x=X, n=N)
-    assert [*read_records(tmp_path / "folders", TWO)] == ["n", "x"]
+    assert [*read_records(tmp_path / "folders", TWO_INPUTS)] == ["n", "x"]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +338,7 @@ def test_the_shape_of_several_records_is_given_if_that_may_help(
 ) -> None:
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(ShapeError) as caught:
-        read_records(tmp_path / "x.npy", ONE)
+        read_records(tmp_path / "x.npy", ONE_INPUT)
     assert str(caught.value).endswith(end)
 
 
@@ -344,7 +346,7 @@ def test_the_shape_of_several_records_is_given_if_that_may_help(
 def test_only_a_vector_of_all_bytes_is_raw(array: np.ndarray, tmp_path: Path) -> None:
     hdf5(tmp_path / "x.h5", {"0/0": array})
     with pytest.raises(ShapeError, match="record 0: input %x: expected f32"):
-        read_records(tmp_path / "x.h5", ONE)
+        read_records(tmp_path / "x.h5", ONE_INPUT)
 
 
 def test_arrays_of_several_lengths_are_no_records(tmp_path: Path) -> None:
@@ -383,4 +385,4 @@ def test_a_wrong_checksum_of_plain_data_is_damage(tmp_path: Path) -> None:
     content[content.find(X.tobytes())] ^= 1
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(FormatError, match=r"arr_0.npy is damaged"):
-        read_records(tmp_path / "x.npz", ONE)
+        read_records(tmp_path / "x.npz", ONE_INPUT)

@@ -24,7 +24,7 @@ MODEL = parse_model("graph main(%x: f32[1]) -> %y { %y = Relu(%x) }")
         (["look", "{}", "-o", "{}.out"], ["look", "net.ck", "-o", "net.ck.out"]),
     ],
 )
-def test_the_place_of_the_model(
+def test_the_path_of_the_model_replaces_braces_or_is_the_last_word(
     words: list[str], line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -82,7 +82,7 @@ def test_metrics_of_special_arrays() -> None:
     single.add(np.array([3.0]), np.array([1.0]))
     assert (single.mse, single.mae, single.mean_error) == (4.0, 2.0, -2.0)
     assert (ErrorMetrics().mse, ErrorMetrics().mae, ErrorMetrics().mean_error) == (0.0, 0.0, 0.0)
-    enormous = ErrorMetrics()
+    enormous = ErrorMetrics()  # the square of 1e200 is no finite float64
     enormous.add(np.ones(1), np.array([1e200]))
     assert enormous.sqnr == -math.inf
     for share, sqnr, deviation in ((1.0, math.inf, 0.0), (1.5, -math.inf, math.inf)):
@@ -129,7 +129,7 @@ def test_outputs_that_are_inputs_or_constants_are_judged() -> None:
 
 
 def test_a_layer_on_an_integer_input_adds_its_error() -> None:
-    """%y of the model with integer inputs adds what it adds behind the QUANTIZE."""
+    """%y adds the same error, whether it reads the result of QUANTIZE or an integer input of the model."""
     text = quantized(y_scale=0.1).replace("  %xq = Quantize(%x) : i8[1,4] quant(scale: 0.02)\n", "")
     text = text.replace("%x: f32[1,4]", "%x: i8[1,4] quant(scale: 0.02)").replace("%xq", "%x")
     first, second = (
@@ -275,7 +275,7 @@ graph main(%x: f32[1,4]) -> %z {
 
 @pytest.mark.parametrize("bias", [", none", ", %b"])
 def test_only_a_bias_of_int32_overflows(bias: str) -> None:
-    """Not one of int64, an end of a slice, or an operand that is absent."""
+    """A bias of int64 or the end of a slice may be 2147483647; an absent bias has no elements."""
     findings = judge(parse(FLOAT), parse(INT16.replace("$bias", bias)), {"given": [X]}).findings
     assert not [f for f in findings if "overflow int32" in f.reason]
 
@@ -288,15 +288,14 @@ def test_without_records_only_the_normal_run_is_judged() -> None:
     assert judging.layer_outcomes == []
 
 
-@pytest.mark.parametrize(("names", "other"), [(("y", "z"), "z"), (("y", "w"), "w")])
-def test_outputs_are_paired_by_name_if_all_names_agree(names: tuple[str, str], other: str) -> None:
+@pytest.mark.parametrize(("second", "by_name"), [("z", True), ("w", False)])
+def test_outputs_are_paired_by_name_if_all_names_agree(second: str, by_name: bool) -> None:
     text = "graph main(%x: f32[2]) -> %y, %z { %y = Neg(%x) %z = Abs(%x) }"
     swapped = "graph main(%x: f32[2]) -> %a, %b { %a = Abs(%x) %b = Neg(%x) }"
-    first, second = names
-    after = swapped.replace("%a", f"%{second}").replace("%b", f"%{first}")
+    after = swapped.replace("%a", f"%{second}").replace("%b", "%y")
     outputs = judge(parse(text), parse(after), {"given": [np.array([1, -2], np.float32)]}).outputs
     assert list(outputs) == ["y", "z"]
-    assert (outputs["y"].worst == outputs["z"].worst == 0) is (other == "z")
+    assert (outputs["y"].worst == outputs["z"].worst == 0) is by_name
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (0, 0)])

@@ -79,7 +79,7 @@ def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
 
 
 def test_outputs_that_a_judge_computed_are_used() -> None:
-    """Other than for the model that it judged, or for other inputs, the outputs are computed."""
+    """For a model that the judge has not run, and for other inputs, the outputs are computed."""
     before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)
     records = {"a": [np.full(4, 0.26, np.float32)]}
     judge = Judge(before, after, records)
@@ -100,7 +100,7 @@ def test_outputs_that_a_judge_computed_are_used() -> None:
 
 @pytest.mark.parametrize(
     ("left", "right", "magnitude", "relative", "excess"),
-    [
+    [  # relative: difference / magnitude; excess: difference / tolerance, which is 0.5
         (4.0, 3.0, 4.0, 0.25, 2.0),
         (4.0, 4.0, 4.0, 0.0, 0.0),
         (0.0, 0.0, 0.0, 0.0, 0.0),
@@ -122,7 +122,7 @@ def test_a_difference_in_relation_to_the_largest_number(
 
 
 class Work(Progress):
-    """Counts the runs that are announced, and those that are left."""
+    """``left``: the announced runs that are not done.  ``total``: the runs announced by ``expect``."""
 
     left = total = 0
 
@@ -148,7 +148,7 @@ graph main(%x: f32[4], %e: f32[0]) -> %y, %f {
 
 
 def test_rounding_is_measured_only_if_results_differ() -> None:
-    """Also then an empty result is equal, and all announced runs are done."""
+    """In both cases the empty result %f is equal, and all announced runs are done."""
     before = circlekit.parse(LAYERS)
     run = Verifier(before).runs[0]
     works = []
@@ -181,7 +181,7 @@ def test_results_that_only_one_run_has_are_not_compared() -> None:
 
 
 def test_layers_are_compared_by_the_kernels_of_the_first() -> None:
-    """Of the second, LiteRT would run other kernels, which give other integers."""
+    """LiteRT would run the second model with other kernels, which give other integers."""
     before, after = model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")
     assert select_kernels(before) is not select_kernels(after)
     (run,) = (run for run in Verifier(before).runs if run.kind == "normal")

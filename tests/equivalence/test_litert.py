@@ -28,7 +28,7 @@ X = np.array([[-1, 2]], np.float32)
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "tolerance", "sentence"),
-    [
+    [  # without a tolerance: 1e-5 of the largest magnitude, here 0.01
         ([1.0, 1000.0], [1.0, 1000.0], None, ""),
         ([1.009, 1000.0], [1.0, 1000.0], None, ""),
         ([1.011, 1000.0], [1.0, 1000.0], None, "%y, LiteRT's and ours: [0]: 1.0 and 1.011"),
@@ -38,7 +38,9 @@ X = np.array([[-1, 2]], np.float32)
         ([[1.0]], [1.0], None, "%y, LiteRT's and ours: shapes [1] and [1,1] differ"),
     ],
 )
-def test_differences(ours: list[float], theirs: list[float], tolerance: float | None, sentence: str) -> None:
+def test_differences_beyond_the_tolerance_are_found(
+    ours: list[float], theirs: list[float], tolerance: float | None, sentence: str
+) -> None:
     arrays = (np.array(ours, np.float32), np.array(theirs, np.float32))
     found = differences(["y"], [arrays[0]], [arrays[1]], tolerance)
     assert len(found) == bool(sentence)
@@ -61,7 +63,7 @@ def test_differences_of_integers_and_texts() -> None:
         assert "dtypes" in sentence
 
 
-def test_it_is_available_if_it_is_installed() -> None:
+def test_litert_is_available_if_it_is_installed() -> None:
     pytest.importorskip("ai_edge_litert")
     assert litert.is_available()
 
@@ -75,7 +77,7 @@ def test_only_models_with_defined_results_are_run() -> None:
 
 
 @needs_litert
-def test_outputs_of_one_run_and_of_several() -> None:
+def test_inputs_may_change_their_shape_between_runs() -> None:
     data = tflite_of(RELU)
     assert run_litert(data, [X])[0].tolist() == [[0.0, 2.0]]
     tall = np.repeat(X, 3, axis=0)
@@ -83,7 +85,7 @@ def test_outputs_of_one_run_and_of_several() -> None:
 
 
 @needs_litert
-def test_what_it_refuses() -> None:
+def test_models_that_litert_refuses_are_errors() -> None:
     custom = parse_model(
         'graph main(%x: f32[1]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "No"} : f32[1] }'
     )
@@ -94,7 +96,7 @@ def test_what_it_refuses() -> None:
 
 
 @needs_litert
-def test_another_process() -> None:
+def test_a_run_in_another_process_gives_outputs_or_an_error() -> None:
     data = tflite_of(RELU)
     assert run_litert_forked(data, [[X]])[0][0].tolist() == [[0.0, 2.0]]
     with pytest.raises(EquivalenceError, match="does not accept the model"):
@@ -118,7 +120,7 @@ def test_a_crash_is_an_error_and_no_refusal_of_the_file(monkeypatch: pytest.Monk
 
 
 class FakeInterpreter:
-    """Notes the calls of an interpreter with two inputs; the output is empty for an empty first input."""
+    """Notes the calls of an interpreter with two inputs; the output has the shape of the first input."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
@@ -162,7 +164,7 @@ def test_tensors_are_allocated_only_for_new_shapes() -> None:
 
 
 @needs_litert
-def test_an_operator_without_a_reference_kernel_is_run_by_the_others() -> None:
+def test_an_operator_without_a_reference_kernel_is_run_by_optimized_kernels() -> None:
     elu = parse_model("graph main(%x: f32[2]) -> %y { %y = Elu(%x) }")
     (output,) = run_litert(tflite_of(elu), [np.array([-1, 2], np.float32)])
     assert output.tolist() == pytest.approx([np.expm1(-1), 2.0])

@@ -47,7 +47,7 @@ PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
         ("%y = ResizeBilinear(%x, %s)", ["%x: i16[1,7,7,1]", "%s: i32[2]"], None),
     ],
 )
-def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
+def test_which_operators_are_undefined(line: str, inputs: list[str], expected: str | None) -> None:
     found = fault(line, *inputs)
     assert (found is None) == (expected is None)
     assert expected is None or expected in (found or "")
@@ -66,7 +66,7 @@ def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
         ("[1, 0], [2, 3], [1, 1]", "offset: true", None),
         ("[1, 0], [2, 4], [1, 1]", "offset: true", "goes beyond the axis"),
         ("[1, 0], [2, 3], [1, 1]", "offset: true, ellipsis_mask: 2", "got an axis without an entry"),
-        ("[1], [2], [1]", "offset: true, ellipsis_mask: 2", None),  # a bit of no entry
+        ("[1], [2], [1]", "offset: true, ellipsis_mask: 2", None),  # bit 1 of the mask has no entry
         ("[0], [1], [1]", "new_axis_mask: 1", None),
         ("[0], [1], [1]", "new_axis_mask: 2", "beyond the 1 known entries, got 0b10"),
         ("%b, [2], [1]", "new_axis_mask: 2", "beyond the 1 known entries"),

@@ -37,7 +37,9 @@ def output(name: str, absolute: float, tolerance: float, reason: str = "") -> Ou
         ([output("a", 0.1, 1.0), Outcome("b", None, "", "normal")], "a"),
     ],
 )
-def test_the_worst_output(outputs: list[Outcome], worst: str) -> None:
+def test_the_worst_output_differs_most_in_proportion_to_its_tolerance(
+    outputs: list[Outcome], worst: str
+) -> None:
     found = Comparison(outputs=outputs).worst
     assert found is not None
     assert found.name == worst
@@ -52,7 +54,7 @@ def test_equality_needs_interface_and_every_output() -> None:
     assert Comparison().worst is None
 
 
-def test_lines() -> None:
+def test_the_text_is_the_verdict_and_a_line_for_each_finding() -> None:
     found = Comparison(["x was a, is b"], [output("y", 0.0, 1.0)], ["a note"])
     lines = ["x was a, is b", "output %y on normal inputs: all elements are equal", "a note"]
     assert str(found).splitlines() == ["different", *lines]

@@ -13,12 +13,12 @@ from circlekit.equivalence.data_files.output_files import check_output, write_ou
 from circlekit.errors import FileError, ShapeError
 
 A, B = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([7, 8], np.int32)
-ONE = {"first": [A, B]}
-TWO = {"first": [A, B], "second": [A + 1, B + 1]}
+ONE_RECORD = {"first": [A, B]}
+TWO_RECORDS = {"first": [A, B], "second": [A + 1, B + 1]}
 
 
 def test_numpy_files_hold_one_record_or_stack_several(tmp_path: Path) -> None:
-    for records, a, b in ((ONE, A, B), (TWO, np.stack([A, A + 1]), np.stack([B, B + 1]))):
+    for records, a, b in ((ONE_RECORD, A, B), (TWO_RECORDS, np.stack([A, A + 1]), np.stack([B, B + 1]))):
         write_outputs(tmp_path / "out.npz", ["a", "b"], records)
         with np.load(tmp_path / "out.npz") as found:
             assert sorted(found) == ["a", "b"]
@@ -29,18 +29,18 @@ def test_numpy_files_hold_one_record_or_stack_several(tmp_path: Path) -> None:
 
 
 def test_hdf5_files_hold_names_or_numbered_records(tmp_path: Path) -> None:
-    write_outputs(tmp_path / "out.h5", ["a", "b"], ONE)
+    write_outputs(tmp_path / "out.h5", ["a", "b"], ONE_RECORD)
     with h5py.File(tmp_path / "out.h5") as file:
         assert sorted(name.decode() for name in file["name"].attrs.values()) == ["a", "b"]
-    write_outputs(tmp_path / "two.h5", ["a", "b"], TWO)
+    write_outputs(tmp_path / "two.h5", ["a", "b"], TWO_RECORDS)
     with h5py.File(tmp_path / "two.h5") as file:
         np.testing.assert_array_equal(file["value/1/0"], A + 1)
         np.testing.assert_array_equal(file["value/0/1"], B)
 
 
 def test_folders_hold_raw_files(tmp_path: Path) -> None:
-    write_outputs(tmp_path / "one", ["a", "b"], ONE)
-    write_outputs(f"{tmp_path}/two.d/", ["a", "b"], TWO)
+    write_outputs(tmp_path / "one", ["a", "b"], ONE_RECORD)
+    write_outputs(f"{tmp_path}/two.d/", ["a", "b"], TWO_RECORDS)
     for place, a in (("one", A), ("two.d/first", A), ("two.d/second", A + 1)):
         assert (tmp_path / place / "output0").read_bytes() == a.tobytes()
         assert (tmp_path / place / "output1").exists()
@@ -67,7 +67,7 @@ def test_arrays_of_several_shapes_do_not_fit_one_file(tmp_path: Path) -> None:
         ("out.d/", 2, None),
         ("out.d", 2, "expected one of"),
         ("none/out.npz", 2, "does not exist"),
-        ("file", 1, "file"),
+        ("file", 1, "expected a directory to write into, got a file"),
     ],
 )
 def test_paths_are_checked_before_the_run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators without a seed: what a rewrite does to their names is no change, all else is."""
+"""Random operators without a seed: a rewrite may rename their results; all other changes are found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTE = "%r is random and has no seed: it is compared for one seed"
 
 
 class Clips(Pass):
-    """Wrong: sums lose what is negative."""
+    """A wrong pass: it adds the activation RELU to sums."""
 
     def run(self, model: Model, context: Context) -> int:
         changes = 0
@@ -64,7 +64,7 @@ def test_the_model_gets_no_seed() -> None:
 
 
 @pytest.mark.parametrize("seed", ["", " {seed: 3}"])
-def test_what_is_done_to_the_numbers_is_seen_all_the_same(seed: str) -> None:
+def test_a_change_of_random_numbers_is_found(seed: str) -> None:
     with pytest.raises(EquivalenceError, match="clips changed output %y"):
         circlekit.optimize(parse_model(BRANCH.replace("([2])", f"([2]){seed}")), ["clips"], verify=True)
 

@@ -37,7 +37,7 @@ def test_elements_and_numbers(type: str, stored: list[float], real: list[float])
 
 
 def test_numbers_are_rounded_and_clipped() -> None:
-    form = value("i8[4] quant(scale: 0.25, zero_point: -3)")
+    form = value("i8[4] quant(scale: 0.25, zero_point: -3)")  # 0.2 / 0.25 - 3 = -2.2
     assert stored_numbers(form, np.array([100.0, -100.0, 0.2, 0.05])).tolist() == [127, -128, -2, -3]
 
 

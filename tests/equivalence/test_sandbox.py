@@ -40,6 +40,8 @@ def test_arrays_come_through_as_they_are() -> None:
 
 
 def items(then: Callable[[], object]) -> Callable[[], Iterator[Item]]:
+    """Return a reader that yields one item and then calls ``then``."""
+
     def read() -> Iterator[Item]:
         yield Item(0, "x", ODD[0])
         then()
@@ -51,7 +53,7 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def circle() -> None:
+def spin() -> None:
     while True:
         pass
 
@@ -72,7 +74,7 @@ def refuse() -> None:
     ("then", "error", "sentence"),
     [
         (crash, FormatError, "a.h5 is damaged: the library that reads it crashed"),
-        (circle, FormatError, "a.h5 is damaged: reading it does not end"),
+        (spin, FormatError, "a.h5 is damaged: reading it does not end"),
         (sleep, FormatError, "a.h5 is damaged: reading it does not end"),
         (exhaust, LimitError, "reading 0 bytes takes too much memory"),
         (refuse, LimitError, "too much"),
@@ -97,7 +99,10 @@ def test_a_process_that_fails_is_an_error(
 
 
 def test_the_time_limit_is_extended_per_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But only for as many arrays as a file of that size can hold."""
+    """But only for as many arrays as a file of that size can hold: two of the four.
+
+    The clock says 10, 20 and 30 seconds; each limit is 3 seconds later.
+    """
     resource = pytest.importorskip("resource")
     clock = iter(range(10, 1000, 10))
     monkeypatch.setattr("time.process_time", lambda: next(clock))
@@ -130,6 +135,7 @@ def test_limits_of_the_process(size: int) -> None:
 
 
 def test_a_stricter_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hard limit of processor time is 2 seconds, the soft limit of memory 1 byte."""
     resource = pytest.importorskip("resource")
     set_limits: list[tuple[int, tuple[int, int]]] = []
     monkeypatch.setattr(
@@ -155,7 +161,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     ids=["chunks", "gzip", "fill", "large chunks"],
 )
 def test_numbers_that_are_not_in_the_file(options: dict[str, object], tmp_path: Path) -> None:
-    """Half a gigabyte, and half a billion chunks, of a file of two kilobytes."""
+    """A file of two kilobytes claims 512 MiB, in up to 134 million chunks."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value").create_dataset("0", (1 << 27,), "<f4", **options)
     with pytest.raises(FormatError, match=r"/value/0 claims 512.0 MiB .*, of which the file stores 0 bytes"):
@@ -174,7 +180,7 @@ def test_what_is_packed_as_densely_as_can_be_is_read(tmp_path: Path) -> None:
     assert np.array_equal(array, numbers)
 
 
-def test_a_record_of_nothing(tmp_path: Path) -> None:
+def test_a_record_without_arrays_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["value/0/0"] = np.zeros(2, np.float32)
         file.create_group("value/1")
@@ -189,7 +195,7 @@ def test_errors_of_libraries_are_not_printed(capfd: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("error", [OSError, EOFError, ValueError])
 def test_errors_of_the_work_are_raised(error: type[Exception]) -> None:
-    """Also those that the pipe to a process that has ended raises."""
+    """OSError and EOFError too, which the pipe itself raises if the process has ended."""
 
     def work() -> Iterator[int]:
         yield 1

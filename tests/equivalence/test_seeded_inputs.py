@@ -45,7 +45,7 @@ def test_the_values_are_the_same_for_ever() -> None:
     assert make_input(q, NORMAL).tolist() == [-45, 3, 1, -107]
 
 
-def test_name_and_kind_alone_make_the_difference() -> None:
+def test_an_input_depends_on_its_name_and_not_on_other_inputs() -> None:
     a, b = (Value(name, DType.FLOAT32, (8,)) for name in "ab")
     alone = make_inputs(Graph("g", [b]), NORMAL)[0]
     both = make_inputs(Graph("g", [a, b]), NORMAL)
@@ -176,12 +176,16 @@ def test_an_absent_table_has_no_size() -> None:
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
 def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
-    """As many as the smallest of at most 1024 elements needs to meet sixteen edges."""
+    """As many as the smallest input needs for the 16 EDGES, if all have at most 1024 elements together.
+
+    For example 1009 + 15 = 1024 elements: 15 elements need 2 sets.
+    """
     inputs = [Value(f"x{size}", DType.FLOAT32, (size, None)) for size in sizes]
     graph = Graph("g", [*inputs, Value("i", DType.INT32, (5000,))])
     assert len(input_sets(graph)) == count + 2
     assert {s.total for s in input_sets(graph) if s.kind == "boundary"} == {count}
     assert len(input_sets(Graph("g", []))) == 3
+    # the dimension 0 counts as 1, so the input has 3 elements
     assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 2
 
 

@@ -34,6 +34,6 @@ def test_optimized_models_compute_what_was_recorded(model_path: Path) -> None:
     check_results(model, model_path)
     report = circlekit.optimize(model, verify=True)
     assert report.verified
-    lost = "would run the original"  # another runtime, which the note names
-    assert [note for note in report.notes if lost not in note] == []
+    expected = "would run the original"  # a note about another runtime, which does not run the result
+    assert [note for note in report.notes if expected not in note] == []
     check_results(model, model_path)

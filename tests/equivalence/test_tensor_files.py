@@ -47,7 +47,7 @@ def test_an_unknown_dimension_follows_from_the_size(
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "error", "sentence"),
+    ("expected", "size", "error", "sentence"),
     [
         (value("x"), None, FileError, "x0: No such file or directory; expected the elements of input %x"),
         (value("x"), 23, ShapeError, "x0 has 23 bytes, expected a multiple of 4 for %x"),
@@ -59,12 +59,12 @@ def test_an_unknown_dimension_follows_from_the_size(
     ],
 )
 def test_raw_files_that_do_not_fit(
-    kind: Value, size: int | None, error: type[CirclekitError], sentence: str, tmp_path: Path
+    expected: Value, size: int | None, error: type[CirclekitError], sentence: str, tmp_path: Path
 ) -> None:
     if size is not None:
         (tmp_path / "x0").write_bytes(bytes(size))
     with pytest.raises(error) as found:
-        read_raw(tmp_path / "x", [kind])
+        read_raw(tmp_path / "x", [expected])
     assert sentence in found.value.message
 
 

@@ -90,6 +90,7 @@ def test_an_output_that_is_always_zero_proves_little() -> None:
 
 
 def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
+    """With 1 for ``?``, both constants could be added; with 2, the last model could not run."""
     text = """
         graph main(%x: f32[?,3]) -> %y {{
           %y = Add(%x, {c}) : f32[?,3]
@@ -107,7 +108,7 @@ def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
     assert compare(only_one, only_one).equal
 
 
-def test_boundary_inputs_that_the_model_cannot_take_are_noted() -> None:
+def test_a_model_that_cannot_run_on_seeded_inputs_is_not_compared() -> None:
     reshaped = parse_model("""
         graph main(%x: f32[3], %shape: i32[2]) -> %y {
           %y = Reshape(%x, %shape) : f32[?,?]
@@ -131,11 +132,11 @@ def rename(model: Model) -> None:
     model.main.outputs[0].name = "other"
 
 
-def widen(model: Model) -> None:
+def reshape_input(model: Model) -> None:
     model.main.inputs[1].shape = (1,)
 
 
-def swap(model: Model) -> None:
+def swap_outputs(model: Model) -> None:
     model.main.outputs = model.main.outputs[::-1]
 
 
@@ -151,8 +152,8 @@ def break_(model: Model) -> None:
             r"^bad changed output %y on (normal|boundary) inputs: \[\d,\d\]: .* differ by",
         ),
         (rename, "^bad changed the interface: output 0 was %y: .* is %other:"),
-        (widen, r"^bad changed the interface: input 1 was %k: f32\[3\], is %k: f32\[1\]"),
-        (swap, "^bad changed the interface: output 0 was %y"),
+        (reshape_input, r"^bad changed the interface: input 1 was %k: f32\[3\], is %k: f32\[1\]"),
+        (swap_outputs, "^bad changed the interface: output 0 was %y"),
         (break_, "^after bad the model does not run: %z is read before an operator computes it"),
     ],
     ids=["values", "name", "shape", "order", "broken"],
@@ -194,8 +195,8 @@ def test_a_model_without_kernels_cannot_be_verified() -> None:
     Verifier(model).check(model, "nothing")
 
 
-def test_inputs_without_a_result_are_no_want_of_a_kernel() -> None:
-    """Nothing is divided by zero on normal inputs; that it is on others, is said, and proves nothing."""
+def test_inputs_on_which_the_model_divides_by_zero_are_noted() -> None:
+    """On zero inputs, %d is 0.  A note says that these are not compared; normal inputs are."""
     model = parse_model("""
     graph main(%x: i32[3]) -> %z {
       %k = const i32[3] [1, 1, 1]
@@ -278,7 +279,7 @@ def test_other_graphs_are_compared_on_seeded_inputs_only() -> None:
 
 
 def test_outputs_of_equal_shape_have_a_similarity() -> None:
-    """Of the same output, not of another: %y is -%x in one model."""
+    """%y is equal in both models; %z is Relu(%x) in one and -%x in the other."""
     found = compare(net(), net(("Relu(%x)", "Neg(%x)")))
     cosines = {o.name: o.similarity.cosine for o in found.outputs if o.similarity and o.inputs == "normal"}
     assert cosines["y"] == pytest.approx(1)

@@ -91,7 +91,7 @@ def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Se
 def misbehave(job: Job, tell: Tell) -> Result:
     """Misbehave in a way that depends on the number of the job."""
     if job.number == 1:
-        raise AssertionError(f"{len(bytearray(2 * MEMORY_BYTES))} bytes were to be had")
+        raise AssertionError(f"{len(bytearray(2 * MEMORY_BYTES))} bytes were allocated, more than the limit")
     if job.number == 2:
         os._exit(3)
     if job.number == 3:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fuzzer takes for a changed value, and what not."""
+"""Which differences of values the fuzzer reports as faults, and which not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_another_interface_is_a_fault_in_such_a_model_too() -> None:
 
 
 def test_random_operators_without_a_seed_get_one() -> None:
-    """Each its own, so that one in the place of another is seen."""
+    """Seeds differ, so a rewrite that puts one random operator in the place of another changes values."""
     before, after = parse_model(RANDOM_BRANCH), parse_model(INLINED)
     assert compare_values(before, after) == "equal"
     set_random_seeds(before)

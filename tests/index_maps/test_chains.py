@@ -60,7 +60,10 @@ def test_the_length_of_chains_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_origins_of_a_join() -> None:
-    """A result that reads one operand has that one as its origin; others have all, and none before them."""
+    """A result that reads one operand of the join comes from that operand.
+
+    Any other result comes from all operands of the join, and from nothing before them.
+    """
     join = "%n = Neg(%x)\n%a = Transpose(%n, [0, 1, 2])\n%c = Concatenation(%a, %x) {axis: 0}\n"
     part = graph_of(f"{join}%y = Slice(%c, [3, 0, 0], [1, 3, 4])")
     last = list(origins(part.outputs[0]))[-1]
@@ -85,7 +88,7 @@ def test_parts_that_are_joined_again_come_from_the_whole(joined: str, expected: 
     (found,) = origins(graph.outputs[0])
     assert [[v.name for v in found.sources]] == expected
     if expected == [["x"]]:
-        order = [" pqr".index(name) - 1 for name in joined.replace("%", "").split(", ")]
+        order = ["pqr".index(name) for name in joined.replace("%", "").split(", ")]
         assert np.array_equal(found.map.apply(X), X[:, order].reshape(-1))
         assert [op.code for op in found.ops] == ["CONCATENATION", "SPLIT"]
 
@@ -160,7 +163,7 @@ def test_data_movements_have_maps(call: str) -> None:
         "Relu(%x)",
     ],
 )
-def test_others_have_none(call: str) -> None:
+def test_operators_that_are_no_movement_have_no_map(call: str) -> None:
     assert movement_of(graph_of(f"%y = {call}").ops[0]) is None
 
 

@@ -40,15 +40,17 @@ MAX_ELEMENTS = 600
 
 
 def vector(_: str, numbers: Any) -> Value:
+    """Return an int32 constant; the first argument, its role, is ignored."""
     return Value.constant("", np.array(numbers, np.int32))
 
 
 def positions(shape: tuple[int, ...]) -> Array:
+    """Return an array whose elements are their own positions, 0, 1, 2, ... in memory order."""
     return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
 
 
 def results_of(op: Op, array: Array) -> list[Array]:
-    """Run the kernel of ``op`` with ``array`` as the moved operand, which has no data."""
+    """Run the kernel of ``op`` with ``array`` in place of the operand without data, which is moved."""
     found = op.kernel(*(array if v is not None and v.data is None else v and v.data for v in op.inputs))
     return list(found) if isinstance(found, tuple) else [found]
 
@@ -81,7 +83,7 @@ def drawn_op(draw: Any, x: Value) -> Op:
         "tile": lambda: Tile(x, vector("", [1 + draw(st.booleans()) for _ in shape])),
         "broadcast": lambda: BroadcastTo(x, vector("", (2, *shape))),
         "gather": lambda: Gather(x, vector("", list(range(dim))[::-1]), axis=axis),
-        "join twice": lambda: Concatenation(x, axis=axis),
+        "join": lambda: Concatenation(x, axis=axis),
         "pack": lambda: Pack(x, values_count=1, axis=axis),
     }
     if rank == 4:
@@ -133,6 +135,7 @@ def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("index", range(-3, 3))
 def test_one_index_of_a_strided_slice(index: int) -> None:
+    """With ``shrink_axis_mask`` the end is ignored: the index -1 has the end 0."""
     array = positions((2, 3))
     begin, end = vector("", [0, index]), vector("", [2, index + 1])
     op = StridedSlice(Value("x", i32, (2, 3)), begin, end, vector("", [1, 1]), shrink_axis_mask=2)
@@ -157,23 +160,25 @@ def test_blocks_of_pixels(kind: type[Op], block: int) -> None:
 
 @pytest.mark.parametrize("perm", list(permutations(range(4))))
 def test_every_plan_of_a_transpose_computes_it(perm: tuple[int, ...]) -> None:
-    """All dimensions could be divided into blocks, but a transpose of single axes moves no blocks."""
+    """The dimensions are divisible by 2, but a plan that moves blocks of 2 would be wrong."""
     array = positions((2, 4, 6, 8))
     movement = movement_of(Transpose(Value("x", i32, array.shape), vector("", perm)))
     assert movement is not None
     (index_map,) = movement.maps
     assert index_map is not None
     moved = array.transpose(perm)
-    for plan in plans_for(index_map, array.shape, moved.shape, 32):
+    plans = plans_for(index_map, array.shape, moved.shape, 32)
+    assert plans
+    for plan in plans:
         assert np.array_equal(result_of(plan, array), moved)
 
 
 def result_of(plan: Plan, array: Array) -> Array:
-    """Return what all forms of the operators of ``plan`` make of ``array``."""
-    for made in plan:
-        forms = [results_of(op, array)[0] for op in made.ops(Value("x", i32, array.shape), vector)]
+    """Return what ``plan`` makes of ``array``; all alternative operators of a step must do the same."""
+    for step in plan:
+        forms = [results_of(op, array)[0] for op in step.ops(Value("x", i32, array.shape), vector)]
         array = forms[0]
-        assert array.shape == made.shape
+        assert array.shape == step.shape
         assert all(np.array_equal(form, array) for form in forms)
     return array
 
@@ -214,7 +219,7 @@ def test_factors_cut_at_axes_are_the_same_map(shape: tuple[int, ...], result: tu
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_merged_axes_are_cut_where_they_were_merged(order: tuple[int, ...]) -> None:
-    """A transpose of axes that are products of others is one of those others."""
+    """Axes of 6, 70 and 15, merged from 2*3, 5*7*2 and 3*5, are cut into the dimensions 2, 3, 5, 7, ..."""
     fine = ((2, 3), (5, 7, 2), (3, 5))
     merged = IndexMap.transposed([math.prod(dims) for dims in fine], order)
     shape = tuple(dim for dims in fine for dim in dims)
@@ -232,7 +237,7 @@ def test_factors_are_not_cut_where_axes_do_not_divide_them() -> None:
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 4), (3, 2, 2, 5)])
 def test_no_transpose_has_more_axes_than_needed(shape: tuple[int, ...]) -> None:
-    """The flat result needs as many axes as the source, whether or not the source has them."""
+    """The result is flat.  No plan has more axes than ``shape``, even if the source is flat, too."""
     for order in permutations(range(len(shape))):
         for source in (shape, (math.prod(shape),)):
             for plan in plans_for(IndexMap.transposed(shape, order), source, (math.prod(shape),), 32):
@@ -257,6 +262,7 @@ def test_factors_on_axes(
     start: list[int],
     steps: list[tuple[int, int, int]] | None,
 ) -> None:
+    """``steps``: the axis, the extent and the step of each digit."""
     found = IndexMap.of(12, [factor]).on_axes(shape)
     assert found == (None if steps is None else (start, steps))
 
@@ -271,7 +277,7 @@ def test_equal_maps_are_equal_objects() -> None:
 
 
 def test_a_slice_across_rows_has_no_common_map() -> None:
-    """Elements 2 to 9 of a [3,4] tensor that is then transposed do not lie on a grid."""
+    """Elements 2 to 9 of the transpose of a [4,3] tensor are not evenly spaced along its axes."""
     assert IndexMap.sliced((12,), (range(2, 10),)).after(IndexMap.transposed((4, 3), (1, 0))) is None
 
 
@@ -315,6 +321,7 @@ def test_a_shuffle_of_two_tensors_is_a_pack() -> None:
     forms = joins_for(shuffled, sources, (1, 2, 2, 6))
     stacked = next(form for form in forms if (form.is_pack, form.axis) == (True, 4))
     assert stacked.rest == (Reshaped((1, 2, 2, 6)),)
+    # two operators, PACK and RESHAPE; 24 elements of 4 bytes, and each element is a run of its own
     assert stacked.cost(sources) == MovementCost(24 * 4 + 24 * RUN_BYTES, 2)
     assert forms[0].cost(sources) < stacked.cost(sources)  # a transpose copies faster than a PACK of elements
 
@@ -324,8 +331,8 @@ def test_a_shuffle_of_two_tensors_is_a_pack() -> None:
 @pytest.mark.parametrize(
     "steps", [(2, 1), (-2, -1), (2, -1), (-2, 1), (-2, -1, 1), (2, 1, -1), (3, -2), (1, -2, 1)]
 )
-def test_digits_of_one_axis_stay_in_their_row_together(steps: tuple[int, ...], first: int, row: int) -> None:
-    """Each digit moves one step along the columns; all of them may leave the row where none does alone."""
+def test_digits_that_leave_a_row_together_have_no_steps(steps: tuple[int, ...], first: int, row: int) -> None:
+    """Digits of 0 or 1 move along a row of 6 columns: from column 3, steps 2 and 1 reach columns 3 to 6."""
     found = IndexMap(24, tuple(Factor(2, step) for step in steps), row * 6 + first).on_axes((4, 6))
     columns = [first + sum(taken) for taken in product(*((0, step) for step in steps))]
     if min(columns) >= 0 and max(columns) < 6:

@@ -87,6 +87,7 @@ def test_every_join_of_a_map_computes_it(shape: tuple[int, ...], count: int, is_
 
 
 def test_the_cost_of_a_join_is_what_it_copies_and_its_runs() -> None:
+    """A run: contiguous elements of one source in the result.  On axis 2, each source has 2 * 3 runs."""
     sources = tuple(Value(name, i32, (2, 3, 4)) for name in "ab")
     for is_pack, axis, runs in ((True, 0, 2), (True, 3, 48), (False, 0, 2), (False, 2, 12)):
         cost = Join(is_pack, axis, ()).cost(sources)
@@ -108,6 +109,7 @@ def factorizations(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("size", [12, 16])
 def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
+    """A factor spans the strides ``low`` to ``high``.  No stride of an axis between them could divide it."""
     shapes = factorizations(size)
     for shape, axes in product(shapes, repeat=2):
         for perm in permutations(range(len(shape))):
@@ -149,7 +151,7 @@ CUTS = [
 @pytest.mark.parametrize("rows", CUTS)
 @pytest.mark.parametrize("columns", CUTS)
 def test_slices_that_are_transposed_or_repeated_are_written(rows: range, columns: range) -> None:
-    """In the shape of the source, and as one axis; against numpy."""
+    """The source in its own shape, and with its axes joined; against numpy."""
     source = positions((2, 4, 4))
     cut = IndexMap.sliced((2, 4, 4), (range(2), rows, columns))
     taken = source[:, list(rows)][:, :, list(columns)]
@@ -195,10 +197,13 @@ def computed(plan: Plan, array: Array) -> Array:
         ((2, 2), (2, 2), None),
     ],
 )
-def test_two_digits_of_one_axis_are_a_slice_if_they_are_evenly_spaced(
+def test_rows_on_two_axes_of_the_result_are_a_slice_if_they_are_evenly_spaced(
     inner: tuple[int, int], outer: tuple[int, int], rows: range | None
 ) -> None:
-    """The digits of the rows stand before and after the columns; extents, and steps in rows."""
+    """``outer``, ``inner``: (extent, step in rows) of the axes of the result before and after the columns.
+
+    For example, (2, 2) and (2, 1) read the rows 1 + {0, 2} + {0, 1}: range(1, 5).
+    """
     shape = (16, 5)
     factors = [(outer[0], outer[1] * 5), (5, 1), (inner[0], inner[1] * 5)]
     index_map = IndexMap.of(80, factors, 5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Index maps of tensors with one unknown dimension: they hold for every number there, or are refused."""
+"""Index maps of tensors with one unknown dimension: they hold for every size of it, or are refused."""
 
 from __future__ import annotations
 
@@ -108,21 +108,23 @@ def test_maps_that_depend_on_the_number_are_refused(call: str) -> None:
 
 def test_maps_that_hold_for_all() -> None:
     n = UNKNOWN_DIM
-    assert holds_for_all(IndexMap.of(6 * n, [(3, 1), (2 * n, 3)]))
-    assert holds_for_all(IndexMap.of(6 * n, [(2, 3 * n), (n, 3)], 3 * n + 1))
-    assert not holds_for_all(IndexMap.of(6 * n, [(n - 1, 6)]))
-    assert not holds_for_all(IndexMap.of(6, [(n, 0), (6, 1)]))
-    assert not holds_for_all(IndexMap.of(6 * n, [(2, 3 * n - 1)]))
-    assert not holds_for_all(IndexMap.of(6 * n, [(n, -6)], 6 * n - 6))
+    assert holds_for_all(IndexMap.of(6 * n, [(3, 1), (2 * n, 3)]))  # the transpose of [2 n, 3]
+    assert holds_for_all(IndexMap.of(6 * n, [(2, 3 * n), (n, 3)], 3 * n + 1))  # an offset just above 3 n
+    assert not holds_for_all(IndexMap.of(6 * n, [(n - 1, 6)]))  # all but the last of n rows
+    assert not holds_for_all(IndexMap.of(6, [(n, 0), (6, 1)]))  # n repetitions
+    assert not holds_for_all(IndexMap.of(6 * n, [(2, 3 * n - 1)]))  # a stride that is no multiple of n
+    assert not holds_for_all(IndexMap.of(6 * n, [(n, -6)], 6 * n - 6))  # n rows in reverse order
 
 
-def test_costs_are_those_of_one() -> None:
+def test_an_unknown_dimension_costs_as_much_as_1() -> None:
+    """1 * 3 * 4 elements of float32 are 48 bytes."""
     graph = circlekit.parse("graph main(%x: f32[?,3,4]) -> %y { %y = Transpose(%x, [1, 0, 2]) }").main
     assert present_cost(graph.ops[0]) == MovementCost(48, 1)
 
 
 @pytest.mark.parametrize("axis", [0, -1, 2])
 def test_a_join_of_unknown_rank_copies_each_operand_at_once(axis: int) -> None:
+    """The result counts as one float32, each operand as one run."""
     join = f"%y = Concatenation(%a, %b) {{axis: {axis}}} : f32[*]"
     graph = circlekit.parse(f"graph main(%a: f32[*], %b: f32[*]) -> %y {{ {join} }}").main
     assert present_cost(graph.ops[0]) == MovementCost(4 + 2 * RUN_BYTES, 1)

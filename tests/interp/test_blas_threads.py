@@ -22,7 +22,7 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in blas_libraries().info()), default=1)
 
 
-threads = pytest.mark.skipif(blas_threads() < 2, reason="numpy has no BLAS with threads here")
+needs_threads = pytest.mark.skipif(blas_threads() < 2, reason="numpy has no BLAS with threads here")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_medium_products_ask_for_one_thread(macs: int, one: bool, monkeypatch: p
         assert asked == [1] * one
 
 
-@threads
+@needs_threads
 @pytest.mark.parametrize(
     ("macs", "one"),
     [(1 << 18, False), ((1 << 18) + 1, True), ((1 << 26) - 1, True), (1 << 26, False)],
@@ -54,7 +54,7 @@ def test_medium_products_use_one_thread(macs: int, one: bool) -> None:
     assert blas_threads() == before
 
 
-@threads
+@needs_threads
 def test_the_number_is_restored_after_an_error() -> None:
     before = blas_threads()
     with pytest.raises(ValueError, match="within"), limited_blas_threads(1 << 20):
@@ -62,7 +62,7 @@ def test_the_number_is_restored_after_an_error() -> None:
     assert blas_threads() == before
 
 
-@threads
+@needs_threads
 def test_a_model_runs_in_one_thread() -> None:
     x = Value("x", f32, (64, 128))
     graph = Graph("main", [x])
@@ -70,6 +70,7 @@ def test_a_model_runs_in_one_thread() -> None:
     graph.outputs = (y,)
     before, seen = blas_threads(), []
     data = np.ones((64, 128), np.float32)
+    # 64 * 128 * 64 = 1 << 19 multiply-accumulates
     interpreter = circlekit.Interpreter(Model([graph], format="tflite"))
     interpreter.run([data], on_value=lambda name, array: seen.append(blas_threads()))
     assert set(seen) == {1}

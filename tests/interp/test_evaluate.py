@@ -23,7 +23,7 @@ def x_value(shape: tuple[int | None, ...] | None = (3,)) -> Value:
     return Value("x", f32, shape)
 
 
-def test_results() -> None:
+def test_results_are_those_of_the_kernel() -> None:
     (got,) = evaluate(Twice(x_value()), [X])
     np.testing.assert_array_equal(got, X * 2)
 
@@ -142,6 +142,7 @@ def test_a_type_error_of_a_kernel_is_an_error_of_the_model() -> None:
 
 @pytest.fixture
 def _restored() -> Iterator[None]:
+    """Unregister the custom kernels of a test."""
     yield
     for name in ("TestHalf", "TestBroken", "AddV2"):
         unregister_custom(name)

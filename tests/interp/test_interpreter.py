@@ -33,7 +33,7 @@ graph other(%a: f32[2]) -> %b {
 }
 """
 X, Y = np.array([[1, 2, 3]], np.float32), np.array([1, 0, -1], np.float32)
-OUT = [[12, 30]]
+OUT = [[12, 30]]  # X + Y = [2, 2, 2]; (1 + 2 + 3) * 2 and (4 + 5 + 6) * 2
 
 
 def test_runs_with_inputs_in_order_and_by_name() -> None:
@@ -67,7 +67,7 @@ def test_a_fast_kernel_is_prepared_once_and_replaces_the_plain_one(monkeypatch: 
 
     monkeypatch.setattr(execution_plan, "prepare", prepare)
     interpreter = Interpreter(parse_model(TEXT))
-    for _ in range(2):
+    for _ in range(2):  # the layer reads X + 40 = 41 + [0, 1, 2]
         np.testing.assert_array_equal(interpreter.run([X, Y])[0], [[6 * 41 + 8, 15 * 41 + 17]])
     assert prepared == ["ADD", "FULLY_CONNECTED"]
 

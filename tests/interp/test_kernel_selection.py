@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that LiteRT's reference kernels refuse has the integers of its optimized ones."""
+"""A model that LiteRT's reference kernels refuse gives the integers of its optimized kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def model_of(options: str) -> Model:
     [("{block_size: 2}", Kernels.OPTIMIZED), ("{block_size: 2, version: 1}", Kernels.REFERENCE)],
 )
 def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
-    """LiteRT by its reference kernels where it can, else by the others; the two differ here."""
+    """LiteRT has reference kernels of DEPTH_TO_SPACE for version 1 only; for version 2, all are optimized.
+
+    The two kernel sets give different integers here.
+    """
     model = model_of(options)
     assert select_kernels(model) is kernels
     rng = np.random.default_rng(5)
@@ -48,13 +51,12 @@ def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
     assert np.count_nonzero(other != wanted)
 
 
-def test_comparison_by_the_kernels_of_the_first() -> None:
-    """Else two models that differ in a version alone would have other values."""
+def test_models_are_compared_with_the_kernels_of_the_first() -> None:
+    """Else these models, which differ only in a version, would not be equal."""
     assert circlekit.compare(model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")).equal
 
 
-def test_kernels_by_their_values() -> None:
-    """A text is no reason to run others than those it names."""
+def test_kernels_are_selected_by_name() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
     assert circlekit.Interpreter(model, kernels="optimized").kernels is Kernels.OPTIMIZED
     with pytest.raises(UnsupportedError, match="expected kernels reference or optimized, got 'fast'"):

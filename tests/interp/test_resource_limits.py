@@ -77,7 +77,7 @@ CASES: list[tuple[str, list[Array]]] = [
 
 
 @pytest.mark.parametrize(("text", "inputs"), CASES, ids=[c[0].split(" = ")[1].split("(")[0] for c in CASES])
-def test_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
+def test_a_huge_result_is_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
     model = parse_model(f"graph main{text}\n}}\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with limited(LIMIT), pytest.raises(LimitError) as caught:
@@ -89,11 +89,11 @@ def test_refused_before_it_is_allocated(text: str, inputs: list[Array]) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
-def test_the_message() -> None:
+def test_the_message_names_the_tensor_and_its_size() -> None:
     model = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}")
     with limited("1M"), pytest.raises(LimitError, match=r"%y: f32\[1024,257\] of FILL would take 1.0 MiB"):
         run(model, [ints(1024, 257)])
-    with limited("1M"):
+    with limited("1M"):  # 1024 * 256 * 4 bytes
         assert run(model, [ints(1024, 256)])[0].nbytes == 1 << 20
 
 
@@ -134,7 +134,8 @@ graph step(%a: i32[1]) -> %o {
 """
 
 
-def test_a_loop_without_end_has_one() -> None:
+def test_a_loop_without_end_is_stopped() -> None:
+    """The finite loop runs its condition 101 times and its body 100 times."""
     finite, endless = (parse_model(LOOP.replace("STEP", step)) for step in "10")
     with limited(calls=201):
         assert run(finite, [ints(0)])[0] == 100
@@ -149,7 +150,7 @@ def test_a_loop_without_end_has_one() -> None:
 
 
 def test_calls_are_counted_before_the_first_run() -> None:
-    """An operator is evaluated alone with a new runner when random models are made."""
+    """A GraphRunner counts also without a run: random models evaluate single operators with a new runner."""
     runner, graph = GraphRunner(State()), parse_model(LOOP.replace("STEP", "1")).graphs[2]
     with limited(calls=1):
         assert runner(graph, [ints(3)])[0] == 4
@@ -157,8 +158,8 @@ def test_calls_are_counted_before_the_first_run() -> None:
             runner(graph, [ints(3)])
 
 
-def test_a_loop_that_makes_no_call() -> None:
-    """Its state is a constant, and its body a view of it: nothing is ever computed."""
+def test_a_loop_that_computes_nothing_is_stopped() -> None:
+    """Its operand is a constant, and its body returns a view of that constant."""
     text = """
     graph main(%x: i32[1]) -> %z {
       %y = While([7]) {cond: @more, body: @same} : i32[1]
@@ -193,7 +194,7 @@ def test_a_graph_that_runs_itself_ends() -> None:
 
 
 def tower(height: int, width: int) -> str:
-    """Graphs each of which runs the next one ``width`` times."""
+    """Return ``height`` graphs, each of which runs the next one ``width`` times, and a main graph."""
     text = ["graph main(%x: i32[1]) -> %y {\n  %y = Call(%x) {subgraph: @g0} : i32[1]\n}"]
     for level in range(height):
         lines = [f"graph g{level}(%x0: i32[1]) -> %x{width} {{"]
@@ -203,7 +204,7 @@ def tower(height: int, width: int) -> str:
     return "\n".join(text)
 
 
-def test_towers_of_graphs() -> None:
+def test_depth_and_number_of_calls_are_limited() -> None:
     assert run(parse_model(tower(60, 1)), [ints(5)])[0] == -5
     with pytest.raises(LimitError, match="at depth 64"):
         run(parse_model(tower(300, 1)), [ints(5)])
@@ -211,13 +212,13 @@ def test_towers_of_graphs() -> None:
         run(parse_model(tower(60, 2)), [ints(5)])
 
 
-def test_one_operator_by_itself() -> None:
+def test_the_memory_limit_holds_for_a_single_operator() -> None:
     op = parse_model("graph main(%d: i32[2]) -> %y {\n %y = Fill(%d, 1.0) : f32[?,?]\n}").main.ops[0]
     with limited("1M"), pytest.raises(LimitError, match="would take"):
         evaluate(op, [ints(9999, 9999), ones()])
 
 
-def test_windows_and_parts_have_an_end() -> None:
+def test_huge_windows_strides_parts_and_ranks_are_refused() -> None:
     text = "graph main(%x: f32[1,4,4,1]) -> %y {{\n  %y = {}\n}}"
     for call in (
         "MaxPool2D(%x) {padding: SAME, filter_height: 2000000, filter_width: 1, stride_h: 1, stride_w: 1}",

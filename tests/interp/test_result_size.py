@@ -34,12 +34,12 @@ class Result(Op):
         (f32, (3, 5), 60),
         (DType.COMPLEX128, (2,), 32),
         (f32, (), 4),
-        (f32, (0, 5), 20),
+        (f32, (0, 5), 20),  # an empty axis counts as 1
         (f32, (None, 5), None),
         (f32, None, None),
-        (DType.INT4, (3,), 3),
-        (DType.BFLOAT16, (3,), 12),
-        (DType.STRING, (3,), 24),
+        (DType.INT4, (3,), 3),  # arrays of int8
+        (DType.BFLOAT16, (3,), 12),  # arrays of float32
+        (DType.STRING, (3,), 24),  # arrays of pointers
     ],
 )
 def test_static_bytes(dtype: DType, shape: Shape | None, size: int | None) -> None:

@@ -82,8 +82,8 @@ CASES = [float_lstm, eight_bits, variables, tables, sparse, detections, composit
 
 
 def litert_runs(data: bytes, steps: Steps) -> list[list[Array]]:
-    kinds = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = LiteRT(model_content=data, experimental_op_resolver_type=kinds, num_threads=1)
+    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = LiteRT(model_content=data, experimental_op_resolver_type=resolver, num_threads=1)
     interpreter.allocate_tensors()
     outs = []
     for inputs in steps:

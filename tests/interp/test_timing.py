@@ -45,7 +45,7 @@ def test_the_first_run_does_not_count(per_op: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(timing, "perf_counter", lambda: now)
     interpreter: Any = Clocked()
     found = timing.time_runs(interpreter, [np.ones(2, np.float32)], 0, 3, per_op)
-    assert found.runs == [12, 13, 14]
+    assert found.runs == [12, 13, 14]  # runs 2 to 4, for example 2 + 10; run 1 (11 s) does not count
     assert found.median == 13
     assert [(timed.op.code, timed.seconds) for timed in found.ops] == per_op * [("NEG", 10), ("ABS", 3)]
     assert number == 4

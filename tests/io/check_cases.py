@@ -18,7 +18,12 @@ SPARSE, LEVEL = "subgraphs[0].tensors[5].sparsity", "T5.sparsity.dimMetadata["
 
 
 def sound(oracle: Any = LITERT) -> File:
-    """A valid model that uses every feature the rules look at."""
+    """Return a valid model that uses every feature the rules look at.
+
+    Tensors: 0 x, 1 y, 2 w, 3 a, 4 state, 5 sparse, 6 words, 7 packed, 8 loop, 9 b, 10 spare.
+    Operators: 0 FULLY_CONNECTED, 1 CUSTOM, 2 ADD, 3 WHILE.
+    Buffers: 0 empty, then the data of w, sparse, words, packed, and of the metadata.
+    """
     f = File(oracle)
     quantization = f.make(
         "QuantizationParameters", scale=[0.5] * 4, zeroPoint=[0] * 4, min=[-1.0] * 4, max=[1.0] * 4
@@ -139,7 +144,7 @@ def stray(index: int) -> Change:
 
 
 def blocks(scales: int) -> Change:
-    """Let tensor w have a scale for each block, stored in the tensor with index ``scales``."""
+    """Give tensor w blockwise quantization, with its scales in tensor number ``scales``."""
 
     def change(f: File) -> None:
         details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)
@@ -300,7 +305,7 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "sparsity",
         SPARSE,
         put(LEVEL + "1].arrayIndices.values", [0]),
-        put(LEVEL + "1].arrayIndices.values", [0, 1, 7][:2]),
+        put(LEVEL + "1].arrayIndices.values", [0, 1]),
     ),
     ("sparsity", SPARSE, put(LEVEL + "1].arrayIndices", None), put("T5.name", "s")),
     ("sparsity", SPARSE, buffer(2, 7), buffer(2, 8)),

@@ -14,6 +14,7 @@ from tests.io.oracles import CIRCLE, LITERT, Oracle
 
 Fill = Callable[["File"], None]
 LIBRARY: dict[str, tuple[Oracle, Fill]] = {}
+"""{name of a file: (package with the generated code of its format, function that makes its content)}."""
 
 
 class File:
@@ -29,7 +30,7 @@ class File:
         self.tensor("y", [1, 4])
 
     def make(self, table: str, **fields: Any) -> Any:
-        """An object of the generated object API."""
+        """Return an object of the generated object API, such as SubGraphT for the table SubGraph."""
         item = self.oracle.names[table + "T"]()
         for name, value in fields.items():
             assert hasattr(item, name), f"{table}.{name}"
@@ -42,11 +43,13 @@ class File:
     def tensor(
         self, name: str | bytes | None, shape: Sequence[int] | None, kind: str = "FLOAT32", **more: Any
     ) -> int:
+        """Append a tensor to the first graph; return its index."""
         number = self.enum("TensorType", kind)
         self.main.tensors.append(self.make("Tensor", name=name, shape=shape, type=number, **more))
         return len(self.main.tensors) - 1
 
     def buffer(self, data: bytes | None = None, **more: Any) -> int:
+        """Append a buffer to the model; return its index."""
         raw = None if data is None else np.frombuffer(data, np.uint8)
         self.model.buffers.append(self.make("Buffer", data=raw, **more))
         return len(self.model.buffers) - 1
@@ -55,6 +58,7 @@ class File:
         self, code: str | int, inputs: Sequence[int], outputs: Sequence[int],
         options: Any = None, version: int = 1, custom: str | None = None, **more: Any,
     ) -> None:  # fmt: skip
+        """Append an operator with an operator code of its own to the first graph."""
         number = code if isinstance(code, int) else self.enum("BuiltinOperator", code)
         self.model.operatorCodes.append(
             self.make(

@@ -6,15 +6,18 @@ from __future__ import annotations
 import random
 import struct
 
-HEAD = 1500
-"""Where small files have their tables; half of the damage goes there."""
+HEAD_BYTES = 1500
+"""Small files have their tables in these first bytes; half of the damaged files change only there."""
 
 
 def damaged(data: bytes, seed: int) -> bytes:
-    """``data`` with one to four changes; the identifier stays."""
+    """Return ``data`` with 1, 2 or 4 random changes; sometimes its end is cut off.
+
+    The file identifier, bytes 4 to 7, stays.
+    """
     rng = random.Random(seed)
     out = bytearray(data)
-    end = len(out) if rng.random() < 0.5 else min(len(out), HEAD)
+    end = len(out) if rng.random() < 0.5 else min(len(out), HEAD_BYTES)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         _change(out, end, rng)
     out[4:8] = data[4:8]
@@ -24,6 +27,7 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 
 def _change(out: bytearray, end: int, rng: random.Random) -> None:
+    """Change a bit, a byte, or an integer of 16 or 32 bits of ``out``, before ``end``."""
     size = len(out)
     kind = rng.choice(("byte", "word", "short", "nudge", "bit"))
     if kind == "byte":

@@ -22,7 +22,7 @@ import circlekit
 import circlekit.ops  # operators are declared by being imported
 from circlekit.errors import FileError
 from circlekit.io.read.load import load
-from circlekit.io.write import file_writer as module
+from circlekit.io.write import file_writer
 from circlekit.io.write.file_writer import TEMPORARY, remove_stale, replacement, write_file
 from circlekit.io.write.save import save, to_bytes
 from tests.io.models import File
@@ -121,7 +121,7 @@ def test_nothing_is_removed_without_file_locks(
     def refuse(*_: int) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(module, "CAN_LOCK", can_lock)
+    monkeypatch.setattr(file_writer, "CAN_LOCK", can_lock)
     monkeypatch.setattr(fcntl, "flock", refuse)
     left = litter(tmp_path)
     write_file(tmp_path / "m.circle", [b"whole"])
@@ -135,7 +135,7 @@ def test_nothing_is_removed_without_file_locks(
     "name", ["m" * 248 + ".circle", "é" * 124 + ".circle", "m\udcff" * 60 + ".circle", "a\nb"]
 )
 def test_file_names_of_maximum_length(name: str, tmp_path: Path) -> None:
-    """NAME_MAX counts bytes, and a name need not be text."""
+    """NAME_MAX counts bytes, at most 255: 248 + 7, 2 * 124 + 7.  A name need not be text."""
     seen: list[str] = []
 
     def pieces() -> Iterator[bytes]:
@@ -206,7 +206,7 @@ def test_temporary_file_of_a_private_file_is_private(tmp_path: Path) -> None:
 
 
 def model_file(path: Path) -> Path:
-    """A model with a constant larger than a page."""
+    """Write a model with a constant larger than a page; return the path."""
     f = File(LITERT)
     data = np.random.default_rng(0).bytes(40_000)
     f.op("ADD", [0, f.tensor("w", [100, 100], buffer=f.buffer(data))], [1], f.make("AddOptions"))
@@ -396,7 +396,7 @@ def save_in_turns(models: list[circlekit.Model], output: Path) -> None:
 
 
 def test_a_killed_writer_leaves_a_whole_file(tmp_path: Path) -> None:
-    """The next save removes the temporary file that it may leave."""
+    """The next save removes the temporary file that the killed writer may have left."""
     models, complete, folder = list[circlekit.Model](), list[bytes](), tmp_path / "output"
     folder.mkdir()
     for number in range(2):

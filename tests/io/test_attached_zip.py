@@ -41,6 +41,7 @@ def test_offsets_count_from_the_start_of_the_archive(comment: bytes, files: int)
 
 
 END = struct.Struct("<4s4HIIH")
+"""The end record: signature, 4 numbers, size and offset of the directory, length of the comment."""
 
 
 def changed(at: int, data: bytes, code: str, value: int) -> bytes:
@@ -52,6 +53,7 @@ def changed(at: int, data: bytes, code: str, value: int) -> bytes:
 WHOLE = archive(MODEL)
 LAST = len(WHOLE) - END.size
 DIRECTORY = LAST - END.unpack_from(WHOLE, LAST)[5]
+"""The positions of the end record and of the directory, which ends where the end record begins."""
 
 
 @pytest.mark.parametrize(
@@ -75,8 +77,8 @@ def test_damaged_archives_are_not_kept(data: bytes) -> None:
     assert found(data) == b""
 
 
-def test_an_entry_may_end_where_the_directory_ends() -> None:
-    """That of a file without a name."""
+def test_an_entry_may_have_no_name() -> None:
+    """Then the fixed part of the last entry ends where the directory ends."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as target:
         target.writestr(zipfile.ZipInfo(""), b"content")

@@ -77,7 +77,7 @@ def test_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_truncated_file_is_refused(model_path: Path) -> None:
-    """Truncate at every length below 1 KiB, then at 200 lengths up to the end, which is always data."""
+    """Truncate at every length below 1 KiB, then at 200 lengths; the last byte of a file is always data."""
     data = model_path.read_bytes()
     cuts = {*range(min(1024, len(data))), *range(1024, len(data), max(1, len(data) // 200)), len(data) - 1}
     for cut in cuts:
@@ -187,7 +187,7 @@ def test_unknown_tensor_type_is_refused() -> None:
 
 @pytest.mark.parametrize("shape", [[2], [0]])
 def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
-    """Other bytes than the elements are kept, until the elements change."""
+    """The bytes after the elements are kept until the elements change."""
     f = File(LITERT)
     stored = np.array([1.5, -2.0, 7.0], np.float32)
     constant = f.tensor("w", shape, buffer=f.buffer(stored.tobytes()))

@@ -50,7 +50,7 @@ def test_what_an_operator_overwrites_is_named(change: Change, role: str) -> None
 
 
 APART = {"flatbuffer", "format", "load", "tables", "lost"}
-"""Rules of files that cannot be made by changing a field; those tests are below and with the commands."""
+"""Rules without a case: a changed field cannot break them.  They are tested below and with the commands."""
 
 
 def test_every_rule_has_a_test() -> None:
@@ -101,7 +101,7 @@ def test_what_loading_loses_is_a_warning() -> None:
     assert finding.path == "signature_defs[0].deprecated_tag"
 
 
-def test_rules_hold_for_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_hold_for_circle() -> None:
     """The same rules for circle, where every schema version is valid."""
     assert findings(put("version", 0), oracle=CIRCLE) == []
     assert [f.rule for f in findings(put("O0.inputs[0]", 11), oracle=CIRCLE)] == ["tensor-index"]

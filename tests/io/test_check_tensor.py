@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of single tensors, at their limits."""
+"""The rules of ``circle-verify`` for single tensors, at the limits of each rule."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from circlekit.ir.value import Quantization, Value
 
 
 def rules(value: Value, **tree: object) -> list[str]:
+    """Return the names of the rules that ``value`` breaks; ``tree``: more fields of its table in the file."""
     shape = [0 if d is None else d for d in value.shape or ()]
     return [finding.rule for finding in tensor_findings(value, {"shape": shape, **tree}, "t", {1})]
 
@@ -33,6 +34,7 @@ def rules(value: Value, **tree: object) -> list[str]:
 def test_sizes_are_signed_numbers_of_64_bits(
     dtype: DType, exponents: tuple[int, ...], expected: list[str]
 ) -> None:
+    """Fewer than 2^63 bytes: the exponents of 2 add up to 62 or 63, with 2 for float32 and -1 for int4."""
     assert rules(Value("x", dtype, tuple(1 << n for n in exponents))) == expected
 
 
@@ -41,17 +43,17 @@ def test_sizes_are_signed_numbers_of_64_bits(
 def test_strings_lie_one_after_the_other_in_the_data(number: int, size: int) -> None:
     """LiteRT reads int32 numbers: the count, then the start of each string, then the end of the last."""
     places = [-1, 0, size - 1, size, size + 1]
-    words = size // 4 - 1
-    for ends in product(places, repeat=words):
-        data = np.frombuffer(struct.pack(f"<{words + 1}i", number, *ends) + bytes(size % 4), np.uint8)
+    offsets = size // 4 - 1  # the number of int32 numbers after the count
+    for ends in product(places, repeat=offsets):
+        data = np.frombuffer(struct.pack(f"<{offsets + 1}i", number, *ends) + bytes(size % 4), np.uint8)
         used = ends[: number + 1]
         fits = number == 0 or (
-            0 < number < words
+            0 < number < offsets
             and all(0 <= end <= size for end in used)
             and all(a <= b for a, b in pairwise(used))
         )
         assert (_strings_fault(data, max(number, 0)) == "") == (fits and number >= 0), ends
-        assert _strings_fault(data, max(number, 0) + 1)
+        assert _strings_fault(data, max(number, 0) + 1), "the shape has one string more"
 
 
 def test_no_data_are_no_strings() -> None:

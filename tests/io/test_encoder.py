@@ -100,7 +100,7 @@ def test_equal_vectors_are_shared() -> None:
     assert size([1, 2, 3], [1, 2, 4]) - size([1, 2, 3]) == 8 + 4 + 16
     long = [1] * 1000
     assert size(long, long) - size(long) == 8 + 4
-    assert size(*[long] * 100) > 25 * 4004  # readers that limit their work count each reference
+    assert size(*[long] * 100) > 25 * 4004  # shared by few: readers with a limit count each reference
 
 
 def test_vectors_of_different_widths_are_not_shared() -> None:

@@ -43,8 +43,10 @@ LAYER = 64 << 20
 
 
 def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] = ()) -> bytes:
-    """A file with byte constants of these sizes, packed by the generated code, which writes the last one
-    first; those in ``far`` (indices) by position, at the end.
+    """Return a file with byte constants of these sizes.
+
+    The code generated from the schema packs it, and writes the last constant first.  Constants in ``far``
+    (indices) are stored by position: they follow the flatbuffer, which states where.
     """
     f = File(oracle)
     random = np.random.default_rng(0)
@@ -189,7 +191,7 @@ def buffers(model: Model, oracle: Oracle = LITERT) -> list[int]:
 
 
 def test_new_data_shares_the_buffer_of_equal_data_in_the_file() -> None:
-    """The constant was copied or computed again."""
+    """The new data are a copy, or computed again.  Buffers that are no longer used are left out."""
     model = load_bytes(constants([9000, 9000, 9000, 10]))
     assert buffers(model) == [1, 2, 3, 4]
     value = constant(model, "c0")
@@ -220,7 +222,7 @@ def test_only_constants_of_equal_size_are_hashed(monkeypatch: pytest.MonkeyPatch
     graph.table = [Value.constant(f"c{i}", data) for i, data in enumerate(datas)]
     graph.extra["unused"] = list(graph.table)
     assert buffers(Model([graph], "tflite")) == [1, 2, 3, 1, 4, 5]
-    assert hashed == [50_000] * 3
+    assert hashed == [50_000] * 3  # not the random data of equal size: a sample of their bytes differs
 
 
 @pytest.mark.parametrize("oracle", [CIRCLE, LITERT])

@@ -41,7 +41,10 @@ def as_map(path: Path) -> FileMap:
 
 
 def pieces(source: FileMap) -> Iterator[Piece]:
-    """Return ranges of the map between bytes from memory, most at the same offset in a page as before."""
+    """Yield each range of RANGES after some bytes from memory.
+
+    Two of three ranges begin at the same offset in a page as in the source; zeros before them fill the gap.
+    """
     at = 0
     for number, (start, size) in enumerate(RANGES):
         between = b"<%d>" % number
@@ -53,6 +56,7 @@ def pieces(source: FileMap) -> Iterator[Piece]:
 
 
 def expected() -> bytes:
+    """Return the content of a file of ``pieces``."""
     found = b""
     for number, (start, size) in enumerate(RANGES):
         found += b"<%d>" % number
@@ -172,7 +176,7 @@ def test_small_ranges_are_written_together(monkeypatch: pytest.MonkeyPatch) -> N
         sizes.append(len(part))
     os.close(ends[0])
     assert sum(sizes) == 489
-    assert len(sizes) < 7
+    assert len(sizes) < 7  # of 11 ranges: 90, 90, 90, 120 and 99 bytes
 
 
 # -- the source changes ------------------------------------------------------------------------
@@ -231,7 +235,7 @@ def test_descriptor_is_closed_with_the_map(tmp_path: Path) -> None:
     view = map_file(path)
     assert isinstance(view.obj, FileMap)
     descriptor = view.obj.descriptor
-    os.fstat(descriptor)
+    os.fstat(descriptor)  # it is open
     part = view[10:20]
     del view
     os.fstat(descriptor)

@@ -67,7 +67,7 @@ def test_a_finding_names_a_place_of_the_file_and_what_stands_there() -> None:
             there = found_at(tree, finding.path)
             if isinstance(there, np.generic):
                 there = there.item()
-            if there is ABSENT or (finding.rule == "operands" and isinstance(there, int)):  # -1
+            if there is ABSENT or (finding.rule == "operands" and isinstance(there, int)):  # -1: no operand
                 assert re.search(r"got none|missing|absent|\b0\b", finding.message), finding
             elif isinstance(there, int | float | str):
                 numbers += 1

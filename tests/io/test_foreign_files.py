@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of other programs are named with what to do; files that only resemble them are not.
+"""The error for a file of another format names the format and says what to do; look-alikes get no name.
 
 The files are written by the libraries of their formats, or encoded by protobuf's own library.
 """
@@ -146,7 +146,7 @@ def test_bz2_is_compressed_too() -> None:
 
 
 def test_a_truncated_file_is_named_too() -> None:
-    """Downloads stop anywhere; the names of a zip archive are at its start, too."""
+    """Of a zip archive, 3/4 are enough: each name is also stored before its data, not only at the end."""
     for kind in ("zip archive", "Keras model (.keras)", "PyTorch file (.pt", "ONNX", "SavedModel"):
         data = FILES[kind][0]
         assert kind in str(foreign_file(memoryview(data[: len(data) * 3 // 4])))
@@ -199,7 +199,7 @@ def test_a_model_with_the_bytes_of_another_format_in_it_loads() -> None:
         ("other.pb", "Is a directory"),
     ],
 )
-def test_folders(file: str, sentence: str, tmp_path: Path) -> None:
+def test_the_error_for_a_folder_names_its_kind(file: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / file).write_bytes(b"")
     for read in (circlekit.load, ModelFile):
         with pytest.raises(FileError, match="cannot be read") as error:
@@ -219,7 +219,8 @@ def test_an_empty_file(tmp_path: Path) -> None:
      (wrappers_pb2.StringValue(value="text"), 4)],
 )  # fmt: skip
 def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None:
-    """A message that follows another one adds its fields."""
+    """Two messages in a row are read as one message, with field 1 of ``first`` and field 3 of ``Value``."""
+    # the last 7 bytes are the message Value: tag, length 5, "found"; ``first`` ends with its content
     content = first.SerializeToString() + struct_pb2.Value(string_value="found").SerializeToString()
     fields = _fields(memoryview(content))
     assert {number: bytes(field) for number, field in fields.items() if not isinstance(field, int)} == {
@@ -228,6 +229,7 @@ def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None
     }
 
 
+# kind of file: (numbers of all fields of its message, function that makes a file with ``more`` fields)
 FIELDS: dict[str, tuple[set[int], Callable[[list[tuple[int, Any]]], bytes]]] = {
     # of ModelProto and GraphProto in onnx.proto
     "ONNX model": ({*range(1, 9), 14, 20, 25, 26}, lambda more: message((1, 8), (7, ONNX_GRAPH), *more)),
@@ -242,7 +244,7 @@ FIELDS: dict[str, tuple[set[int], Callable[[list[tuple[int, Any]]], bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_only_fields_of_the_message_are_expected(kind: str) -> None:
+def test_a_file_with_a_field_that_its_message_lacks_is_not_named(kind: str) -> None:
     allowed, make = FIELDS[kind]
     present = {1, 7} if kind == "ONNX model" else {1}
     for number in {*range(1, 41)} - present:
@@ -252,7 +254,7 @@ def test_only_fields_of_the_message_are_expected(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "is_onnx"), [(0, False), (1, True), (99, True), (100, False)])
-def test_versions_of_onnx(version: int, is_onnx: bool) -> None:
+def test_the_version_of_onnx_is_from_1_to_99(version: int, is_onnx: bool) -> None:
     assert (foreign_file(memoryview(message((1, version), (7, ONNX_GRAPH)))) is not None) is is_onnx
 
 
@@ -263,7 +265,7 @@ def test_varints_are_those_of_protobuf(value: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0\1", b"\x0b", b"\x0c", b"\x0e", b"\x0f", b"\x80"])
-def test_what_is_no_field(content: bytes) -> None:
+def test_a_malformed_tag_gives_no_fields(content: bytes) -> None:
     """Field 0, groups, wire types that do not exist, and half a tag."""
     assert _fields(memoryview(content)) == {}
 

@@ -91,6 +91,7 @@ def test_buffers_that_overlap_are_refused() -> None:
 def test_names_of_tensors_without_a_name_are_new() -> None:
     data = content([tensor("tensor_1", [1]), tensor(None, [1]), tensor("", [1]), tensor("tensor_1_", [1])])
     model = load_bytes(data)
+    # the second tensor is number 1; tensor_1 and tensor_1_ are taken
     assert [v.name for v in model.main.table] == ["tensor_1", "tensor_1__", "tensor_2", "tensor_1_"]
     model.main.table[2].name = "given"
     tensors = decode(memoryview(to_bytes(model)), "circle")["subgraphs"][0]["tensors"]
@@ -99,10 +100,10 @@ def test_names_of_tensors_without_a_name_are_new() -> None:
 
 def test_tensors_without_elements_are_constants() -> None:
     shapes = [[1], [0], [2, 0], [0, -1], [0, 1 << 30, 1 << 28], [0, 1 << 30, (1 << 28) - 1], [2]]
-    kinds = ["FLOAT32"] * len(shapes)
-    tensors = [tensor(f"t{i}", s, type=k) for i, (s, k) in enumerate(zip(shapes, kinds, strict=True))]
+    tensors = [tensor(f"t{i}", shape) for i, shape in enumerate(shapes)]
     tensors += [tensor("text", [0], type="STRING"), tensor("state", [0], is_variable=True)]
     table = load_bytes(content(tensors)).main.table
+    # t3 has an unknown dimension; of t4, the other dimensions have a product of 2^58, too large for numpy
     assert [v.name for v in table if v.data is not None] == ["t1", "t2", "t5"]
 
 
@@ -236,7 +237,7 @@ def test_the_rank_is_limited(rank: int) -> None:
 
 
 @pytest.mark.parametrize("code", [{"deprecated_builtin_code": 19}, {"builtin_code": "RELU"}])
-def test_an_operator_code_in_one_of_its_fields(code: Tree) -> None:
+def test_an_operator_code_may_be_in_either_of_its_fields(code: Tree) -> None:
     op = {"inputs": [0], "outputs": [1]}
     data = content([tensor("x", [1]), tensor("y", [1])], operators=[op], operator_codes=[code])
     assert load_bytes(data).main.ops[0].code == "RELU"

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor and graph indices in other tables become references, so they stay valid after passes."""
+"""Indices in details of a quantization and in options of opaque operators become references.
+
+So they stay valid when passes remove or reorder tensors and graphs.
+"""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from circlekit.errors import FormatError, ModelError
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
@@ -124,5 +126,3 @@ def test_graph_index_out_of_range_stays_a_number() -> None:
     assert opaque(found).called_graphs() == []
     assert opaque(found).option_tree is not None
     assert to_bytes(found) == data
-    assert isinstance(found.main, Graph)
-    assert np.frombuffer(data, np.uint8).size

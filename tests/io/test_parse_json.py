@@ -20,7 +20,7 @@ DEPTH = 100_000
 
 
 @pytest.mark.parametrize("text", ["[" * DEPTH, '{"a":' * DEPTH, "[" * DEPTH + "]" * DEPTH])
-def test_deep_json(text: str) -> None:
+def test_deep_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"^lists or objects are nested too deeply$"):
         parse_json(text)
     assert parse_json(b'{"a": [1]}') == {"a": [1]}
@@ -35,7 +35,7 @@ def test_deep_json(text: str) -> None:
         lambda path: implant(circlekit.parse("graph main(%x: f32[1]) -> %x {}"), path),
     ],
 )
-def test_files(read: Callable[[str], object], tmp_path: Path) -> None:
+def test_readers_of_json_files_name_the_file(read: Callable[[str], object], tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * DEPTH)
     with pytest.raises(CirclekitError, match=r"deep\.json.*nested too deeply"):

@@ -14,19 +14,24 @@ from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.schema import IDENTIFIERS
 
 MODEL, TEXT, NUMBERS, BUFFERS, BUFFER, DATA, SPARE, SIZE = 28, 52, 64, 76, 88, 120, 128, 144
-"""Where the file has the model, its description, metadata_buffer, buffers; a buffer, its data; nothing."""
+"""Byte positions in the file of ``sound``.
+
+MODEL has the fields TEXT (description), NUMBERS (metadata_buffer) and BUFFERS, a vector of one table, BUFFER.
+DATA is the data of this buffer.  From SPARE to SIZE, the end, nothing is used.
+"""
 
 
 def sound() -> bytearray:
-    """A model with a string, two numbers and one buffer with a field of 8 bytes."""
+    """Return a valid file: a model with a string, two numbers and one buffer with a field of 8 bytes."""
     out = bytearray(struct.pack("<I4s", MODEL, b"TFL3"))
-    out += struct.pack("<8H4x", 16, 24, 4, 0, 0, 12, 16, 20)  # four spare bytes follow the version
+    out += struct.pack("<8H4x", 16, 24, 4, 0, 0, 12, 16, 20)  # at 8: the vtable of the model
+    # MODEL: the way back to its vtable, the version, 4 spare bytes, offsets
     out += struct.pack("<iI4xIII", MODEL - 8, 3, TEXT - 40, BUFFERS - 44, NUMBERS - 48)
     out += struct.pack("<I6s2x", 5, b"hello\0")
     out += struct.pack("<III", 2, 1, 2)
     out += struct.pack("<II", 1, BUFFER - 80) + bytes(4)
     out += struct.pack("<iI8xQ", BUFFER - 112, DATA - 92, 0)
-    out += struct.pack("<4H", 8, 24, 4, 16)
+    out += struct.pack("<4H", 8, 24, 4, 16)  # at 112: the vtable of BUFFER
     out += struct.pack("<I4s", 4, b"abcd")
     out += bytes(SIZE - SPARE)
     assert len(out) == SIZE
@@ -34,13 +39,17 @@ def sound() -> bytearray:
 
 
 def changed(at: int, code: str, value: int) -> bytes:
+    """Return the file with ``value`` at byte ``at``; ``code``: its format for ``struct``."""
     out = sound()
     struct.pack_into("<" + code, out, at, value)
     return bytes(out)
 
 
 def moved(code: str, at: int, place: int, piece: bytes) -> bytes:
-    """Put ``piece`` at ``place`` and let the offset at ``at`` refer to it (``i``: in the other direction)."""
+    """Put ``piece`` at ``place`` and let the offset at ``at`` refer to it.
+
+    ``code``: "I" for an offset forwards; "i" for the way from a table back to its vtable.
+    """
     out = sound()
     out[place : place + len(piece)] = piece
     struct.pack_into("<" + code, out, at, place - at if code == "I" else at - place)
@@ -48,9 +57,7 @@ def moved(code: str, at: int, place: int, piece: bytes) -> bytes:
 
 
 VTABLE = bytes(sound()[8:24])
-HALF = (
-    b"\xff\xff" + bytes(22) + struct.pack("<2H", 4, 4)
-)  # from the middle of the buffer on: a table without fields
+FIELDLESS = struct.pack("<i20x2H", -24, 4, 4)  # a table without fields, and its vtable 24 bytes after it
 TEXTUAL = struct.pack("<I", 5) + b"hello"
 
 FAULTS = {
@@ -59,7 +66,7 @@ FAULTS = {
     "offset to the last bytes": changed(MODEL + 12, "I", SIZE - 2 - MODEL - 12),
     "offset backwards": changed(MODEL + 12, "i", -8),
     "table not aligned": changed(0, "I", MODEL + 2),
-    "table of a vector not aligned": moved("I", BUFFERS + 4, BUFFER + 2, HALF),
+    "table of a vector not aligned": moved("I", BUFFERS + 4, BUFFER + 2, FIELDLESS),
     "table of a vector before it": changed(BUFFERS + 4, "i", MODEL - 80),
     "table of a vector out of the file": changed(BUFFERS + 4, "I", SIZE - 80),
     "table of a vector at the end of numbers": changed(BUFFERS + 4, "I", 0x7FFFFFF8),
@@ -85,7 +92,7 @@ FAULTS = {
     "tables more than the file has room for": changed(BUFFERS, "I", 1 << 30),
     "cut": bytes(sound()[: DATA + 7]),
 }
-"""What the C++ verifier refuses."""
+"""Files that the C++ verifier refuses."""
 
 NEAR = {
     "nothing changed": bytes(sound()),
@@ -100,7 +107,7 @@ NEAR = {
     "the smallest": bytes(sound()[: DATA + 8]),
     "more after it": bytes(sound()) + b"abc",
 }
-"""What it takes."""
+"""Files that the C++ verifier accepts."""
 
 OURS = {
     "table without room for its fields": changed(10, "H", 20),
@@ -110,7 +117,7 @@ OURS = {
     "vtable without the size of the table": changed(112, "H", 2),
     "table of a vector where its offset is": changed(BUFFERS + 4, "I", 0),
 }
-"""What the decoder refuses besides: no writer makes it, and it would be read as something else."""
+"""Files that only our decoder refuses: no writer makes them, and they would be misread."""
 
 
 def refuses(data: bytes, fmt: str) -> bool:

@@ -62,7 +62,7 @@ def test_dimensions_below_minus_one_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_fields_of_a_shape(shape: Shape | None, extra: Tree, is_const: bool, fields: Tree) -> None:
-    """Those of the input file if they mean the shape, else the usual ones."""
+    """The fields of the input file are kept if they stand for the shape; else the usual ones are written."""
     assert shape_fields(shape, extra, is_const) == fields
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of arrays, piece by piece: those of numpy's copy, without one."""
+"""The bytes of an array in chunks: they equal those of numpy's copy, but no copy of the whole is made."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
         parts = list(chunks(array, little))
         hashed = digest(array, little)
     assert b"".join(parts) == np.ascontiguousarray(array, little).tobytes()
-    is_there = array.flags.c_contiguous and array.dtype == little
-    assert is_there or all(len(part) <= limit for part in parts)
+    needs_no_copy = array.flags.c_contiguous and array.dtype == little
+    assert needs_no_copy or all(len(part) <= limit for part in parts)
     assert hashed == digest(np.ascontiguousarray(array, little))
     assert sample(array, little) == sample(np.ascontiguousarray(array, little))
 
@@ -81,9 +81,9 @@ def test_large_arrays_are_never_copied_as_a_whole(make: Callable[[], np.ndarray[
     assert peak < 3 * content.CHUNK_BYTES
 
 
-def test_pieces_are_as_large_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_as_large_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "CHUNK_BYTES", 64)
-    rows = np.zeros((10, 4), ">f4")
+    rows = np.zeros((10, 4), ">f4")  # 16 bytes per row: 4 rows in a chunk of 64 bytes
     assert [len(part) for part in chunks(rows, np.dtype("<f4"))] == [64, 64, 32]
-    wide = np.zeros((2, 20), ">f4")
+    wide = np.zeros((2, 20), ">f4")  # 80 bytes per row: more than a chunk
     assert [len(part) for part in chunks(wide, np.dtype("<f4"))] == [64, 16, 64, 16]

@@ -19,12 +19,12 @@ from circlekit.ir.resources.byte_sizes import format_exact_size, format_size, pa
         ("1T", 1 << 40),
     ],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed_in_powers_of_1024(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "M", "1X", "1e9", "9" * 5000, "inf", "0.1"])
-def test_no_sizes(text: str) -> None:
+def test_texts_that_are_not_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a size such as 512M"):
         parse_size(text)
 
@@ -42,8 +42,8 @@ def test_exact_sizes() -> None:
     assert format_exact_size(1 << 20) == "1.0 MiB (1048576 bytes)"
 
 
-def test_one_byte_is_a_size() -> None:
-    assert parse_size("1") == parse_size("0.001K") == 1
+def test_sizes_at_the_limits_of_units() -> None:
+    assert parse_size("1") == parse_size("0.001K") == 1  # 1.024 bytes
     assert format_size(1023) == "1023 bytes"
     assert format_size(1024) == "1.0 KiB"
     assert format_exact_size((1 << 20) - 1) == "1048575 bytes"

@@ -32,7 +32,7 @@ def test_cut_text_has_its_beginning(limit: int) -> None:
 
 @pytest.mark.parametrize("width", [0, 23, 24, 25, 51, 52, 53])
 def test_an_abridged_name_keeps_both_ends(width: int) -> None:
-    name, allowed = abridged(TEXT, width), max(width, 24)
+    name, allowed = abridged(TEXT, width), max(width, 24)  # 24 characters are always allowed
     assert len(name) == min(allowed, len(TEXT))
     if allowed >= len(TEXT):
         assert name == TEXT
@@ -50,6 +50,7 @@ def test_columns_are_aligned() -> None:
         "a          b     1",
         "longer     c    22",
     ]
+    # the second argument is the number of left-aligned columns
     assert format_columns(rows, 2).splitlines()[1] == "a       b        1"
     assert format_columns(rows, 0).splitlines()[1] == "     a     b     1"
     assert format_columns(rows, 3).splitlines()[1] == "a       b     1"
@@ -70,6 +71,7 @@ def test_definitions_fill_two_columns() -> None:
         " bcd  four",
         " e",
     ]
+    # " a    one two three" has 19 characters
     assert format_definitions(rows, 15, " ").splitlines()[:2] == [" a    one two", "      three"]
     assert format_definitions(rows, 19, " ").splitlines()[0] == " a    one two three"
     assert format_definitions(rows, 18, " ").splitlines()[0] == " a    one two"

@@ -256,9 +256,9 @@ def test_names_are_never_given_twice() -> None:
     assert [graph.unique_name(n) for n in ("a", "a", "new", "new", "a_1", "a")] == [
         "a_1", "a_2", "new", "new_1", "a_1_1", "a_3",
     ]  # fmt: skip
-    named = Squeeze(Value.constant("constant", np.zeros(2, np.float32)))
-    named.output.name = "result"
-    graph.append(named)
+    squeeze = Squeeze(Value.constant("constant", np.zeros(2, np.float32)))
+    squeeze.output.name = "result"
+    graph.append(squeeze)
     assert [graph.unique_name(n) for n in ("constant", "result")] == ["constant_1", "result_1"]
 
 

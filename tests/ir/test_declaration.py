@@ -22,6 +22,8 @@ class Rolled(
     per_axis_operands=("shifts", "limits"),
     axis_numbers=("axes", "last"),
 ):
+    """An invented operator: a number per axis in ``shifts`` and ``limits``, axes in ``axes`` and ``last``."""
+
     input = operand()
     shifts = operand()
     limits = operand()
@@ -38,6 +40,7 @@ def ints(numbers: Any) -> Value:
 
 
 def rolled(**changes: Any) -> Rolled:
+    """Return a Rolled on an input of rank 3; ``changes`` replace its operands, or ``last``."""
     names = {"input": Value("x", f32, (2, 3, 4)), "shifts": ints([5, 6, 7]), "limits": ints([[1], [2], [3]])}
     values = {**names, "axes": ints([[0, -1]]), **changes}
     last = values.pop("last", -2)
@@ -57,11 +60,11 @@ def test_parameters_follow_a_permutation() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"shifts": Value("", i32, (3,))},
+        {"shifts": Value("", i32, (3,))},  # not constant
         {"axes": Value("", i32, (1,))},
-        {"shifts": ints([5, 6])},
+        {"shifts": ints([5, 6])},  # not one number per axis
         {"limits": ints(1)},
-        {"axes": ints([3])},
+        {"axes": ints([3])},  # axes are -3 to 2
         {"axes": ints([-4])},
         {"last": 3},
         {"last": -4},
@@ -71,7 +74,7 @@ def test_parameters_that_cannot_follow(changes: dict[str, Any]) -> None:
     assert rolled(**changes).permuted((2, 0, 1)) is None
 
 
-def test_the_ends_of_the_axes_follow() -> None:
+def test_the_largest_and_the_smallest_axis_number_follow() -> None:
     changes = rolled(axes=ints([2, -3])).permuted((2, 0, 1))
     assert changes is not None
     assert changes["axes"].tolist() == [0, 1]
@@ -90,6 +93,7 @@ def test_defaults() -> None:
 
 
 def test_versions_by_dtype_and_rank() -> None:
+    """The version is the largest of those by dtype and by rank: 4 for i16 of rank 4, which needs 4 and 3."""
     for dtype, rank, version in (
         (f32, 2, 1),
         (i8, 2, 2),

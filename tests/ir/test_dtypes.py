@@ -8,8 +8,8 @@ import pytest
 
 from circlekit.ir.dtypes import BY_SHORT, DType
 
-PACKED_BITS = {"bf16": 16, "i4": 4, "u4": 4, "i2": 2, "f8e4m3fn": 8, "f8e5m2": 8}
-"""Bits of packed types; those of strings, resources and block formats are not fixed."""
+BITS_WITHOUT_NUMPY = {"bf16": 16, "i4": 4, "u4": 4, "i2": 2, "f8e4m3fn": 8, "f8e5m2": 8}
+"""Bits of types that numpy lacks; strings, resources and block formats have no fixed number: 0."""
 
 
 def test_short_names_are_unique() -> None:
@@ -19,7 +19,7 @@ def test_short_names_are_unique() -> None:
 @pytest.mark.parametrize("dtype", DType, ids=lambda d: d.short)
 def test_bits(dtype: DType) -> None:
     if dtype.numpy is None:
-        assert dtype.bits == PACKED_BITS.get(dtype.short, 0)
+        assert dtype.bits == BITS_WITHOUT_NUMPY.get(dtype.short, 0)
     else:
         assert dtype.bits == 8 * dtype.numpy.itemsize
         assert DType.of(dtype.numpy) is dtype
@@ -27,7 +27,7 @@ def test_bits(dtype: DType) -> None:
         assert dtype.is_float is (dtype.numpy.kind == "f")
 
 
-def test_packed_kinds() -> None:
+def test_kinds_of_types_without_numpy_dtype() -> None:
     assert DType.INT4.is_integer
     assert DType.BFLOAT16.is_float
     assert not DType.BFLOAT16.is_integer

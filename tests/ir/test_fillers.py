@@ -25,6 +25,7 @@ def test_gaussian_from_the_raw_stream_by_hand() -> None:
     wanted = []
     for i in range(4):
         pieces = [words[row * 4 + i] >> shift & 0xFFFF for row in range(3) for shift in (0, 16, 32, 48)]
+        # 393210 = 12 * 65535 / 2, the mean of the sum
         wanted.append(np.float32((sum(pieces) - 393210) / 65536 * 0.5 + 3))
     assert filled("gaussian", 3, 0.5, count=4).tolist() == [float(x) for x in wanted]
 
@@ -39,7 +40,7 @@ def test_gaussian_from_the_raw_stream_by_hand() -> None:
     ],
 )
 def test_bytes_for_ever(name: str, dtype: DType, crc: int) -> None:
-    """Recorded once: recipes that people have would change with these."""
+    """The checksums were recorded once: other bytes would change the constants of existing recipes."""
     assert zlib.crc32(filled(name, 0, 2, dtype=dtype).tobytes()) == crc
 
 
@@ -78,7 +79,7 @@ def test_the_seed_is_made_of_names() -> None:
 
 
 @pytest.mark.parametrize("name", FILLERS)
-def test_every_filler_makes_no_elements(name: str) -> None:
+def test_every_filler_makes_an_array_without_elements(name: str) -> None:
     arguments = (1.0,) if name == "constant" else ()
     assert fill(name, arguments, {}, DType.FLOAT32, (0, 3), 0).shape == (0, 3)
 

@@ -62,7 +62,7 @@ def test_names_of_operators() -> None:
 
 
 @pytest.mark.parametrize("is_quantized", [False, True])
-def test_attributes_of_quantized_operators_are_shown_for_these_alone(is_quantized: bool) -> None:
+def test_attributes_of_quantized_operators_are_not_shown_for_float_operators(is_quantized: bool) -> None:
     kind = "i8[1,2] quant(scale: 0.5)" if is_quantized else "f32[1,2]"
     dtype = kind.partition("[")[0]
     text = f"""graph main(%x: {kind.replace("2]", "3]")}) -> %y {{

@@ -20,6 +20,7 @@ CLASSES = [cls.__name__ for cls in REGISTRY.values()]
 
 
 def test_every_suggestion_exists_and_every_other_name_is_unknown() -> None:
+    """OTHER_NAMES is {operators to suggest: names in other frameworks}, such as {"Logistic": "Sigmoid"}."""
     words = [word for phrase in OTHER_NAMES for word in re.findall(r"[A-Z]\w*", phrase)]
     assert not {*words} - {*CLASSES}
     others = [name.lower().replace("_", "") for names in OTHER_NAMES.values() for name in names.split()]
@@ -63,15 +64,15 @@ def test_names_of_other_frameworks(name: str, hint: str) -> None:
     assert suggest_operator(name, CLASSES) == hint
 
 
-def test_a_name_is_suggested_as_the_place_spells_it() -> None:
+def test_suggestions_are_spelled_as_in_the_list_of_known_names() -> None:
     types = operator_types("tflite")
     assert suggest_operator("Relu6", types) == "; did you mean ReLU6?"
     assert suggest_operator("Sigmoid", [*REGISTRY]) == "; did you mean LOGISTIC?"
     assert suggest_operator("BatchNormalization", ["ADD", "MUL"]) == "; write it as MUL and ADD"
-    assert suggest_operator("BatchNormalization", ["ADD"]) == "", "the place lacks one of the operators"
+    assert suggest_operator("BatchNormalization", ["ADD"]) == "", "the list lacks MUL"
 
 
-def test_texts_and_pictures_suggest_them() -> None:
+def test_texts_and_pictures_suggest_operators() -> None:
     message = "no operator is named Sigmoid; did you mean Logistic?"
     with pytest.raises(ParseError, match=re.escape(message)):
         parse_model(graph_text("%y = Sigmoid(%x)"))

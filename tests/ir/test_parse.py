@@ -28,7 +28,7 @@ def operand(statement: str, inputs: str, index: int = 1) -> Value:
     return value
 
 
-def test_the_example_of_the_design() -> None:
+def test_literals_attributes_and_types_of_a_small_model() -> None:
     model = parse_model(
         graph_text(
             "%w = const f32[3,3,3,1] gaussian(0, 0.1)",
@@ -92,7 +92,7 @@ def test_literals_take_the_dtype_that_the_operator_wants(
 
 
 @pytest.mark.parametrize("name", ["true", "false", "none", "const", "inf"])
-def test_values_may_have_the_names_of_words(name: str) -> None:
+def test_values_may_have_the_names_of_keywords(name: str) -> None:
     model = parse_model(graph_text(f"%{name} = Relu(%x)", f"%y = Neg(%{name})"))
     assert difference(model, parse_model(print_model(model))) is None
     assert operand(f"%y = Neg(%{name})", f"%{name}: f32[2]", 0).name == name
@@ -179,7 +179,7 @@ def test_without_a_header_it_is_a_circle_model() -> None:
     assert (model.format, model.version) == (Model([]).format, Model([]).version)
 
 
-def test_operands_for_other_graphs_are_of_any_dtype() -> None:
+def test_an_integer_literal_for_a_called_graph_is_i32() -> None:
     text = (
         graph_text("%n, %y = While(0, %x) {cond: @c, body: @b}")
         + "graph c(%i: i32[], %x: f32[1,4]) -> %go {\n%go = Less(%i, 3)\n}\n"
@@ -203,7 +203,7 @@ def test_details_of_a_quantization_name_values_of_the_graph() -> None:
 
 
 def test_the_largest_rank() -> None:
-    """Arrays have at most so many dimensions."""
+    """An array of numpy has at most MAX_RANK dimensions."""
     text = "graph main(%x: f32[{}]) -> %x {{ }}"
     assert parse_model(text.format(",".join("1" * MAX_RANK))).main.inputs[0].rank == MAX_RANK
     with pytest.raises(ParseError, match=f"expected at most {MAX_RANK} dimensions, got {MAX_RANK + 1}"):

@@ -253,7 +253,7 @@ def test_mistakes(text: str, place: str, message: str) -> None:
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("a(", ")"), ("{a: ", "}")])
 def test_nesting_is_limited(opened: str, closed: str) -> None:
-    """The braces of the graph count, too."""
+    """The braces of the graph count, too: 63 brackets in them are the 64 levels that are allowed."""
     with pytest.raises(ParseError) as deepest:
         parse_model(line("%b = const f32[1] " + opened * 63 + "1" + closed * 63))
     assert "nested" not in str(deepest.value)
@@ -279,7 +279,7 @@ def test_a_long_line_is_shown_in_part() -> None:
     assert shown[caret.index("^")] == "&"
 
 
-def test_without_the_operators_it_says_where_they_are() -> None:
+def test_the_error_says_which_import_declares_the_operators() -> None:
     code = """
 from circlekit.ir.text import parse_model
 parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
@@ -310,7 +310,10 @@ def test_a_damaged_text_gives_a_model_or_an_error_of_ours(at: int, cut: int, pie
 
 @pytest.mark.parametrize("length", [199, 200, 201, 202])
 def test_a_line_is_shown_whole_up_to_a_length(length: int) -> None:
-    """The mistake is in the first column; of a longer line, the first 100 characters are shown."""
+    """Of a line of more than 200 characters, up to 100 before and 100 from the mistake on are shown.
+
+    The mistake is in the first column, then in column 150, counted from 0.
+    """
     text = "&" + "x" * (length - 1)
     _, shown, caret = str(error_at("net", text, 0, "wrong")).split("\n")
     assert (shown.strip(), caret.strip()) == (text if length <= 200 else text[:100], "^")

@@ -12,7 +12,7 @@ from circlekit.ir.quantization_rule import InnerTensor, from_minus_one_to_one, f
 @pytest.mark.parametrize("dtype", [i8, u8, i16])
 @pytest.mark.parametrize("start", [0, -1])
 def test_fixed_parameters_cover_their_interval(dtype: DType, start: int) -> None:
-    """int16 has the zero point 0: of [0, 1) it uses half of its integers."""
+    """int16 always has the zero point 0: only half of its integers cover [0, 1)."""
     scale, zero_point = (from_minus_one_to_one() if start else from_zero_to_one())[dtype]
     low, high = dtype.limits
     assert scale * (high + 1 - zero_point) == 1

@@ -27,7 +27,7 @@ def test_the_default_is_half_of_the_machine() -> None:
     assert limits().memory == machine_memory() // 2 > 1 << 20
 
 
-def test_a_scope_ends() -> None:
+def test_limits_hold_only_inside_the_block() -> None:
     before = limits()
     with circlekit.limited("1M") as inner:
         assert limits() is inner
@@ -44,9 +44,9 @@ def test_exactly_the_limit_is_allowed() -> None:
             need_memory(1001, "this")
 
 
-def test_what_is_held_counts() -> None:
+def test_counted_memory_counts_towards_the_limit() -> None:
     with limited(1000):
-        count_memory(900)  # no block around it counts this
+        count_memory(900)  # has no effect outside of a counted_memory block
         with counted_memory():
             count_memory(600)
             need_memory(400, "this")
@@ -73,6 +73,7 @@ def test_many_constants_count_together() -> None:
     text = f"graph main(%x: f32[1]) -> %x {{\n{lines}}}\n"
     with limited("40M"):
         parse_model(text)
+    # a constant takes 256 KiB, and needs 1.75 MiB while it is made: 26 constants, in lines 2 to 27, fit
     with (
         limited("8M"),
         pytest.raises(ParseError, match=r"text:2[0-9]:.* in use, the limit is 8.0 MiB"),

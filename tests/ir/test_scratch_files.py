@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large new constants: where they are, and that numpy computes the same numbers there."""
+"""Large new constants: whether they are in memory or in a file, and that numpy computes the same numbers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_large_results_are_in_a_file(name: str) -> None:
     assert is_paged(moved_to_file(plain))
 
 
-def test_small_ones_are_as_they_were() -> None:
+def test_small_arrays_stay_as_they_are() -> None:
     small = weights(ROWS - 1)
     assert with_results_in_files(small) is small
     assert moved_to_file(small) is small
@@ -92,7 +92,7 @@ def test_small_ones_are_as_they_were() -> None:
 
 
 @needs_pages
-def test_what_is_in_memory_is_settled_and_nothing_else() -> None:
+def test_only_large_arrays_that_own_memory_are_moved_to_a_file() -> None:
     held = weights()
     made = moved_to_file(held)
     assert is_paged(made)
@@ -104,7 +104,7 @@ def test_what_is_in_memory_is_settled_and_nothing_else() -> None:
     assert moved_to_file(number) is number
 
 
-def test_numpy_tells_of_what_became_too_small() -> None:
+def test_numpy_still_reports_underflow() -> None:
     told: list[str] = []
     with np.errstate(all="ignore", under="call", call=lambda kind, flag: told.append(kind)):
         made = with_results_in_files(np.full((ROWS, 1024), 1e-30, np.float32)) * np.float32(1e-30)
@@ -117,7 +117,7 @@ def refuse(*args: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["full", "unknown", "open"])
-def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_the_array_is_in_memory(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if how == "full":
         monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
     elif how == "unknown":
@@ -133,7 +133,7 @@ def test_without_room_for_a_file_it_is_memory(how: str, monkeypatch: pytest.Monk
 @needs_pages
 @pytest.mark.parametrize(("size", "share"), [(HUGE_BYTES, 1), (HUGE_BYTES - 1, 2), (16, 2)])
 def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many arrays of a few MiB leave descriptors to those that would fill the memory."""
+    """Arrays below HUGE_BYTES may use descriptors up to half of MAX_DESCRIPTOR; larger arrays may use all."""
     with tempfile.TemporaryFile() as file:  # the next file gets the same descriptor
         descriptor = file.fileno()
     for largest, is_file in ((share * descriptor, True), (share * descriptor - 1, False)):

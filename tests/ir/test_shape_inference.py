@@ -66,7 +66,7 @@ def test_contradictions_have_a_place(statement: str, message: str) -> None:
 
 
 def test_scales_fit_what_is_inferred() -> None:
-    """Scales that do not fit the stated shape either are a fault of the value, which the verifier finds."""
+    """Scales that fit neither the inferred nor the stated shape are left to the verifier."""
     line = "%y = Relu(%x) : f32[{},4] quant(scale: [0.5, 0.25])"
     with pytest.raises(ShapeError, match="%y does not fit its operator: its quantization has 2 scales"):
         infer_shapes(parse_model(graph_text(line.format("?"), inputs="%x: f32[3,4]")))
@@ -125,7 +125,7 @@ def test_long_lines_are_cut() -> None:
 
 
 def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
-    """[] in a file is a scalar or an unknown rank; only the first may contradict a rule."""
+    """[] in a file may stand for an unknown rank, so it contradicts no shape rule."""
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
     model.main.ops[0].output.shape = ()
     check_shapes(model)
@@ -135,6 +135,7 @@ def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
 
 
 def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
+    """[] becomes the inferred shape of a result, and an unknown rank if an operator refuses a scalar."""
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
     for op in model.main:
         op.output.shape = ()

@@ -66,7 +66,7 @@ def test_optimization_is_undone(model: Model) -> None:
     assert circlekit.optimize(model, verify=True).changes
 
 
-def test_changed_operators_then_and_now(model: Model) -> None:
+def test_changed_operators_are_those_of_now_and_those_of_then(model: Model) -> None:
     mul, neg, add = model.main.ops
     snapshot = Snapshot(model)
     assert snapshot.changed() == ([], [])

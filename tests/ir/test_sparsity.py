@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparsity parameters: what decodes, and what is wrong with the others."""
+"""Sparsity parameters: which can be decoded, and what is wrong with those that cannot.
+
+In the tests, ``stored`` is the number of elements in the buffer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def sparsity(*levels: dict[str, Any], order: list[int] | None = None, blocks: li
     return {"traversal_order": order, "block_map": blocks or [], "dim_metadata": list(levels)}
 
 
-MATRIX = sparsity(dense(2), csr([0, 1, 3], [2, 0, 1]))
+MATRIX = sparsity(dense(2), csr([0, 1, 3], [2, 0, 1]))  # row 0 has column 2, row 1 has columns 0 and 1
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ MATRIX = sparsity(dense(2), csr([0, 1, 3], [2, 0, 1]))
         (sparsity(csr([0, 0], []), dense(3)), (2, 3), 0),
     ],
 )
-def test_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> None:
+def test_parameters_without_fault(parameters: Any, shape: tuple[int, ...], stored: int) -> None:
     assert sparsity_fault(parameters, shape, stored) is None
 
 

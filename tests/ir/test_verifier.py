@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every structural rule: a model that breaks it by hand, and the finding."""
+"""Every structural rule: a change that makes a model break it, and the finding."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_every_rule(damage: Callable[[Model], object], finding: str) -> None:
 
 
 @pytest.mark.parametrize("operand", ["1", "2"])
-def test_a_circle_is_told_from_other_faults(operand: str) -> None:
+def test_check_order_finds_a_cycle_and_no_other_fault(operand: str) -> None:
     damaged = model()
     damaged.main.inputs = []
     check_order(damaged)
@@ -272,7 +272,7 @@ def test_all_findings_are_told() -> None:
     assert len(lines) >= 3
 
 
-def test_values_that_are_there() -> None:
+def test_values_that_need_no_producer() -> None:
     """Constants, variables and inputs need no producer; a value may be an output twice."""
     text = graph_text("%v: f32[1,4] variable", "%y = Add(%v, %x)", outputs="%y, %y, %x")
     check(parse_model(text))

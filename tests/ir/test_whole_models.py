@@ -30,6 +30,7 @@ def test_recipes() -> None:
 
 
 def fault_of(path: Path) -> str | None:
+    """Return the first check that the model of a recipe fails, as text; None if it passes all."""
     try:
         model = parse_model(path.read_text(), path.name)
         check(model)
@@ -72,7 +73,7 @@ def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
 
 
 def test_a_new_model_has_the_version_that_tflite_reads() -> None:
-    """LiteRT's TFLITE_SCHEMA_VERSION."""
+    """It is LiteRT's TFLITE_SCHEMA_VERSION, 3."""
     text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     model = Model(parse_model(text).graphs, format="tflite")
     assert tflite.Model.GetRootAsModel(to_bytes(model), 0).Version() == 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixed sample of the differential kit, and that the kit finds faults and survives crashes."""
+"""``tools.kit``, which compares kernels with LiteRT: a fixed sample of cases, and that it finds faults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tools.samples.typed_operator import Sample
 from tools.samples.types import types_of
 
 SEED, CASES = 20260, 2
-"""The sample: so many cases of each operator."""
+"""The seed of the sample, and its number of cases of each operator."""
 
 
-def test_sample() -> None:
+def test_a_sample_has_the_results_of_litert() -> None:
     """No case gives other results than LiteRT, and LiteRT runs most of them."""
     jobs = [Job(code, SEED, number) for code in codes() for number in range(CASES)]
     outcomes = list(run_all(jobs, processes=1))
@@ -78,16 +78,17 @@ def test_a_refusal_of_what_litert_runs_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_lost_process_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fall(sample: Sample, tell: Tell) -> None:
+    def crash(sample: Sample, tell: Tell) -> None:
         os.abort()
 
-    monkeypatch.setattr(case, "judge", fall)
+    monkeypatch.setattr(case, "judge", crash)
     done = list(run_all([Job("ABS", 0, 0), Job("ABS", 0, 1)], processes=1))
     assert [d.verdict for d in done] == [Verdict.FAILED] * 2
     assert "ends the process" in done[0].reason
 
 
 def test_results_are_compared() -> None:
+    """The tolerance is 1e-5 of the largest magnitude, 100: 1e-3.  With a magnitude of 400 it is 4e-3."""
     wanted = np.array([100.0, np.nan, -np.inf, 0.0], np.float32)
     near = wanted + np.array([0, 0, 0, 9e-4], np.float32)
     far = wanted + np.array([0, 0, 0, 2e-3], np.float32)
@@ -104,4 +105,4 @@ def test_document_shows_figures_and_reasons() -> None:
     text = document(rows, 20, 0)
     assert "--cases 20 --seed 0" in text
     passed = next(line for line in text.splitlines() if line.startswith("| ABS | f32 |"))
-    assert passed.split("|")[3] == passed.split("|")[4]
+    assert passed.split("|")[3] == passed.split("|")[4]  # LiteRT runs, equal

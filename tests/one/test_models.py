@@ -50,7 +50,7 @@ def test_every_model_has_a_recorded_count() -> None:
 
 
 AS_CIRCLE = {"tensorflow/transformer.f32.tflite": 59}
-"""Those that have fewer as circle, which has operators that TFLite lacks."""
+"""Models that have fewer operators as circle, which has operators that TFLite lacks."""
 
 
 @pytest.mark.parametrize("name", MOST)

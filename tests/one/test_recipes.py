@@ -11,7 +11,7 @@ from circlekit.recipes.dredd_cases import Case
 UNSOUND = {
     "Net_Dangle_001": "nothing produces %ofm2",
 }
-"""Models of which the verifier says something: no pass is run on them."""
+"""Invalid models, and what the verifier says: no pass is run on them."""
 
 
 def test_recipe_cooks_runs_and_optimizes(one_recipe: Case) -> None:

@@ -126,8 +126,8 @@ REFUSED: dict[tuple[str, str], Callable[[Model], bool]] = {
     ("FullyConnected_U8_000", "replace_non_const_fc_with_batch_matmul"): no_such_product,
     ("Net_Conv_Add_Mul_003", "replace_cw_mul_add_with_depthwise_conv"): activation_counts,
 }
-"""Rows where ONE has fewer operators, or changes some where we change none, and what shows that it
-must not: a name would be lost, or a value would change."""
+"""Rows where ONE has fewer operators, or changes some where we change none.  The function shows that ONE's
+rewrite loses a name or changes a value."""
 
 SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not None]
 
@@ -183,7 +183,7 @@ def test_o1_leaves_at_most_the_operators_of_one(row: Row) -> None:
 
 
 def test_o1_has_the_passes_of_o1_of_one() -> None:
-    """The passes with a Y in the tables of the document on ONE, but those for which O1 leaves no work."""
+    """O1 has each pass with a Y in the tables of ``features.md``, or leaves no work for this pass."""
     text = (SHARED / "peer" / "features.md").read_text()
     cells = re.findall(r"^\| ([a-z]\w+(?: / _\w+)*) \| Y \|", text, re.MULTILINE)
     names = [name for cell in cells for name in re.findall(r"\w+", cell)]

@@ -176,7 +176,7 @@ def _interpreter(model: bytes, optimized: bool = False) -> Any:
 
 
 def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
-    """Return what the kernel makes of ``inputs``: one for each distinct operand without data, in order."""
+    """Return the kernel's results; ``inputs``: one array for each distinct operand without data, in order."""
     given = iter(inputs)
     seen: dict[Value, Array] = {}
     arrays: list[Array | None] = []
@@ -233,7 +233,7 @@ def check(
 
 
 def check_shapes(op: Op, results: Sequence[Array]) -> None:
-    """Assert that the shape rule gives the results' shapes, and never others if dimensions are unknown."""
+    """Assert that the shape rule gives the results' shapes, or unknown sizes if inputs have unknown sizes."""
     for kind, array in zip(op.inferred(), results, strict=True):
         assert kind.dtype.numpy == array.dtype
         assert kind.shape is not None

@@ -32,8 +32,10 @@ def check_runs(
     tolerance: float = FLOAT_TOLERANCE,
     optimized: bool = False,
 ) -> list[list[Array]]:
-    """Assert that each run of the first graph gives LiteRT's results, state kept; return our results.
+    """Assert that each run of the first graph gives LiteRT's results; return our results.
 
+    Variables keep their elements from run to run.  ``steps``: the inputs of each run.
+    ``optimized``: compare with LiteRT's optimized kernels instead of its reference kernels.
     The shape rule of a single operator must give the shapes of the first run.
     """
     graphs = [op.graph or graph_of(op)] if isinstance(op, Op) else list(op)

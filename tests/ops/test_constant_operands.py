@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of parameter operands."""
+"""Functions that read operands such as axes and shapes: the numbers if constant, None if unknown."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from circlekit.ops.constant_operands import (
     ],
 )
 def test_packed_integers(dtype: DType, data: list[int], numbers: list[int]) -> None:
+    """The first element has the lowest bits of a byte: 0x7F holds 0xF, then 0x7."""
     found = unpacked(np.array(data, np.uint8), dtype)
     assert found.tolist() == numbers
     assert found.dtype == (np.uint8 if dtype is DType.UINT4 else np.int8)
@@ -37,7 +38,7 @@ def test_packed_integers(dtype: DType, data: list[int], numbers: list[int]) -> N
     assert unpacked(part, dtype).tolist() == [numbers[0], *([0] * (8 // dtype.bits - 1))]
 
 
-def test_whole_numbers() -> None:
+def test_elements_of_whole_bytes() -> None:
     assert unpacked(np.array([0x80, 0x3F], np.uint8), DType.BFLOAT16).tolist() == [1.0]
     assert unpacked(np.array([1, 0, 0, 0], np.uint8), i32).tolist() == [1]
     with pytest.raises(ModelError, match="expected whole i32 numbers in a constant, got 3 bytes"):
@@ -47,10 +48,12 @@ def test_whole_numbers() -> None:
 
 
 def string_bytes(*numbers: int, texts: bytes = b"") -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """Return ``numbers`` as int32, least significant byte first, followed by ``texts``."""
     return np.frombuffer(struct.pack(f"<{len(numbers)}i", *numbers) + texts, np.uint8)
 
 
 def test_strings() -> None:
+    # the count, then 3 offsets and the end; these 5 numbers take 20 bytes
     data = string_bytes(3, 20, 22, 22, 23, texts=b"abc")
     assert decode_strings(data).tolist() == [b"ab", b"", b"c"]
     assert encode_strings([b"ab", b"", b"c"]).tolist() == data.tolist()

@@ -42,10 +42,10 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
 @pytest.mark.parametrize(
     ("before", "after", "result", "expected"),
     [
-        ((4, 3, 1), (4, 6, 1), (6, 2), [6, 4]),  # the innermost dimension but for a 1
+        ((4, 3, 1), (4, 6, 1), (6, 2), [6, 4]),  # the innermost dimension that is not 1
         ((4, 3, 1), (8, 3, 1), (6, 2), [12, 2]),
         ((2, 3, 5), (2, 6, 5), (5, 6), None),  # neither the outermost nor the innermost one
-        ((2, 3, 5), (2, 6, 10), (5, 6), None),  # two
+        ((2, 3, 5), (2, 6, 10), (5, 6), None),  # two dimensions change
         ((2, 3, 5), (2, 6, 5), (6, 5), [12, 5]),  # groups are as short as possible, on both sides
         ((6, 5, 7), (6, 10, 7), (2, 3, 35), [2, 3, 70]),
         ((2, 3, 5), (2, 6, 5), (30,), [60]),
@@ -65,6 +65,7 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
 def test_a_regrouped_shape_changes_at_the_same_end(
     before: Shape, after: Shape, result: Shape, expected: list[int] | None
 ) -> None:
+    """A reshape of ``before`` gives ``result``; with its operand changed to ``after``, ``expected``."""
     assert regrouped(before, after, result, outer=False) == expected
 
 

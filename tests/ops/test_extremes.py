@@ -32,13 +32,13 @@ def floats(*numbers: float) -> Any:
 
 
 @pytest.mark.parametrize("kind", [ReduceMax, ReduceMin])
-def test_extremes_pass_nan_by(kind: Any) -> None:
+def test_extremes_ignore_nan(kind: Any) -> None:
     x = floats(1, NAN, -3, 2, INF, NAN, NAN, NAN, -INF).reshape(3, 3)
     check(kind(var(x), const([1], np.int32)), x)
 
 
 @pytest.mark.parametrize("kind", [UnsortedSegmentMax, UnsortedSegmentMin])
-def test_extremes_of_segments_pass_nan_by(kind: Any) -> None:
+def test_extremes_of_segments_ignore_nan(kind: Any) -> None:
     x = floats(1, NAN, -3, NAN, INF, 2)
     check(kind(var(x), const([0, 0, 1, 1, 2, 2], np.int32), const(4, np.int32)), x)
 
@@ -129,8 +129,8 @@ def test_unknown_strides_leave_a_dimension_unknown() -> None:
 
 
 @pytest.mark.parametrize("kind", [ArgMax, ArgMin])
-def test_places_of_extremes_pass_nan_by(kind: Any) -> None:
-    """Not along the last axis: LiteRT's vector instructions lose the neighbours of NaN there."""
+def test_places_of_extremes_ignore_nan(kind: Any) -> None:
+    """Along axis 0: along the last axis, LiteRT's vector instructions lose the neighbours of NaN."""
     rows = [1, NAN, 3], [NAN, NAN, NAN], [NAN, -INF, NAN], [NAN, INF, 5], [2, NAN, 2], [NAN, 4, 4]
     x = floats(*(number for row in rows for number in row)).reshape(6, 3).T.copy()
     check(kind(var(x), const(0, np.int32), output_type=i32), x)

@@ -27,6 +27,7 @@ def floats() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     ],
 )
 def test_floats(act: Activation, alone: list[float], fused: list[float]) -> None:
+    """A fused activation also makes infinities the largest float32."""
     np.testing.assert_array_equal(apply_activation(floats(), act), np.array(alone, np.float32))
     x = floats()
     assert apply_fused_activation(x, act) is x
@@ -47,7 +48,7 @@ def test_integers() -> None:
         apply_activation(x, Activation.TANH)
 
 
-def test_out() -> None:
+def test_an_activation_may_write_into_its_operand() -> None:
     x = floats()
     assert apply_activation(x, Activation.NONE) is x
     apply_activation(x, Activation.RELU, out=x)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``Op.permuted``: the changed operator on permuted data gives the permuted results.
 
-The oracle is numpy's transpose of what the operator makes without it.
+The oracle is numpy's transpose of the results of the original operator on the original data.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def test_quantization_does_not_depend_on_the_layout() -> None:
     ],
     ids=repr,
 )
-def test_what_cannot_be_permuted(op: Op) -> None:
+def test_operators_that_cannot_be_permuted_return_none(op: Op) -> None:
     assert op.permuted((0, 2, 3, 1)) is None
 
 
@@ -190,8 +190,8 @@ def test_operators_on_rows_are_permuted_exactly_where_the_rows_stay(name: str) -
         assert op.permuted(perm) == ({} if fits else None), perm
 
 
-def test_a_product_whose_result_has_other_axes_is_not_permuted() -> None:
-    """That result has one axis for all rows, or depends on the order of the batch."""
+def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> None:
+    """A result with one axis for all rows, a second result, and float data times int8 weights."""
     keep = (1, 0, 2, 3)
     flat = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=False)
     assert flat.permuted(keep) is None

@@ -87,7 +87,7 @@ def data(dtype: DType, shape: tuple[int, ...], *seed: object) -> Array:
 @pytest.mark.parametrize(
     ("code", "dtype"), [(code, t) for code, (types, _, _) in CASES.items() for t in types]
 )
-def test_moved(code: str, dtype: DType) -> None:
+def test_the_kernel_equals_litert_in_every_dtype(code: str, dtype: DType) -> None:
     _, shapes, make = CASES[code]
     quantization = per_tensor(0.1, 0 if dtype is i16 else 5) if dtype in NARROW else None
     arrays = [data(dtype, shape, code, i) for i, shape in enumerate(shapes)]
@@ -153,7 +153,7 @@ def test_pairs_of_float16(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["NEG", "FLOOR", "ROUND", "LOGISTIC", "TANH", "MAXIMUM", "RESHAPE"])
 def test_bfloat16(code: str) -> None:
-    """Cast to the dtype, compute, cast back: LiteRT's Python API cannot read it."""
+    """Cast to bfloat16, compute, cast back: LiteRT's Python API cannot read bfloat16."""
     x = np.clip(np.nan_to_num(halves()).astype(np.float32), -80, 80)
     given = Value("x", f32, x.shape)
     down = Cast(given, in_data_type=f32, out_data_type=bf16)

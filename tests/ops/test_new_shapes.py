@@ -26,7 +26,10 @@ def node(line: str, shape: Shape) -> Op:
 
 
 def changes(op: Op, new: Shape | None, outer: bool = False) -> dict[str, Any]:
-    """Return what ``op`` needs if its input gets the shape ``new``."""
+    """Return the attributes and constants that ``op`` needs if its input gets the shape ``new``.
+
+    ``outer``: whether a leading 1 of a constant shape changes with axis 0 (see ``Op.for_new_shapes``).
+    """
     old = {name: value.shape for name, value in op.operand_items()}
     (x,) = {value for name, value in op.operand_items() if name == "input"}
     x.shape = new
@@ -187,22 +190,21 @@ def test_a_strided_slice_with_other_axes_is_left(attributes: str) -> None:
 @pytest.mark.parametrize(
     ("requested", "before", "after", "outer", "dims"),
     [
-        # the old shape has no -1, and fits neither
+        # a shape without -1 does not fit the new number of elements
         ([2, 6], (2, 3, 2), (2, 3, 4), False, [2, 12]),
         ([2, 6], (2, 3, 2), (4, 3, 2), False, [4, 6]),
         ([2, 6], (2, 3, 2), (None, 3, 2), False, [-1, 6]),
         ([2, 6], (2, 3, 2), (2, 3, None), False, [2, -1]),
-        # the leading 1 follows the batch, or stays
-        ([1, 4, 3], (2, 6), (4, 6), False, [1, 8, 3]),
-        ([1, 2, 6], (2, 6), (4, 6), True, [2, 2, 6]),
+        ([1, 4, 3], (2, 6), (4, 6), False, [1, 8, 3]),  # the leading 1 stays
+        ([1, 2, 6], (2, 6), (4, 6), True, [2, 2, 6]),  # the leading 1 follows the batch
         # -1 takes a change of another axis than axis 0
         ([2, -1], (2, 3, 2), (2, 3, 4), False, None),
         ([-1, 6], (2, 3, 2), (2, 6, 2), False, None),
-        ([-1, 6], (2, 3, 2), (4, 3, 2), False, None),  # -1 is what follows, too
+        ([-1, 6], (2, 3, 2), (4, 3, 2), False, None),  # -1 already stands for the 4
         ([2, -1], (2, 3, 2), (4, 3, 2), False, [4, 6]),  # a change of axis 0 moves to axis 0
         ([2, -1], (2, 3, 2), (4, 3, 4), False, None),
         ([2, -1], (2, 3, 2), (None, 3, 2), False, [-1, 6]),
-        # an unknown number of elements fits everything, and keeps no shape
+        # [2,6] might fit an unknown number of elements, but is not kept
         ([2, 6], (2, 3, 2), (2, None, 2), False, [2, -1]),
     ],
 )

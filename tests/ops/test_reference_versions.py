@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from circlekit.ir.op import REGISTRY
 
 LAST = 16
-"""No operator has as many versions."""
+"""Versions below this number are tried; no operator has as many."""
 
 
 def one_operator(code: int, version: int) -> bytes:
@@ -48,16 +48,19 @@ def is_known(code: int, version: int, kernels: OpResolverType) -> bool:
 
 
 WRONG_REFERENCE = {"LOCAL_RESPONSE_NORMALIZATION"}
-"""Operators whose reference kernel contradicts the definition."""
+"""Operators whose reference kernel contradicts the definition; their ``reference_version`` is 0."""
 
 CODES = sorted(code for code in REGISTRY if hasattr(schema.BuiltinOperator, code))
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_reference_versions(code: str) -> None:
-    """``reference_version`` is where LiteRT's reference kernels end, None where its others end there, too."""
+    """``reference_version`` is the last version of LiteRT's reference kernel.
+
+    It is None if the optimized kernel has no later version.
+    """
     reference = last_version(code, OpResolverType.BUILTIN_REF)
-    others = last_version(code, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    optimized = last_version(code, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     if code in WRONG_REFERENCE:
         reference = 0
-    assert REGISTRY[code].reference_version == (reference if reference < others else None)
+    assert REGISTRY[code].reference_version == (reference if reference < optimized else None)

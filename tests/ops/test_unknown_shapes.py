@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shape rules with unknown dimensions, ranks and parameters, for the operator of every recipe.
 
-The oracle is the rule itself on known operands, which tests of kernels compare with LiteRT.
+The oracle is the shape rule itself on known operands; other tests compare these shapes with LiteRT.
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ def test_an_unknown_dimension_leaves_what_all_its_values_have_in_common(path: Pa
             )
             wanted = accepted(op, value, ((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes))
             (found,) = accepted(op, value, [(*shape[:axis], None, *shape[axis + 1 :])])
-            if (
-                len(wanted) > 1
-            ):  # one size: another operand fixes the dimension, and not every rule looks there
+            # if only one size is accepted, another operand fixes it; not every rule reads it from there
+            if len(wanted) > 1:
                 assert found == [common(shapes) for shapes in zip(*wanted, strict=True)], (op, value, axis)
             assert all(map(is_vaguer, found, wanted[0])), (op, value, axis)
 

@@ -11,13 +11,14 @@ from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, padded_window
 
 
 def test_conv_padding() -> None:
+    # size, taps, stride, dilation; expected: the number of windows, the padding before and after
     assert conv_padding(5, 2, 1, 1, Padding.SAME) == (5, 0, 1)  # the odd element goes after
-    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)
+    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)  # (3 - 1) * 2 + 5 - 5 = 4 elements
     assert conv_padding(2, 1, 3, 1, Padding.SAME) == (1, 0, 0)
     assert conv_padding(5, 2, 2, 1, Padding.VALID) == (2, 0, 0)
 
 
-def test_window_size() -> None:
+def test_number_of_windows() -> None:
     assert padded_window_count(None, 3, 1, 1, Padding.SAME) is None
     assert padded_window_count(5, None, 2, 1, Padding.SAME) == 3
     assert padded_window_count(5, None, 2, 1, Padding.VALID) is None

@@ -60,6 +60,7 @@ VECTORS: dict[str, list[list[Any]]] = {
 """Constants for operands of whole numbers, by the name of the operand."""
 
 ALSO = {"output_shape": "shape", "squeeze_dims": "axis", "dim": "axis", "split_dim": "axis"}
+"""Operands that take the constants of another operand in VECTORS."""
 
 NUMBERS = {"three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "root": (0.5**0.5, 2**0.5)}
 """What constants of these names are likely to be."""
@@ -73,9 +74,10 @@ PLACES: dict[str, list[Any]] = {
 """What integer constants of these names are."""
 
 COMMON = (0.0, 1.0, None)
+"""What other constants are filled with; None stands for random numbers."""
 
 BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
-"""What makes the data that a picture begins with."""
+"""The operator that computes the data that a picture begins with; None: that data is an input."""
 
 
 def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
@@ -99,6 +101,8 @@ def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
 
 
 class _Maker:
+    """Builds one model.  ``letters``: the size of every dimension that the picture names by a letter."""
+
     def __init__(self, rule: type[Rewrite], random: np.random.Generator, attempt: int) -> None:
         self.picture = rule.definition().before
         self.random = random
@@ -218,7 +222,10 @@ class _Maker:
         return Value.constant(pattern.name, data.astype((pattern.dtype or f32).numpy))
 
     def vector(self, operand: str, name: str) -> Value:
-        """Return a constant, mostly equal for all operands of this kind, for the rank of the data."""
+        """Return a constant of whole numbers for the operand ``operand``, called ``name`` in the picture.
+
+        It suits the rank of the data.  Two of three times it is the constant that earlier operands got.
+        """
         key = ALSO.get(operand, operand)
         known = VECTORS.get(key) or VECTORS["axis"]
         if key in ("perm", "paddings", "begin", "size", "end", "strides", "multiples"):

@@ -29,7 +29,7 @@ UNKNOWN = 3
 KINDS = ("normal", "boundary", "zero")
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 30.0, -30.0)
-"""Where activations bend, and numbers that are small or large against that."""
+"""Where activations bend (0, 1, 3, 6), and numbers that are small or large compared with these."""
 
 PassLike = str | type[Pass]
 
@@ -42,11 +42,12 @@ def check_pass(
     format: str = "circle",
     tolerance: float = TOLERANCE,
 ) -> Model:
-    """Run ``passes`` on the model of ``text`` and check what design section 6 promises; returns the result.
+    """Run ``passes`` on the model of ``text``; check the operators, values and interface of the result.
 
     ``expect_ops``: the classes of the operators that are left in the main graph, in order.  ``refused``: a
     part of a sentence that one refusal must have; without ``expect_ops`` the model must then be unchanged.
-    One pass must be done after one run, several after ``run_passes``; running them again changes nothing.
+    A single pass is run once, several passes until nothing changes; then another run must change nothing.
+    Return the result.
     """
     model = parse_model(text)
     check(model)
@@ -77,7 +78,7 @@ def check_pass(
 
 
 def refusals(text: str, name: str) -> list[str]:
-    """Return the refusals of pass ``name`` for a model without kernels, which must stay unchanged."""
+    """Return the refusals of pass ``name``; the model, which need not have kernels, must stay unchanged."""
     model, context = parse_model(text), Context(refusals=[])
     before = clone(model)
     assert apply(model, name, context) == 0
@@ -86,7 +87,10 @@ def refusals(text: str, name: str) -> list[str]:
 
 
 def chain(shape: str, *calls: str, outputs: str = "%y") -> str:
-    """%a = Neg(%x), then ``calls`` that read %a, %b, ... and make %b, %c, ..., and %y = Neg of the last."""
+    """Return a graph: %a = Neg(%x), then ``calls`` that read %a, %b, ... and make %b, %c, ..., then %y = Neg.
+
+    For example, ``chain("[2,3]", "Relu(%a)")`` has %a = Neg(%x), %b = Relu(%a) and %y = Neg(%b).
+    """
     lines = [f"%{chr(98 + i)} = {call}" for i, call in enumerate(calls)]
     last = chr(97 + len(calls))
     body = "\n".join(["%a = Neg(%x)", *lines, f"%y = Neg(%{last})"])
@@ -152,7 +156,10 @@ def assert_close(
 
 
 def verify(model: Model) -> None:
-    """Assert that the model is valid, states each shape once, and that its text form gives an equal model."""
+    """Assert that the model is valid, and that its text form gives an equal model.
+
+    If a Reshape states its shape in the operand and in the attribute, both must be equal.
+    """
     check(model)
     for op in model.ops():
         if isinstance(op, Reshape) and op.new_shape and op.shape is not None and op.shape.is_const:

@@ -181,7 +181,7 @@ def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] |
 
 
 def _rank_not_stated(number: int) -> Change:
-    """Remove the shape of one value; those of the others stay, although they could not be inferred."""
+    """Remove the shape of one value.  Later values keep their shapes, although they could not be inferred."""
 
     def change(model: Model) -> None:
         list(model.main.values())[number].shape = None

@@ -28,13 +28,13 @@ from tests.passes.kit import make_input
 
 PASSES = Path(__file__).parents[2] / "recipes" / "passes"
 NEAR_MISSES = ("forward_batchnorm-broadcast_between", "substitute_padv2_to_pad-same_padding")
-"""Near misses on which a pass or a legalization once failed; the other recipes are those of rewrites."""
+"""Near misses on which a pass or a legalization once failed; passes rewrite all other RECIPES."""
 
 RECIPES = sorted(path for path in PASSES.glob("*.ck") if "-" not in path.stem or path.stem in NEAR_MISSES)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_models_with_dimensions_of_0_stay_as_good(path: Path) -> None:
+def test_models_with_dimensions_of_0_are_rewritten_without_errors(path: Path) -> None:
     """No pass may fail; the result obeys the shape rules, and has the same shapes in a run."""
     for case in cases_of(path):
         rules, model = case.rules(), load_recipe(case.recipe or path)
@@ -80,6 +80,6 @@ def compare(before: Model, after: Model) -> None:
     inputs = [make_input(value, "normal") for value in before.main.inputs]
     try:
         expected = run(before, inputs)
-    except CirclekitError:  # for example, nothing has no maximum
+    except CirclekitError:  # for example, a maximum of no elements
         return
     assert [x.shape for x in run(after, inputs)] == [x.shape for x in expected]

@@ -55,14 +55,14 @@ def test_mutants_of_recipes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
 def test_mutants_of_pictures(name: str) -> None:
-    """The same with models that are made from up to MAX_PICTURES of the pictures of the pass."""
+    """Check the mutants of models that are made from up to MAX_PICTURES pictures of the pass."""
     for model in instances(name):
         assert model is None or check_mutants(name, model)
 
 
 @pytest.mark.parametrize("name", sorted(all_passes().keys() - PICTURES.keys()))
 def test_mutants_for_passes_without_picture(name: str) -> None:
-    """The same with the recipes of all other passes, which need not say why they change nothing."""
+    """Check the mutants of the recipes of all other passes, which need not say why they change nothing."""
     for path in sorted(RECIPES.glob(f"{name}*.ck")):
         if path.stem.partition("-")[0] != name:
             continue
@@ -74,7 +74,7 @@ def test_mutants_for_passes_without_picture(name: str) -> None:
 
 
 def test_most_pictures_have_instances() -> None:
-    """Otherwise the test above is empty; the tests of the passes cover the other pictures."""
+    """Else test_mutants_of_pictures would test little; the tests of the passes cover the other pictures."""
     made = [model is not None for name in PICTURES for model in instances(name)]
     assert sum(made) > 0.8 * len(made)
 

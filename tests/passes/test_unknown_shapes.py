@@ -28,8 +28,8 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_results_keep_their_shapes_whatever_the_inputs_have(path: Path) -> None:
-    """A constant such as [[6.0]] raises the rank of a lower value, so an operator may not simply drop it."""
+def test_results_keep_their_shapes_for_inputs_of_any_shape(path: Path) -> None:
+    """An operator with a constant such as [[6.0]] raises the rank, so a pass may not simply remove it."""
     for case in cases_of(path):
         rules, model = case.rules(), load_recipe(case.recipe or path)
         target = rules.format or model.format

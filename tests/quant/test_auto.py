@@ -45,7 +45,7 @@ def test_samples_that_are_affordable(
 
 
 def test_a_budget_is_counted_in_runs() -> None:
-    """A run costs the products of the layer and something for each operator."""
+    """A run costs the products of the layer, 4 * 8 = 32, and OPERATOR_WORK for each operator."""
     budget = SearchBudget.of(ck.parse(NET), 3.0)
     assert budget.runs() == pytest.approx(3 * WORK_PER_SECOND / (32 + OPERATOR_WORK), rel=1e-4)
     assert budget.runs(0.25) == pytest.approx(budget.runs() / 4)
@@ -57,7 +57,10 @@ def test_a_budget_is_counted_in_runs() -> None:
 
 @pytest.mark.parametrize("count", [6, 12])
 def test_a_search_spends_in_proportion_to_its_samples(count: int) -> None:
-    """Each step costs some runs for each sample; only the search for rotations costs the same."""
+    """Each step costs some runs for each sample.
+
+    The search for rotations is left out: it costs the same for any number of samples.
+    """
     spent = []
     for given in (count, 2 * count):
         search = Auto(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models and data at the edges of what can be quantized give right models, or end with a sentence."""
+"""Unusual models and samples are quantized right, stay float with a reason, or end with an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def samples(scale: float = 1.0, count: int = 3) -> Samples:
 
 
 def changed(index: int, change: Callable[[np.ndarray], None]) -> Model:
-    """LAYER with a changed constant operand."""
+    """Return LAYER after ``change`` of its operand ``index``: 1 is the weights, 2 the bias."""
     model = circlekit.parse(LAYER)
     value = model.main.ops[0].inputs[index]
     assert value is not None
@@ -47,7 +47,10 @@ def changed(index: int, change: Callable[[np.ndarray], None]) -> Model:
 
 
 def check(model: Model, scheme: str, given: Samples, tolerance: float) -> QuantizationReport:
-    """Quantize; LiteRT then gives what we give, which differs by part ``tolerance`` of the largest number."""
+    """Quantize ``model``; compare its results with those before (``tolerance``), and with LiteRT (exactly).
+
+    ``tolerance``: the largest error, as a part of the largest magnitude of the float result.
+    """
     expected = circlekit.run(model, given[0])
     report = circlekit.quantize(model, scheme, given, auto=False)
     results = circlekit.run(model, given[0])
@@ -78,7 +81,7 @@ def test_a_layer_with_nan_or_infinite_constants_stays_float(scheme: str) -> None
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_weights_of_zero(scheme: str) -> None:
+def test_weights_of_zero_are_quantized(scheme: str) -> None:
     assert not check(changed(1, lambda a: a[0].fill(0)), scheme, samples(), 0.02).floats
     assert not check(changed(1, lambda a: a.fill(0)), scheme, samples(), 0.01).floats
 
@@ -96,7 +99,7 @@ def test_biases_that_overflow_int32_raise_the_scale_of_their_weights(scheme: str
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_ranges_without_a_scale_stay_float(scheme: str) -> None:
+def test_numbers_that_are_too_small_for_a_scale_stay_float(scheme: str) -> None:
     report = check(
         circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Relu(%x) }"), scheme, samples(1e-37), 0
     )
@@ -104,7 +107,7 @@ def test_ranges_without_a_scale_stay_float(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_constant_tensors_and_sums_that_cancel(scheme: str) -> None:
+def test_results_that_are_zero_or_nearly_zero_are_quantized(scheme: str) -> None:
     text = """
     graph main(%x: f32[1,8]) -> %y {
       %a = Mul(%x, 0.0)
@@ -130,7 +133,7 @@ def test_integers_and_bools_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_unknown_operators_read_and_produce_floats(scheme: str) -> None:
+def test_opaque_operators_read_and_produce_floats(scheme: str) -> None:
     text = """
     graph main(%x: f32[1,8]) -> %y {
       %a = Relu(%x)
@@ -154,7 +157,7 @@ def statistics(low: float, high: float) -> TensorStatistics:
     return seen
 
 
-def test_one_sample_and_no_sample() -> None:
+def test_one_sample_is_enough_and_none_is_an_error() -> None:
     assert not check(circlekit.parse(LAYER), "int8", samples(count=1), 0.02).floats
     with pytest.raises(ModelError, match="at least one sample"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", [])
@@ -162,7 +165,7 @@ def test_one_sample_and_no_sample() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int8")
 
 
-def test_samples_that_do_not_fit() -> None:
+def test_samples_that_do_not_fit_are_errors() -> None:
     with pytest.raises(ModelError, match="NaN"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", [[np.full((1, 8), np.nan, np.float32)]])
     with pytest.raises(ShapeError):
@@ -174,7 +177,7 @@ def test_unknown_names_are_refused_with_the_near_one() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
     with pytest.raises(ModelError, match="'Convolution' selects no operator"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={"Convolution": "float"})
-    for kind in ("CONV_2D", "Conv2D"):  # a kind that the model has not is no mistake
+    for kind in ("CONV_2D", "Conv2D"):  # an operator that the model lacks is no error
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={kind: "float"}, auto=False)
 
 
@@ -182,13 +185,13 @@ def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:
     text = "graph main(%x: f32[1,8]) -> %g { %g = Greater(%x, 100.0) }"
     report = check(circlekit.parse(text), "int8", samples(scale=1000.0), 0)
     assert "fails on scales of 1 and more" in report.floats[0].reason
-    text = "graph main(%x: f32[1,8]) -> %g { %z = Sub(%x, %x)  %g = Less(%z, %z) }"
-    assert not check(circlekit.parse(text.replace("  %g", "\n%g")), "int8", samples(), 0).floats
+    text = "graph main(%x: f32[1,8]) -> %g { %z = Sub(%x, %x)\n%g = Less(%z, %z) }"
+    assert not check(circlekit.parse(text), "int8", samples(), 0).floats
 
 
 @pytest.mark.parametrize(
     ("scheme", "function", "low", "high", "fault"),
-    [
+    [  # numbers must be 4 steps away from 0: 4 / 255 = 0.016 in int8, 4 / 32767 = 0.00012 in int16
         ("int8", "Div", 1, 2, ""),
         ("int8", "Div", -2, -1, ""),
         ("int8", "Div", -1, 1, "DIV fails on 0"),
@@ -200,7 +203,7 @@ def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:
         ("int16x8", "Rsqrt", 0.0001, 1, "fails on negative numbers"),
     ],
 )
-def test_kernels_that_fail_on_some_integers_do_not_get_them(
+def test_operators_that_fail_on_some_integers_stay_float_if_these_may_occur(
     scheme: str, function: str, low: float, high: float, fault: str
 ) -> None:
     operands = "1.0, %x" if function == "Div" else "%x"
@@ -211,7 +214,7 @@ def test_kernels_that_fail_on_some_integers_do_not_get_them(
 
 @pytest.mark.parametrize(("least", "is_float"), [(0.2, True), (1.0, False)])
 def test_quotients_far_below_the_scale_of_the_result_stay_float(least: float, is_float: bool) -> None:
-    """LiteRT's kernel shifts by more than 31 bits there; it needs a large divisor and a small dividend."""
+    """LiteRT's kernel would shift by more than 31 bits: for the least dividend and the largest divisor."""
     model = circlekit.parse("graph main(%x: f32[1,8], %d: f32[1,8]) -> %y { %y = Div(%x, %d) }")
     dividends = [-2.0, -0.01, -0.02, -0.3, 0.01, 0.02, 0.7, 2.0]
     divisors = [least, 2.0, 1.9, 1.5, 2.0, 1.8, 1.0, least]
@@ -305,7 +308,7 @@ def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) ->
 
 
 def test_int16_operands_of_concatenation_get_its_scale() -> None:
-    """Others use them, so that ONE leaves their scales; its kernel copies integers."""
+    """ONE keeps the scales of %a and %x, which have other users; the kernel only copies integers."""
     model = circlekit.parse("""
     graph main(%x: f32[1,8]) -> %y, %z {
       %a = Mul(%x, 0.1)
@@ -344,7 +347,9 @@ def test_operators_without_a_kernel_in_the_form_of_one_are_reported(operator: st
         ("Add(%a, %b)", False),
     ],
 )
-def test_kernels_of_one_scale_with_several_scales_of_one_are_reported(operator: str, is_noted: bool) -> None:
+def test_kernels_that_need_one_scale_are_reported_if_one_chooses_several(
+    operator: str, is_noted: bool
+) -> None:
     text = "graph main(%a: f32[1,4,4,1], %b: f32[1,4,4,1]) -> %y { %y = OPERATOR }".replace(
         "OPERATOR", operator
     )
@@ -358,7 +363,7 @@ def test_kernels_of_one_scale_with_several_scales_of_one_are_reported(operator: 
 
 
 @pytest.mark.parametrize("auto", [False, True])
-def test_nothing_is_compared_with_an_empty_constant(auto: bool) -> None:
+def test_a_comparison_with_an_empty_constant_is_quantized(auto: bool) -> None:
     model = circlekit.parse("graph main(%x: f32[1]) -> %y {\n%c = const f32[0] []\n%y = Greater(%x, %c)\n}")
     data = [[np.array([number], np.float32)] for number in (-1.0, 2.0)]
     report = circlekit.quantize(model, "int8", data, auto=auto, seconds=1)
@@ -473,7 +478,7 @@ def test_files_without_records_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_the_largest_float_in_the_samples_overflows_nowhere() -> None:
-    """It is in no range, and is clipped."""
+    """Calibration ignores the largest float, and the quantized model clips it."""
     model = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %r = Reshape(%x, [8]) %y = Relu(%r) }")
     given = samples(count=5)
     for (array,) in given:
@@ -485,7 +490,7 @@ def test_the_largest_float_in_the_samples_overflows_nowhere() -> None:
 
 
 @pytest.mark.parametrize("code", ["FLOOR_DIV", "FLOOR_MOD"])
-def test_kernels_that_take_integers_as_numbers_are_said_to(code: str) -> None:
+def test_operators_whose_kernels_ignore_the_scale_stay_float(code: str) -> None:
     kind = {"FLOOR_DIV": "FloorDiv", "FLOOR_MOD": "FloorMod"}[code]
     model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {kind}(%x, 0.5) }}")
     (left,) = circlekit.quantize(model, "int8", samples(), auto=False).floats
@@ -495,8 +500,8 @@ def test_kernels_that_take_integers_as_numbers_are_said_to(code: str) -> None:
 
 @pytest.mark.parametrize("scheme", [*SCHEMES, "one_uint8"])
 @pytest.mark.parametrize(("function", "start"), [("MAXIMUM", "-inf"), ("MINIMUM", "0.5"), ("ADD", "0.0")])
-def test_windows_of_integers(scheme: str, function: str, start: str) -> None:
-    """Integers of one scale can be compared, not added."""
+def test_windows_of_integers_are_compared_but_not_added(scheme: str, function: str, start: str) -> None:
+    """MAXIMUM and MINIMUM are quantized; ADD stays float, because its result needs another scale."""
     model = circlekit.parse(
         f"graph main(%x: f32[1,8]) -> %y {{ %y = ReduceWindow(%x, {start}, [1,2], [1,2], [1,1]) "
         f"{{reduce_function: {function}}} }}"

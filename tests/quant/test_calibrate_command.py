@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit calibrate and record-minmax: every format of samples; wrong words end in a sentence."""
+"""circlekit calibrate and record-minmax: every format of samples; wrong arguments end in a message."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def files_of_inputs(path: Path) -> None:
     path.write_text("\n".join(f"x{number} n{number}" for number in range(len(X))))
 
 
-FORMS: dict[str, Callable[[Path], object]] = {
+FORMATS: dict[str, Callable[[Path], object]] = {
     "a.h5": hdf5,
     "raw.h5": raw_hdf5,
     "a.npz": lambda path: np.savez(path, x=X, n=N),
@@ -82,9 +82,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ck.Model:
     return model
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_path: Path) -> None:
-    FORMS[name](tmp_path / name)
+    FORMATS[name](tmp_path / name)
     samples = list(open_samples(tmp_path / name, model))
     np.testing.assert_array_equal([x for x, _ in samples], X)
     np.testing.assert_array_equal([n for _, n in samples], N)
@@ -99,12 +99,12 @@ def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
     assert not np.array_equal(plain, other)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_record_minmax_takes_every_format(name: str, model: ck.Model, tmp_path: Path) -> None:
-    FORMS[name](tmp_path / name)
+    FORMATS[name](tmp_path / name)
     words = ["--input_model", "in.circle", "--output_model", "out.circle", "--input_data", name]
-    form = "list" if name.endswith(".txt") else "directory" if name == "folder" else "h5"
-    assert record_minmax([*words, "--input_data_format", form, "--num_threads", "2"]) == 0
+    kind = "list" if name.endswith(".txt") else "directory" if name == "folder" else "h5"
+    assert record_minmax([*words, "--input_data_format", kind, "--num_threads", "2"]) == 0
     recorded = recorded_ranges(ck.load(tmp_path / "out.circle"))
     assert list(recorded.main) == ["x", "a", "y"]
     lows, highs = X.reshape(4, 3).min(1), X.reshape(4, 3).max(1)
@@ -117,6 +117,7 @@ def test_record_minmax_averages(model: ck.Model, tmp_path: Path) -> None:
     words = "--input_model in.circle --output_model out.circle --input_data a.npz --mode moving_average"
     assert record_minmax([*words.split(), "--moving_avg_batch", "2", "--moving_avg_const", "0.25"]) == 0
     recorded = recorded_ranges(ck.load(tmp_path / "out.circle"))["x"]
+    # batches of 2 samples: the first has -4 to 6, the second -9 to 8
     assert (recorded.min, recorded.max) == (-4 * 0.75 - 9 * 0.25, 6 * 0.75 + 8 * 0.25)
 
 
@@ -160,8 +161,9 @@ def test_record_minmax_refuses(
     assert not (tmp_path / "out.circle").exists()
 
 
-def test_ones_recorded_files_have_ranges_where_ours_do(shared: Path) -> None:
+def test_files_that_one_recorded_have_ranges_for_the_values_that_we_observe(shared: Path) -> None:
     paths = sorted((shared / "peer/one/quant").glob("*.recorded.circle"))
+    assert paths
     for path in paths:
         model = ck.load(path)
         names = {value.name for _, _, value in observed_values(model)}
@@ -181,7 +183,7 @@ def test_calibrate_writes_by_extension(output: str, model: ck.Model, tmp_path: P
     is_model = output.endswith(("circle", "tflite"))
     path = tmp_path / output
     found = recorded_ranges(ck.load(path)) if is_model else ck.Calibration.load(path)
-    assert (found["a"].min, found["a"].max) == (-8.0, 14.0)
+    assert (found["a"].min, found["a"].max) == (-8.0, 14.0)  # 2 * -4 and 2 * 7
 
 
 def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,7 +253,7 @@ def test_random_samples_are_said_to_be_random(model: ck.Model, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(("count", "words"), [("1", "1 sample ("), ("2", "2 samples (")])
-def test_the_number_of_samples(
+def test_the_output_has_the_number_of_samples_in_singular_or_plural(
     count: str, words: str, model: ck.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert calibrate_command(["in.circle", "out.json", "--random", count]) == 0

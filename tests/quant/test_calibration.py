@@ -121,7 +121,7 @@ def test_a_wrong_file_ends_in_a_sentence(content: str, message: str, tmp_path: P
         ck.Calibration.load(path)
 
 
-def test_facts_that_a_file_lacks_are_those_of_no_samples(tmp_path: Path) -> None:
+def test_fields_that_a_file_lacks_are_as_in_a_new_calibration(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1}}]}')
     loaded, fresh = ck.Calibration.load(path), ck.Calibration()
@@ -145,7 +145,7 @@ def test_other_extensions_are_refused(tmp_path: Path) -> None:
         ck.Calibration().save(tmp_path / "c.txt")
 
 
-def test_numbers_that_are_no_range_are_counted_but_ignored() -> None:
+def test_infinite_and_lowest_numbers_are_ignored_and_counted() -> None:
     """The logarithm of 0 is minus infinity; masks use the lowest float32."""
     lowest = float(np.finfo(np.float32).min)
     text = "graph main(%x: f32[4]) -> %y { %y = Log(%x) : f32[4] }"
@@ -155,7 +155,7 @@ def test_numbers_that_are_no_range_are_counted_but_ignored() -> None:
     assert (calibration["x"].min, calibration["x"].max, calibration["x"].ignored) == (0.0, 2.0, 1)
     seen = calibration["y"]
     assert (seen.min, seen.max) == (0.0, np.log(np.float32(2)))
-    assert (seen.count, seen.ignored) == (2, 6)
+    assert (seen.count, seen.ignored) == (2, 6)  # log(1), log(2); log(lowest) and five times log(0)
     assert np.isnan(seen.minima[1])
     assert not seen.is_edited
 
@@ -200,7 +200,9 @@ def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, n
         ck.calibrate(model, samples, channels=["i"])
 
 
-def test_channels_must_stay_and_exist(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
+def test_the_axis_of_channels_must_exist_and_keep_its_size(
+    model: ck.Model, samples: list[dict[str, np.ndarray]]
+) -> None:
     with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 3, got 3"):
         ck.calibrate(model, samples, channels={"x": 3})
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
@@ -209,7 +211,7 @@ def test_channels_must_stay_and_exist(model: ck.Model, samples: list[dict[str, n
     assert "for %x, in sample 1" in str(caught.value)
 
 
-def test_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:
+def test_samples_may_have_the_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:
     model = ck.parse(TEXT)
     x, i = model.main.inputs
     model.signatures = [Signature("serving_default", model.main, {"image": x, "index": i}, {})]
@@ -309,7 +311,9 @@ CHANNELS: dict[str, Any] = {
     ],
     ids=str,
 )
-def test_the_limits_of_a_file(fields: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+def test_fields_of_a_file_outside_their_limits_are_errors(
+    fields: dict[str, Any], message: str | None, tmp_path: Path
+) -> None:
     path = tmp_path / "c.json"
     tensor = {"min": -1, "max": 1, "count": 3, **fields}
     path.write_text(json.dumps({"calibration": 1, "samples": 2, "graphs": [{"a": tensor}]}))

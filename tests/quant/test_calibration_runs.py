@@ -70,7 +70,10 @@ def test_other_processes_are_used_if_there_are_several_and_the_samples_take_long
     model: ck.Model,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first sample is run alone, to see how long it takes, unless the number of processes is given."""
+    """The first sample is run alone, to see how long it takes, unless the number of processes is given.
+
+    ``others``: how many of the 9 samples, the last ones, go to other processes.
+    """
     sent = []
 
     def observed(engine: Engine, jobs: Iterator[Job], processes: int) -> Iterator[Observations]:
@@ -207,7 +210,7 @@ def test_a_killed_process_ends_in_a_sentence() -> None:
 
 
 def test_only_the_owner_removes_the_temporary_model(tmp_path: Path) -> None:
-    """A process that was forked ends before the others are ready."""
+    """A forked process may end earlier, while other processes still need the model."""
     folder = tmp_path / "model"
     folder.mkdir()
     litert_engine._remove(str(folder), os.getpid() + 1)
@@ -224,6 +227,7 @@ def test_litert_computes_samples_of_several_shapes() -> None:
         [np.full(shape, index, np.float32), np.ones(shape, np.float32)] for index, shape in enumerate(shapes)
     ]
     seen = ck.calibrate(net, given, engine="litert")["y"]
+    # sample n is full of n + 1; the shapes have 2 + 6 + 6 + 4 + 2 elements
     assert (seen.minima, seen.maxima, seen.count) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], 20)
 
 

@@ -100,7 +100,7 @@ def expect_equal(model: Model, before: Model, given: list[list[Array]]) -> None:
 
 
 def test_scaled_channels_keep_the_outputs() -> None:
-    """At least half of the chains have channels that can be scaled."""
+    """Most chains have channels that can be scaled, and a quarter has patterns of fm-equalize."""
     scaled, patterns = 0, 0
     for seed in range(CHAINS):
         before, given = chain(seed), samples(seed)
@@ -120,8 +120,8 @@ def _numbers(value: Value | None, rng: np.random.Generator) -> Array | None:
     return rng.normal(0, 1, value.static_shape).astype(np.float32)
 
 
-def test_flows_of_channels() -> None:
-    """If the operands of flows are scaled, all together or one alone, so is the result."""
+def test_scaled_operands_of_flows_give_scaled_results() -> None:
+    """Scale the operands of all flows, as ADD needs it; or of one flow that ``is_alone``, as in MUL."""
     measured = 0
     for seed in range(CHAINS):
         for op in chain(seed).main:
@@ -144,7 +144,10 @@ def test_flows_of_channels() -> None:
 
 
 def test_rows_times_matrices_are_the_results_of_layers() -> None:
-    """Rows and weights as matrices; the mean row without the rows; weights from matrices."""
+    """``rows`` [groups, n, depth] times ``matrices`` [groups, outputs, depth], and the functions beside them.
+
+    ``mean_row`` equals the mean of the rows, and ``from_matrices`` undoes ``matrices``.
+    """
     for seed in range(CHAINS):
         model = chain(seed)
         layer = linear_layer(model.main.ops[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which channels of the operands reach which channels of the results, measured and as they are known."""
+"""Which channels of the operands reach which channels of the results, as ``channel_flows`` measures it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from circlekit.quant.techniques.channel_flow import LARGEST_FACTOR, _distinct_fa
     ],
 )
 def test_channels_pass_through_operators(line: str, passes: bool) -> None:
+    """``passes``: whether factors of the channels of all operands become factors of the result's channels."""
     alpha, zeros = "%alpha = const f32[1,1,3] gaussian(0, 1)", "%zeros = const f32[1,1,3] [0.0, 0.0, 0.0]"
     text = f"graph main(%x: f32[1,4,4,3], %r: f32[]) -> %y {{\n  {alpha}\n  {zeros}\n  %y = {line}\n}}"
     flows = channel_flows(ck.parse(text).main.ops[0]) or []
@@ -46,7 +47,7 @@ def test_channels_pass_through_operators(line: str, passes: bool) -> None:
     [("Mul(%x, %q)", [0, 1]), ("BatchMatMul(%x, %z)", [1]), ("Add(%x, %q)", []), ("Logistic(%x)", None)],
 )
 def test_channels_of_one_operand_pass_alone(line: str, operands: list[int] | None) -> None:
-    """``operands``: None: no channels pass; []: they pass only together."""
+    """``operands``: those whose channels pass alone; []: they pass only together; None: no channels pass."""
     inputs = "%x: f32[1,4,4,3], %q: f32[1,4,4,3], %z: f32[1,4,3,5]"
     flows = channel_flows(ck.parse(f"graph main({inputs}) -> %y {{ %y = {line} }}").main.ops[0])
     found = None if flows is None else [flow.operand for flow in flows if flow.is_alone]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-quantizer: every mode writes a circle file; wrong words end in a line that begins as ONE's."""
+"""circle-quantizer: every mode writes a circle file; wrong words end with ONE's exit code and message."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "--quantize_onnx_fq_model onnx.circle",
     ],
 )
-def test_modes(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mode_writes_a_circle_file(
+    folder: Path, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words.split(), "any.name"]) == 0
     assert load("any.name").format == "circle"
     assert capsys.readouterr().out == ""  # as ONE's
@@ -81,7 +83,7 @@ def test_float16_weights_are_quantized_too(folder: Path) -> None:
     assert weights.dtype is u8
 
 
-def test_dtypes(folder: Path) -> None:
+def test_the_result_has_the_requested_dtypes(folder: Path) -> None:
     options = ["--config", "mixed.json", "--output_type", "int16"]
     assert (
         main(["--quantize_with_minmax", "float32", "uint8", "layer", *options, "in.circle", "out.tflite"])
@@ -135,7 +137,7 @@ def test_dtypes(folder: Path) -> None:
         ("--fake_quantize in.circle /", 255, "Failed to export '/'"),
     ],
 )
-def test_wrong_words(
+def test_wrong_words_are_errors(
     folder: Path, words: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = [] if words.endswith("/") else ["out.circle"]

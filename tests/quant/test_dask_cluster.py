@@ -22,11 +22,15 @@ NET = "graph main(%x: f32[2]) -> %y {\n  %y = Neg(%x)\n}"
 
 
 class Client:
-    """Runs what is submitted at once; ``given``: the number of samples taken before each result is read."""
+    """Runs each submitted function immediately.
+
+    ``taken``: the number of samples taken so far.
+    ``taken_at_results``: the value of ``taken`` each time that a result was read.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads, self.taken, self.cancelled = threads, 0, 0
-        self.waiting: list[int] = []
+        self.taken_at_results: list[int] = []
 
     def nthreads(self) -> dict[str, int]:
         return {f"worker {n}": 1 for n in range(self.threads)}
@@ -40,7 +44,7 @@ class Client:
             value, error = None, raised
 
         def result() -> Any:
-            self.waiting.append(self.taken)
+            self.taken_at_results.append(self.taken)
             if error is not None:
                 raise error
             return value
@@ -65,11 +69,11 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 3])
 def test_a_few_samples_for_each_thread_are_on_their_way(threads: int, worker: SimpleNamespace) -> None:
-    """Without a thread yet, as if there were one."""
+    """A cluster that has no thread yet counts as one thread."""
     client, model = Client(threads), circlekit.parse(NET)
     calibration = circlekit.calibrate(model, client.samples(9), client=client)
     most = JOBS_PER_THREAD * max(threads, 1)
-    assert client.waiting == [*range(most, 9), *[9] * most]
+    assert client.taken_at_results == [*range(most, 9), *[9] * most]
     assert (calibration.samples, calibration["y"].max, client.cancelled) == (9, 8.0, 0)
 
 

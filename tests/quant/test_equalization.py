@@ -95,11 +95,12 @@ def test_factors_pass_through_operators(middle: str) -> None:
 @pytest.mark.parametrize(
     "middle", ["%m = Mul(%s, %s)", "%m = Tanh(%s)", "%m = Add(%s, %s) {act: RELU_N1_TO_1}"]
 )
-def test_what_is_not_linear_in_a_channel_fixes_it(middle: str) -> None:
+def test_operators_that_are_not_linear_keep_factors_of_1(middle: str) -> None:
     assert equalize(net(middle, "FullyConnected(%x, %v)"), {"m": RANGES, "s": RANGES}) == []
 
 
 def test_factors_have_a_strength_and_a_least_value() -> None:
+    """A factor is max(range / largest range, SMALLEST_FACTOR) ** strength."""
     ranges = np.array([4, 1, 4 * SMALLEST_FACTOR / 8, 0])  # a channel that is always 0 keeps its numbers
     for strength, expected in (
         (1.0, [1, 0.25, SMALLEST_FACTOR, 1]),
@@ -117,7 +118,7 @@ def test_ranges_that_say_nothing_change_nothing(ranges: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "other", "is_free"),
+    ("layer", "other", "is_scaled"),
     [
         ("FullyConnected(%x, %v)", "Neg(%b)", True),
         ("FullyConnected(%x, %v, %b)", "Neg(%x)", True),
@@ -127,7 +128,7 @@ def test_ranges_that_say_nothing_change_nothing(ranges: list[float]) -> None:
     ],
 )
 def test_layers_are_scaled_if_no_other_operator_reads_their_constants(
-    layer: str, other: str, is_free: bool
+    layer: str, other: str, is_scaled: bool
 ) -> None:
     model = ck.parse(f"""
         graph main(%x: f32[2,4]) -> %y, %o {{
@@ -140,4 +141,4 @@ def test_layers_are_scaled_if_no_other_operator_reads_their_constants(
           %o = {other}
         }}
         """)
-    assert bool(equalize(model, {"m": RANGES})) == is_free
+    assert bool(equalize(model, {"m": RANGES})) == is_scaled

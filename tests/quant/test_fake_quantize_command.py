@@ -83,4 +83,8 @@ def test_weights_and_activations_have_8_bits_unless_told_otherwise(files: Path) 
 def test_the_calibration_and_samples_exclude_each_other(files: Path) -> None:
     data = str(files / "data.npy")
     assert run(files, "--inputs", data, "--calibration", "ranges.json") == 2
+
+
+def test_a_moving_average_may_have_an_initial_range(files: Path) -> None:
+    data = str(files / "data.npy")
     assert run(files, "--inputs", data, "--ema-decay", "0.5", "--init-range", "-1", "1") == 0

@@ -111,7 +111,9 @@ BYPASS = "%o: f32[2,4,4,3]"
         (call("%z", "Mul(%x, %o)"), BYPASS, []),
     ],
 )
-def test_places(body: str, inputs: str, expected: list[tuple[str, str]]) -> None:
+def test_fake_quant_is_inserted_where_tensorflow_inserts_it(
+    body: str, inputs: str, expected: list[tuple[str, str]]
+) -> None:
     model = network(body, ", ".join(filter(None, ["%x: f32[2,4,4,3]", inputs])))
     samples = [[X] * len(model.main.inputs)]
     done = circlekit.fake_quantize(model, samples=samples, optimize=False)
@@ -135,22 +137,23 @@ def test_shared_weights_are_rounded_once() -> None:
 
 
 def test_values_are_those_of_rounded_weights_and_activations() -> None:
-    """One layer by numpy: FAKE_QUANT of weights in [min, max] without the lowest step, then of its result."""
+    """One layer by numpy: the weights are rounded to 4 bits; the result is clipped and rounded to 8 bits."""
     model = network(conv("%z"))
     weights, bias = (constant(model, name).array() for name in ("w", "b"))
     circlekit.fake_quantize(model, samples=[[X]], weight_bits=4, activation_bits=8, optimize=False)
-    step = (weights.max() - weights.min()) / 14  # 15 steps: narrow
-    grid = np.rint((weights - weights.min()) / step)
-    low = -np.rint(-weights.min() / step) * step  # 0 is a step
-    y = np.einsum("nhwi,oi->nhwo", X, (grid * step + low).reshape(3, 3)) + bias
+    step = (weights.max() - weights.min()) / 14  # a narrow range has 15 of the 16 levels
+    low = -np.rint(-weights.min() / step) * step  # the range is moved so that 0 is a level
+    levels = np.rint((np.clip(weights, low, low + 14 * step) - low) / step)
+    y = np.einsum("nhwi,oi->nhwo", X, (levels * step + low).reshape(3, 3)) + bias
+    lowest, highest = fake_quant_ranges(model)["z"]
     got = circlekit.run(model, [X])[0]
-    exact = network(conv("%z"))
-    extent = np.ptp(circlekit.run(exact, [X])[0])
-    assert np.abs(got - y).max() <= 1.01 * extent / 255 + np.abs(X).max() * 3 * step / 2
+    # half a step for the rounding of the result, half a step for moving its range
+    assert np.abs(got - np.clip(y, lowest, highest)).max() <= 1.01 * (highest - lowest) / 255
 
 
 @pytest.mark.parametrize(("narrow", "low"), [(True, -2.0), (False, -2.0 * 256 / 254)])
 def test_symmetric_ranges(narrow: bool, low: float) -> None:
+    """-127 to 127 steps if narrow, else -128 to 127: 256 / 2 steps below 0, 254 / 2 above."""
     model = network(conv("%z"))
     calibration = circlekit.calibrate(model, [[X]])
     calibration.main["z"] = TensorStatistics(-0.5, 2.0, 1, minima=[-0.5], maxima=[2.0])
@@ -205,7 +208,7 @@ def test_weights_per_channel_are_pairs_of_quantize_and_dequantize() -> None:
     assert circlekit.run(model, [X])[0] == pytest.approx(rounded, abs=1e-6)
 
 
-def test_scope_and_inputs() -> None:
+def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
     body = conv("%left/y", act="RELU") + conv("%z", "%left/y", "%v")
     done = circlekit.fake_quantize(network(body), samples=[[X]], scope="^left/", optimize=False)
     assert [(item.value, item.rule) for item in done] == [("left/y", "act_quant"), ("w", "weights_quant")]
@@ -271,7 +274,10 @@ def test_roundings_become_the_parameters_of_integers(bits: int, narrow: str) -> 
 
 
 def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() -> None:
-    """As exports of PyTorch have them: uint8 for activations, int8 per channel for weights."""
+    """As exports of PyTorch have them: uint8 for activations, int8 per channel for weights.
+
+    Activations become int8: 128 is subtracted from the zero points 128 and 100.
+    """
     form = "u8[2,4,4,3] quant(scale: 0.0078125, zero_point: 128)"
     body = f"  %xq = Quantize(%x) : {form}\n  %xd = Dequantize(%xq) : f32[2,4,4,3]\n"
     body += "  %wq = Quantize(%w) : i8[3,1,1,3] quant(scale: [0.02, 0.03, 0.04], axis: 0)\n"
@@ -301,7 +307,7 @@ def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() ->
 def test_weights_have_the_zero_point_0_if_int8_can_then_hold_them(
     low: float, high: float, number: float, zero_point: int
 ) -> None:
-    """Steps of 0.5: 0 is the step 191 or 64 of the range."""
+    """Steps of 0.5: 0 is level 191 or 64 of 0...255, so the zero point of int8 is 191 - 128 or 64 - 128."""
     rounding = f"FakeQuant(%w) {{min: {low}, max: {high}, num_bits: 8, narrow_range: false}}"
     body = f"%w = const f32[2] [{number}, 1.0] %r = {rounding} %y = Mul(%x, %r)"
     text = f"graph main(%x: f32[2]) -> %y {{ {body} }}"
@@ -329,7 +335,8 @@ def test_a_tensor_with_two_roundings_is_quantized_twice() -> None:
     expected = circlekit.run(model, [X])[0]
     circlekit.quantize(model, "int8", samples=[[X]])
     assert not any(op.code == "FAKE_QUANT" for op in model.main)
-    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 0.08  # the sum saturates
+    # %z has steps of 4 / 255 = 0.016 from -1.992 to 2.008; sums of up to 2.071 saturate
+    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 0.08
 
 
 @pytest.mark.parametrize(("sign", "low", "high"), [(1, 0.0, 3.0), (-1, -3.0, 0.0)])

@@ -71,7 +71,10 @@ def test_constant_operands_have_the_form_of_the_result() -> None:
 def test_constants_in_the_form_of_an_operand_are_covered_unless_they_stand_for_infinity(
     value: float, covered: float
 ) -> None:
-    """Up to 256 times the range; less than one step beyond the range needs no other form."""
+    """%x has the range -2 to 2 in steps of 4/255 = 0.016.
+
+    More than 256 times the range (512) stands for infinity; 2.01 is less than a step beyond 2.
+    """
     text = f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{value}]) }}"
     form = planned(text).tensors["y"]
     low, high = form.scale[0] * (-128 - form.zero_point[0]), form.scale[0] * (127 - form.zero_point[0])
@@ -95,7 +98,7 @@ def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     step = plan.tensors["x"].scale[0] / 127
     assert plan.tensors["y"].scale[0] == pytest.approx(step, rel=1e-6)
     assert "the kernel cannot compute finer steps" in plan.tensors["y"].reason
-    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")  # of -2 to 2: -0.375 to 5/3
     assert plan.tensors["y"].scale[0] == pytest.approx((5 / 3 + 0.375) / 255, rel=0.05)
 
 

@@ -31,7 +31,7 @@ BODIES = {
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize(("bits", "narrow"), [(2, True), (4, False), (4, True), (7, True), (8, False)])
 def test_results_differ_by_one_step_at_most(body: str, bits: int, narrow: bool) -> None:
-    """The grids of operand and result differ, also where the integer kernel does not scale."""
+    """The grids of operand and result differ, also where the integer kernel only copies, as in ``moved``."""
     flag = str(narrow).lower()
     low, high, out_bits = -1.4, 2.1, 6
     text = f"""
@@ -114,7 +114,7 @@ def test_a_tensor_with_two_grids_is_quantized_twice() -> None:
 
 
 def test_a_grid_of_all_integers_is_not_clipped() -> None:
-    """The result of TANH has a form of its own; QUANTIZE, which changes it, saturates."""
+    """TANH has a fixed form; the QUANTIZE after it saturates at the grid, so that no MINIMUM is needed."""
     model = circlekit.parse("""
     graph main(%x: f32[1,8]) -> %y {
       %q = FakeQuant(%x) {min: -3.0, max: 2.5, num_bits: 8}
@@ -128,7 +128,7 @@ def test_a_grid_of_all_integers_is_not_clipped() -> None:
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_float_operators_keep_the_rounding_of_their_results(is_read: bool) -> None:
-    """Of an output, and of a tensor that another float operator reads."""
+    """The rounded result is an output, or another operator reads it."""
     text = f"""
     graph main(%x: f32[1,8]) -> %{"y" if is_read else "q"} {{
       %e = Exp(%x)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Techniques that change the float model, across every elementwise operator: its outputs stay.
+"""Techniques that change the float model keep its outputs, with every operator of one or two float operands.
 
-The operator stands between two layers, with other layers, constants and itself as operands.
+The operator is between two layers; its operands are results of layers, and constants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ graph main(%x: f32[1,3,3,4]) -> %y, %z {{
 """
 OPERANDS = ("%a", "%a, %b", "%b, %a", "%a, %a", "%a, %c", "%c, %a", "%a, %k", "%k, %a")
 SCALES = 2.0 ** np.arange(8).reshape(8, 1, 1, 1)
-"""The outputs of the first layers differ by so much that every technique changes them."""
+"""The weights of the first layers are divided by these, so that their channels differ by up to 128 times."""
 
 KINDS = [
     kind
@@ -85,4 +85,5 @@ def test_equalized_and_rotated_models_compute_the_same(kind: type[Op]) -> None:
                 rotate(changed, find_rotations(changed, inputs))
             for wanted, got in zip(outputs, circlekit.run(changed, inputs), strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+    # at least one net was equalized, or there is no net with this operator
     assert any(were_equalized) or not were_equalized

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with each kind of weights, in a sweep and alone: against numpy, and means that stay."""
+"""Rounding of the weights of layers, compared with numpy; corrected biases keep the means of outputs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_sweep_rounds_weights_with_the_scale_of_their_channel_tensor_or_block(
     Sweep(model, plan, samples(2), 0, {"rounding": round_nearest}).run()
     after = plan.main.operators["y"].operands[1]
     assert (after.scale, after.block, after.dtype) == (before.scale, before.block, before.dtype)
-    assert len(after.scale) == {"channel": 8, "tensor": 1, "block": 16}[kind]
+    assert len(after.scale) == {"channel": 8, "tensor": 1, "block": 16}[kind]  # 8 * 64 / 32 blocks
     expected = np.clip(np.rint(constant(model, 1) / scales_of(plan)), -7, 7)
     np.testing.assert_array_equal(plan.main.constants["w"], expected)
     np.testing.assert_array_equal(plan.main.constants["b"], constant(model, 2))
@@ -117,7 +117,7 @@ def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str, held: int)
     (choice,) = sweep.choices
     weights, scales = constant(model, 1), scales_of(planned(kind)[1])
     rounded = np.clip(np.rint(weights / scales), -7, 7) * scales
-    rows = np.concatenate([sample[0] for sample in data[-held:]])
+    rows = np.concatenate([sample[0] for sample in data[-held:]])  # all if ``held`` is 0
     wrong, wanted = rows @ (rounded - weights).T, rows @ weights.T + constant(model, 2)
     expected = 10 * np.log10(np.square(wrong).sum() / np.square(wanted).sum())
     assert choice.errors["rounding"] == pytest.approx(expected, abs=1e-3)
@@ -126,12 +126,14 @@ def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str, held: int)
 
 def test_the_memory_of_a_sweep_is_that_of_the_largest_operator_in_both_models() -> None:
     """Twice the bytes of operands and results; never 0, so that one may divide by it."""
+    # twice, 2 models, 4 bytes, 5 rows, 64 inputs and 8 outputs
     assert stream_bytes(ck.parse(CHAIN)) == pytest.approx(2 * 2 * 4 * 5 * (64 + 8), abs=1)
     assert stream_bytes(ck.parse("graph main(%x: f32[0]) -> %y { %y = Neg(%x) }")) > 0
     assert stream_bytes(ck.parse("graph main(%x: f32[2]) -> %x { }")) > 0
 
 
 def layer(depth: int) -> LayerData:
+    """Return a layer with ``depth`` inputs and 3 outputs, and 50 rows of inputs."""
     random = np.random.default_rng(depth)
     rows = random.normal(0, 1, (1, 50, depth))
     weights, scale = random.normal(0, 1, (1, 3, depth)), np.full((1, 3, depth), 0.3)
@@ -149,7 +151,7 @@ def test_deep_layers_are_divided_into_the_fewest_equal_parts(
     np.testing.assert_array_equal(data.joined(data.split(data.weights)), data.weights)
 
 
-def test_the_parts_of_a_layer_are_rounded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_part_of_a_layer_is_rounded_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer_rounding, "MOST_COLUMNS", 6)
     monkeypatch.setattr(layer_rounding, "refine", lambda integers, *_: integers)
     data = layer(12)
@@ -171,16 +173,16 @@ def test_the_damping_grows_tenfold_until_the_factor_exists(damping: float) -> No
 
 
 def test_the_range_of_weights_is_clipped_for_the_inputs_that_matter() -> None:
-    """Each output has the scale with the least error, in which a weight counts by the power of its input."""
+    """Each output has the scale of the least squared error, weighted by the variances of the inputs."""
     data = layer(16)
     powers = 10.0 ** np.linspace(-2, 2, 16)
     data.rows = data.rows * np.sqrt(powers)
     data.scale = np.abs(data.weights).max(axis=2, keepdims=True) / 7 * np.ones((1, 1, 16))
-    weights = np.square(data.rows - data.rows.mean(axis=1, keepdims=True)).sum(axis=1)[0]
+    importance = np.square(data.rows - data.rows.mean(axis=1, keepdims=True)).sum(axis=1)[0]
 
     def error(scale: Array) -> Array:
         wrong = np.clip(np.rint(data.weights / scale), -7, 7) * scale - data.weights
-        return np.asarray((np.square(wrong) * weights).sum(axis=2))
+        return np.asarray((np.square(wrong) * importance).sum(axis=2))
 
     least = np.min([error(data.scale * shrinkage) for shrinkage in layer_rounding.SHRINKAGES], axis=0)
     assert (error(data.clipped_scale) <= 1.01 * least).all()
@@ -188,7 +190,7 @@ def test_the_range_of_weights_is_clipped_for_the_inputs_that_matter() -> None:
 
 
 def test_weights_of_inputs_that_do_not_vary_count_a_little() -> None:
-    """Nothing speaks for a smaller scale, which would clip the only weight that is not 0."""
+    """Only the weight of the constant input 0 is not 0.  A smaller scale would clip it for no gain."""
     data = layer(4)
     data.rows[..., 0] = 1
     data.weights = np.where(np.arange(4) == 0, data.weights, 0)

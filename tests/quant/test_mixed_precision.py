@@ -60,8 +60,8 @@ def test_predicted_noise_is_that_of_the_quantized_model() -> None:
     assert sensitivity.remaining(list(model.main)) == 0.0
 
 
-def test_noises_are_those_of_numpy_with_one_thing_rounded() -> None:
-    """The weights of one layer to 127 steps of each row, or one tensor to its grid."""
+def test_noises_are_those_of_numpy_with_one_constant_or_tensor_rounded() -> None:
+    """Round the weights of one layer, with max|row| / 127 as scales, or round one tensor to its grid."""
     model = chain(20.0)
     sensitivity = measure(model, plan := planned(model), SAMPLES)
     ops = list(model.main)
@@ -70,7 +70,7 @@ def test_noises_are_those_of_numpy_with_one_thing_rounded() -> None:
     def noise(layer: int | None = None, tensor: int | None = None) -> float:
         power = errors = 0.0
         for (x,) in SAMPLES:
-            values = [x.astype(np.float64), x.astype(np.float64)]
+            values = [x.astype(np.float64), x.astype(np.float64)]  # exact, rounded
             for index, w in enumerate([*weights, None]):
                 if index == tensor:
                     form = plan.main.tensors[f"y{index}"]
@@ -125,24 +125,16 @@ def test_int4_weights_are_raised_to_int8_for_a_target(auto: bool) -> None:
     layers = "".join(f"%y{i + 1} = FullyConnected(%y{i}, %w{i})\n" for i in range(4))
     model = circlekit.parse(f"graph main(%y0: f32[1,64]) -> %y4 {{\n{weights}{layers}}}")
     samples = [[RNG.normal(size=(1, 64)).astype(np.float32)] for _ in range(4)]
-
-    def worst(other: circlekit.Model) -> float:
-        pairs = [(circlekit.run(model, x)[0], circlekit.run(other, x)[0]) for x in samples]
-        signal, noise = (sum(float(np.square(a).sum()) for a in part) for part in (
-            [a for a, _ in pairs], [a - b for a, b in pairs]
-        ))  # fmt: skip
-        return float(10 * np.log10(signal / noise))
-
     plain, raised = clone(model), clone(model)
     circlekit.quantize(plain, "weight_int4", samples=samples, auto=False)
-    target = worst(plain) + 2
+    target = sqnr(model, plain, samples) + 2
     report = circlekit.quantize(
         raised, "weight_int4", samples=samples, target_sqnr=target, raise_to="weight_int8", auto=auto
     )
     schemes = [op.scheme for op in report.plan.main.operators.values()]
     assert 0 < schemes.count("weight_int8") < 4
     assert schemes.count("weight_int4") == 4 - schemes.count("weight_int8")
-    assert worst(raised) >= target
+    assert sqnr(model, raised, samples) >= target
 
 
 def test_a_target_that_is_missed_is_named() -> None:
@@ -150,31 +142,31 @@ def test_a_target_that_is_missed_is_named() -> None:
     assert "the target of 200 dB is missed: the budget is spent" in report.notes
 
 
-def sqnr(model: circlekit.Model, other: circlekit.Model) -> float:
-    pairs = [(circlekit.run(model, x)[0], circlekit.run(other, x)[0]) for x in SAMPLES]
-    signal = sum(float(np.vdot(a, a)) for a, _ in pairs)
-    return float(10 * np.log10(signal / sum(float(np.vdot(a - b, a - b)) for a, b in pairs)))
+def sqnr(
+    model: circlekit.Model, other: circlekit.Model, samples: list[Any] = SAMPLES, index: int = 0
+) -> float:
+    """Return the SQNR in dB of output ``index`` of ``other``, over all samples."""
+    pairs = [(circlekit.run(model, x)[index], circlekit.run(other, x)[index]) for x in samples]
+    signal = sum(float(np.square(a).sum()) for a, _ in pairs)
+    return float(10 * np.log10(signal / sum(float(np.square(a - b).sum()) for a, b in pairs)))
 
 
 def test_the_worst_output_counts() -> None:
-    """%z is 0 but for one large number in one sample; its steps lose the others."""
+    """The last sample is 30 times as large, so its %z is 900 times as large: int8 rounds other %z to 0."""
     model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")
     samples = [*SAMPLES[:3], [SAMPLES[3][0] * 30]]
     plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))
     quantized = clone(model)
     circlekit.quantize(quantized, plan=plan)
-    expected = []
-    for index in range(2):
-        pairs = [(circlekit.run(model, x)[index], circlekit.run(quantized, x)[index]) for x in samples]
-        signal, noise = (sum(float(np.square(a).sum()) for a in arrays) for arrays in (
-            [a for a, _ in pairs], [a - b for a, b in pairs]
-        ))  # fmt: skip
-        expected.append(10 * np.log10(signal / noise))
-    assert measured_sqnr(model, plan, samples) == pytest.approx(min(expected), abs=1e-6)
+    expected = min(sqnr(model, quantized, samples, index) for index in range(2))
+    assert measured_sqnr(model, plan, samples) == pytest.approx(expected, abs=1e-6)
 
 
 def test_outputs_count_alike_unless_they_have_reached_the_goal() -> None:
-    """The decibels of %y, which is exact to 60 dB, count as much as those of %z; below a goal they do not."""
+    """%y has less than a tenth of the relative noise of %z, but counts as much.  With a goal only %z counts.
+
+    ``alone``: the noises if the model has only this output.
+    """
     model = circlekit.parse("""
     graph main(%x: f32[4,8]) -> %y, %z {
       %a = Relu(%x)
@@ -194,10 +186,10 @@ def test_outputs_count_alike_unless_they_have_reached_the_goal() -> None:
     for value, noise in both.items():
         shares = [noises[value.name] / total for noises, total in zip(alone, totals, strict=True)]
         assert noise == pytest.approx(max(totals) * np.mean(shares))
-    worst = measure(model, plan, SAMPLES, goal=totals[1] / 2).tensors
-    assert {v.name: n for v, n in worst.items()} == pytest.approx(alone[1])
-    none = measure(model, plan, SAMPLES, goal=1.0).tensors  # all outputs are below it: all count
-    assert none == pytest.approx(both)
+    only_z = measure(model, plan, SAMPLES, goal=totals[1] / 2).tensors
+    assert {v.name: n for v, n in only_z.items()} == pytest.approx(alone[1])
+    below_goal = measure(model, plan, SAMPLES, goal=1.0).tensors
+    assert below_goal == pytest.approx(both)  # no output has more noise than the goal: all count
 
 
 def spectrogram() -> circlekit.Model:
@@ -232,9 +224,12 @@ graph main(%x: f32[1,64]) -> %z {{
     ],
 )
 def test_patterns_and_what_is_raised_with_them(name: str, body: str, raised: str) -> None:
-    """With a spectrogram front also what is before it, and after it until the next weights."""
-    last = body.rpartition("%")[0].splitlines()[-1].split()[0]
-    text = f"graph main(%x: f32[2,8]) -> {last} {{\n{body.replace('$w', str([[1.0] * 8]))}\n}}"
+    """``raised``: the names of the results of the raised operators.
+
+    With a spectrogram front, the operators before it are raised, and those after it up to the next weights.
+    """
+    output = body.splitlines()[-1].split()[0]
+    text = f"graph main(%x: f32[2,8]) -> {output} {{\n{body.replace('$w', str([[1.0] * 8]))}\n}}"
     found = find_patterns(circlekit.parse(text).main)
     assert [(n, sorted(op.output.name for op in ops)) for n, ops in found] == [(name, sorted(raised))]
 
@@ -273,7 +268,11 @@ graph main(%x: f32[2,8]) -> %m, %s {
 def test_a_pattern_is_raised_if_it_gains_enough(
     measured: list[float | None], kept: str, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each pattern must gain as much over what was kept before it."""
+    """Each pattern must gain MIN_PATTERN_GAIN over the patterns that were kept before it.
+
+    ``measured``: the SQNR without patterns, then with each pattern that is tried: Rsqrt (%r), Softmax (%s).
+    ``kept``: the raised operators.  ``last``: the index of their SQNR in ``measured``.
+    """
     model = circlekit.parse(TWO_PATTERNS)
     samples = [[np.full((2, 8), 2.0, np.float32)]]
     ranges = ranges_of(model, circlekit.calibrate(model, samples))
@@ -316,7 +315,7 @@ def test_the_goal_rises_by_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("text", ["20", "-1%", "120%", "20% watts", "x%"])
-def test_budgets_that_are_none(text: str) -> None:
+def test_a_text_that_is_no_budget_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedError, match="expected 0% to 100% of one of operators, macs, bytes"):
         Budget.parse(text)
 
@@ -347,7 +346,10 @@ def test_the_calibration_of_another_model_is_refused() -> None:
 
 
 def test_a_small_softmax_before_a_float_output_is_computed_on_int16() -> None:
-    """Probabilities near 1/8 take few steps of 1/256; integer outputs and given operators stay int8."""
+    """Probabilities near 1/8 take few steps of 1/256.
+
+    The softmax stays int8 if the outputs are integers, or if the user gives ``operators``.
+    """
 
     def quantized(**options: Any) -> tuple[str, float]:
         model = circlekit.parse(
@@ -371,18 +373,19 @@ def test_a_small_softmax_before_a_float_output_is_computed_on_int16() -> None:
     assert quantized(budget="0%")[0] == "i16"  # a budget comes on top of what is raised anyway
 
 
-def test_operators_with_weights_or_other_readers_are_not_last() -> None:
+def test_operators_with_weights_and_those_before_them_are_not_last() -> None:
     model = circlekit.parse(
         "graph main(%x: f32[2,8]) -> %t, %r, %y {\n"
-        f"  %y = FullyConnected(%x, {np.eye(8).tolist()}, {[0.0] * 8}) : f32[2,8]\n"
+        "  %b = Tanh(%x) : f32[2,8]\n"
+        f"  %y = FullyConnected(%b, {np.eye(8).tolist()}, {[0.0] * 8}) : f32[2,8]\n"
         "  %s = Softmax(%y) : f32[2,8]\n  %t = Reshape(%s, [8, 2]) : f32[8,2]\n"
         "  %a = Tanh(%y) : f32[2,8]\n  %r = Relu(%a) : f32[2,8]\n}"
     )
     assert [op.code for op in last_operators(model.main)] == ["SOFTMAX", "RESHAPE", "TANH", "RELU"]
 
 
-def bottle(inputs: int) -> circlekit.Model:
-    """Layers ``inputs`` to 32, to 1024, to 32 channels."""
+def three_layers(inputs: int) -> circlekit.Model:
+    """Return fully connected layers from ``inputs`` to 32, to 1024 and to 32 channels."""
     return circlekit.parse(f"""
 graph main(%x: f32[4,{inputs}]) -> %z {{
   %u = const f32[32,{inputs}] gaussian(0, 1)
@@ -399,7 +402,7 @@ def test_the_layer_with_few_weights_stays_int8_in_place_of_int4() -> None:
     errors = []
     rounding = ["gptq", "gptq-with-compensation", "clipping"]  # they remove part of the same noise
     for without in ([], ["raising"]):
-        model = bottle(8)
+        model = three_layers(8)
         expected = [circlekit.run(model, sample)[0] for sample in SAMPLES]
         report = circlekit.quantize(model, "weight_int4", samples=SAMPLES, without=rounding + without)
         actual = [circlekit.run(model, sample)[0] for sample in SAMPLES]
@@ -412,8 +415,11 @@ def test_the_layer_with_few_weights_stays_int8_in_place_of_int4() -> None:
 
 @pytest.mark.parametrize(("inputs", "count"), [(8, 1), (32, 0)])
 def test_int8_weights_stay_within_their_share(inputs: int, count: int) -> None:
-    """32 x 32 of the weights are 1.54 %, a little too many; without samples nothing is measured."""
-    model = bottle(inputs)
+    """32 x 32 of 66,560 weights are 1.54 %, more than the limit of 1.5 %; 8 x 32 of 65,792 are 0.4 %.
+
+    Without samples nothing is raised.
+    """
+    model = three_layers(inputs)
     samples = [[RNG.normal(size=(4, inputs)).astype(np.float32)]]
 
     def make_plan(operators: Any) -> Plan:
@@ -465,12 +471,12 @@ def test_noise_is_measured_on_as_many_samples_as_the_work_allows(
 
     monkeypatch.setattr(mixed_precision, "measure", measured)
     monkeypatch.setattr(mixed_precision, "MEASURED_SAMPLES", 5)
-    work = 2 * 2 * sum(map(work_of, model.main))
+    work = 2 * 2 * sum(map(work_of, model.main))  # two runs for each of two operators
     monkeypatch.setattr(mixed_precision, "MEASURED_WORK", int(runs * work))
     measured_sensitivity(model, plan, data, target)
     assert seen == [(count, 0.0 if target is None else pytest.approx(1e-3))]
     empty = circlekit.parse("graph main(%x: f32[1]) -> %x { }")
-    measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)
+    measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)  # counted as one multiply-accumulate
     assert seen[1] == (min(int(runs * work) or 1, 5), 0.0)
 
 

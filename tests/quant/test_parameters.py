@@ -59,7 +59,7 @@ def test_forms_cover_the_range_and_zero(a: float, b: float, dtype: DType) -> Non
 
 
 @pytest.mark.parametrize("formula", [asymmetric, symmetric])
-def test_a_range_of_zeros_and_ranges_that_are_none(
+def test_a_range_of_zeros_has_a_scale_and_invalid_ranges_have_none(
     formula: Callable[[float, float, DType], tuple[float, int]],
 ) -> None:
     assert formula(0.0, 0.0, i8) == (SCALE_OF_ZEROS, 0)
@@ -92,7 +92,7 @@ def test_scales_have_limits() -> None:
 
 
 def test_scales_of_channels() -> None:
-    """A channel of zeros gets any scale, a tiny one the smallest if another channel is not tiny."""
+    """A channel of zeros gets SCALE_OF_ZEROS, a tiny one SMALLEST_SCALE if another channel is not tiny."""
     found = scales_for(np.array([0.0, 12.7, SMALLEST_SCALE, SMALLEST_SCALE * 254]), i8)
     assert found.tolist() == [SCALE_OF_ZEROS, np.float32(0.1), SMALLEST_SCALE, 2 * SMALLEST_SCALE]
     assert scales_for(np.zeros(2), i8).tolist() == [SCALE_OF_ZEROS] * 2
@@ -114,7 +114,7 @@ def test_magnitudes(axis: int | None, shift: float) -> None:
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_integers_one_by_one(dtype: DType, axis: int | None, narrow: bool) -> None:
-    """Halves to even; what is outside, to the ends."""
+    """Halves are rounded to even; numbers outside the dtype's range become its ends."""
     first, last = dtype.limits
     row: Array = np.array([0.5, 1.5, -0.5, 2.4, 1e6, -1e6, np.inf, -np.inf], np.float32)
     numbers = np.stack([row, row / 2, -row])

@@ -57,7 +57,7 @@ def samples() -> list[list[np.ndarray]]:
 
 
 def edited(change: Callable[[Document], object]) -> Document:
-    """The main graph of the plan of NET as int8, changed."""
+    """Return the plan of NET as int8, as JSON; ``change`` changes its main graph in place."""
     model = net()
     document: Document = json.loads(circlekit.quantize(model, "int8", samples(), auto=False).plan.to_json())
     change(document["graphs"][0])
@@ -65,6 +65,7 @@ def edited(change: Callable[[Document], object]) -> Document:
 
 
 def applied(document: Document) -> circlekit.Model:
+    """Return NET, quantized by the plan ``document``."""
     model = net()
     circlekit.quantize(model, plan=Plan.from_json(json.dumps(document)))
     return model
@@ -262,7 +263,7 @@ def test_every_field_of_a_plan_is_read_as_it_was_written() -> None:
         assert [op.is_float for op in read.main.operators.values()] == [False, True]
 
 
-LARGEST_ZERO_POINTS: list[tuple[dict[str, Any], str | None]] = [
+CHANGES_OF_A_FORM: list[tuple[dict[str, Any], str | None]] = [
     ({"zero_point": -128}, None),
     ({"zero_point": 127}, None),
     ({"zero_point": 128}, "expected zero points from -128 to 127, got 128"),
@@ -271,13 +272,13 @@ LARGEST_ZERO_POINTS: list[tuple[dict[str, Any], str | None]] = [
     ({"scale": LARGEST_SCALE * 2}, "expected scales from"),
     ({"scale": [], "zero_point": []}, "expected 1 scales, got 0"),
     ({"zero_point": []}, "expected 1 zero points, got 0"),
-    ({"axis": 7}, None),
+    ({"axis": 7}, None),  # a form with one scale does not use its axis
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), LARGEST_ZERO_POINTS, ids=str)
+@pytest.mark.parametrize(("change", "message"), CHANGES_OF_A_FORM, ids=str)
 def test_the_limits_of_forms(change: Document, message: str | None) -> None:
-    """Of a tensor that is read by one operator, at the limits and beyond."""
+    """The form of %x may be changed up to the limits; beyond them the plan is refused (``message``)."""
     text = "graph main(%x: f32[2,3]) -> %y {\n  %y = Abs(%x)\n}"
     model = circlekit.parse(text)
     document: Document = json.loads(
@@ -288,7 +289,8 @@ def test_the_limits_of_forms(change: Document, message: str | None) -> None:
         document["graphs"][0]["tensors"]["y"].update(change)
     plan = Plan.from_json(json.dumps(document))
     if message is None:
-        assert circlekit.quantize(circlekit.parse(text), plan=plan).after.op_count == 3
+        after = circlekit.quantize(circlekit.parse(text), plan=plan).after
+        assert after.op_count == 3  # QUANTIZE, ABS, DEQUANTIZE
         return
     with pytest.raises(CirclekitError, match=message):
         circlekit.quantize(circlekit.parse(text), plan=plan)
@@ -296,7 +298,7 @@ def test_the_limits_of_forms(change: Document, message: str | None) -> None:
 
 @pytest.mark.parametrize("factor", [1, 4])
 def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
-    """A bias of 4 at most stays the number that it stands for."""
+    """If the scale of %x becomes ``factor`` times as large, the real numbers of the bias stay the same."""
     text = BLOCKS.replace("%w)", "%w, %b)").replace("  %y", "  %b = const f32[64] uniform(-4, 4)\n  %y")
     given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]]
     model = circlekit.parse(text)

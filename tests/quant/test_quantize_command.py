@@ -82,13 +82,13 @@ def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_seed_chooses_the_random_samples(files: Path) -> None:
-    def ends(*words: str) -> tuple[object, ...]:
-        """The range of the input that the plan covers."""
+    def input_form(*words: str) -> tuple[object, ...]:
+        """Return dtype, scale, zero point... of the input in the plan."""
         assert run(files, "--random", "2", *words, "--save-plan", str(files / "plan.json")) == 0
         return Plan.from_json((files / "plan.json").read_text()).main.tensors["x"].key
 
-    assert ends("--seed", "0") == ends() == ends()
-    assert ends("--seed", "5") == ends("--seed", "5") != ends()
+    assert input_form("--seed", "0") == input_form() == input_form()
+    assert input_form("--seed", "5") == input_form("--seed", "5") != input_form()
 
 
 def test_faults_end_with_a_sentence_and_without_a_file(

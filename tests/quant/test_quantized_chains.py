@@ -29,15 +29,17 @@ LEAST_DB = {
     "dynamic_int8": 20,
     "weight_int4": 8,
 }
+"""{scheme: the smallest ratio of signal to quantization noise in dB}."""
 
 
 def sqnr(expected: np.ndarray, found: np.ndarray) -> float:
+    """Return the ratio of signal to quantization noise in dB."""
     return float(10 * np.log10(np.square(expected).sum() / max(np.square(expected - found).sum(), 1e-30)))
 
 
 @pytest.mark.parametrize("scheme", LEAST_DB)
 def test_schemes_keep_the_numbers_near_and_compute_as_litert(scheme: str) -> None:
-    """Some operators in another scheme or float; with float and integer inputs and outputs."""
+    """In every second model, one operator may have another scheme or stay float."""
     for seed in range(6):
         rng = random.Random(seed)
         model, given = chain(seed), samples(seed)
@@ -61,7 +63,7 @@ def test_schemes_keep_the_numbers_near_and_compute_as_litert(scheme: str) -> Non
 @pytest.mark.parametrize(("default", "other"), [(u8, i16), (i16, u8), (i16, i16), (u8, u8)])
 @pytest.mark.parametrize("granularity", [LAYER, CHANNEL])
 def test_ones_quantizer_keeps_the_numbers_near(default: DType, other: DType, granularity: str) -> None:
-    """Some operators with another dtype; inputs and outputs with any."""
+    """Some operators have the dtype ``other``; inputs and outputs have any dtype."""
     for seed in range(1, 12):
         rng = random.Random(seed)
         model, given = chain(seed), samples(seed)

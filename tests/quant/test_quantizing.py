@@ -33,6 +33,7 @@ def samples(count: int = 4) -> list[list[np.ndarray]]:
 
 
 def sqnr(reference: np.ndarray, result: np.ndarray) -> float:
+    """Return the ratio of signal to quantization noise in dB."""
     return float(10 * np.log10(np.square(reference).sum() / np.square(reference - result).sum()))
 
 
@@ -80,7 +81,7 @@ def test_prelu_leaky_relu_and_neg_become_integers_that_litert_computes(scheme: s
         np.testing.assert_array_equal(run_litert(tflite_of(model), samples()[0])[0], result)
 
 
-def test_a_calls_graph_and_tensors_of_one_name_and_half_precision_constants() -> None:
+def test_a_call_stays_float_beside_tensors_of_one_name_and_float16_weights() -> None:
     text = """
     graph main(%x: f32[1,4,4,3], %flag: bool[]) -> %y {
       %w = const f16[8,3,3,3] gaussian(0, 0.3)
@@ -100,7 +101,7 @@ def test_a_calls_graph_and_tensors_of_one_name_and_half_precision_constants() ->
     }
     """
     model = circlekit.parse(text)
-    model.main.ops[1].results[0].name = "b"
+    model.main.ops[1].results[0].name = "b"  # as the bias
     given = [[*sample, np.array(index % 2 == 0)] for index, sample in enumerate(samples())]
     expected = circlekit.run(model, given[0])[0]
     report = circlekit.quantize(model, "int8", given, auto=False)
@@ -148,7 +149,7 @@ def test_a_table_with_keys_is_quantized_around_zero(scheme: str, dtype: str) -> 
 
 
 def test_what_only_the_float_delegate_takes_stays_float() -> None:
-    """In LiteRT, all of the model is one partition of XNNPACK then."""
+    """XNNPACK has AVERAGE_POOL_2D for floats only; if it stays float, the whole model is one partition."""
     parts = {}
     for target in ("litert", "litert-xnnpack"):
         model = circlekit.parse(NET)
@@ -171,7 +172,7 @@ def test_a_delegate_that_takes_no_integers_of_the_scheme_changes_nothing() -> No
 
 @pytest.mark.parametrize(("batch", "scheme"), [(1, "dynamic_int8"), (2, "weight_int8")])
 def test_rows_are_quantized_at_run_time_only_where_litert_finds_their_scales(batch: int, scheme: str) -> None:
-    """LiteRT looks up the scales of a matrix by the sum of its batch indices."""
+    """LiteRT looks up the scales of a matrix by the sum of its batch indices: equal for [0,1] and [1,0]."""
     model = circlekit.parse(f"""
     graph main(%x: f32[{batch},3,8,16]) -> %y {{
       %w = const f32[{batch},3,16,32] gaussian(0, 0.3)
@@ -233,4 +234,5 @@ def test_a_joined_tensor_without_a_range_covers_all_operands(join: str, observed
     (expected,) = circlekit.run(model, given)
     circlekit.quantize(model, calibration=known)
     assert {op.code for op in model.main} >= {"QUANTIZE", "DEQUANTIZE"}
+    # half a step of the range -20 to 100
     np.testing.assert_allclose(circlekit.run(model, given)[0], expected, atol=120 / 255 / 2 + 1e-3)

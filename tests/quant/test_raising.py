@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of operators to raise, on noises that are given: budgets, targets, neighbors, clusters."""
+"""The choice of operators to raise, for given noises: budgets, targets, neighbors, clusters."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ graph main(%x: f32[1,8]) -> %z {
     ("share", "chosen"), [(0.15, ""), (1 / 6, "b"), (1 / 3, "bz"), (0.65, "bz"), (5 / 6, "ba"), (1, "baz")]
 )
 def test_gains_are_compared_per_cost(unit: str, share: float, chosen: str) -> None:
+    """Gain per cost: %b 4 / 16, %a 5 / 64, %z 1 / 16; what the rest of the budget cannot pay is skipped."""
     ops, noise = costly()
     raised = choose_raised(noise, ops, budget=Budget(share, unit))
     assert "".join(op.output.name for op in raised) == chosen
@@ -118,7 +119,10 @@ def test_given_clusters_are_raised_as_a_whole_or_not_at_all() -> None:
 
 
 def test_a_cluster_grows_by_the_neighbor_that_gains_most_for_its_cost() -> None:
-    """%q, before %b, costs as much as the budget; %y and %z together gain as much as it for half of that."""
+    """Besides %b, the cluster needs %q at a cost of 64, or %y and %z at 32 together, which gain as much.
+
+    The budget is 32.
+    """
     model = circlekit.parse("""
 graph main(%x: f32[1,8]) -> %y, %z {
   %u = const f32[8,8] gaussian(0, 1)
@@ -134,7 +138,7 @@ graph main(%x: f32[1,8]) -> %y, %z {
 
 
 def test_the_rest_of_a_cluster_is_raised_after_a_part_of_it() -> None:
-    """The first operator is raised for its constants; the others then for the tensor."""
+    """One user is raised for its constants; the other operators of the cluster then for the tensor."""
     ops, noise = star(MAX_CLUSTER)
     noise.constants[ops[1]] = 10.0
     chosen = choose_raised(noise, ops, clusters=[ops])

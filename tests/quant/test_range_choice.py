@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Range estimators of single tensors: chosen by the noise on samples that they did not get."""
+"""The range estimator of each tensor is chosen by its noise on samples that did not give the range."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MODEL = "graph main(%x: f32[1000]) -> %y { %y = Neg(%x) : f32[1000] }"
 
 @pytest.fixture(scope="module")
 def data() -> np.ndarray:
-    """Return 40 samples with few numbers far outside."""
+    """Return 40 samples of 1000 normally distributed numbers, and two numbers far outside: 50 and -30."""
     numbers = np.random.default_rng(3).standard_normal((40, 1000)).astype(np.float32)
     numbers[5, :2] = 50, -30
     return numbers
@@ -29,7 +29,7 @@ def seen(data: np.ndarray) -> TensorStatistics:
     return ck.calibrate(ck.parse(MODEL), [[x] for x in data], histograms=True)["x"]
 
 
-def test_percentiles_of_samples_are_numpys(data: np.ndarray, seen: TensorStatistics) -> None:
+def test_percentiles_of_samples_are_those_of_numpy(data: np.ndarray, seen: TensorStatistics) -> None:
     lows, highs = data.min(1), data.max(1)
     for low, high in ((1, 99), (0, 100), (37.5, 62.5)):
         expected = np.percentile(lows, low), np.percentile(highs, high)
@@ -37,15 +37,15 @@ def test_percentiles_of_samples_are_numpys(data: np.ndarray, seen: TensorStatist
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
-def test_the_moving_average_is_ones(data: np.ndarray, seen: TensorStatistics) -> None:
-    """Batches of 16, 16 and 8 samples."""
+def test_the_moving_average_is_that_of_one(data: np.ndarray, seen: TensorStatistics) -> None:
+    """Batches of 16, 16 and 8 samples; the largest numbers in those of ``rising`` are 15, 31 and 39."""
     batches = [data[:16].max(), data[16:32].max(), data[32:].max()]
     expected = (batches[0] * 0.9 + batches[1] * 0.1) * 0.9 + batches[2] * 0.1
     assert estimate_range(seen, "moving_average")[1] == pytest.approx(expected, rel=1e-6)
     rising = TensorStatistics(0.0, 39.0, 40, minima=[0.0] * 40, maxima=[float(n) for n in range(40)])
     assert estimate_range(rising, "moving_average")[1] == pytest.approx((15 * 0.9 + 3.1) * 0.9 + 3.9)
-    everything = estimate_range(seen, "moving_average", batch=1, constant=1.0)
-    assert everything == (data[-1].min(), data[-1].max())
+    last_sample = estimate_range(seen, "moving_average", batch=1, constant=1.0)
+    assert last_sample == (data[-1].min(), data[-1].max())
 
 
 def test_tensorflows_moving_average() -> None:
@@ -96,7 +96,10 @@ SHAPES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_error_of_rounding_and_clipping_is_least(shape: str) -> None:
-    """Over all pairs of fractions of the ends, number by number; the numbers are the centers of bins."""
+    """The range is the best of all (low * i / 8, high * j / 8); here the error is computed number by number.
+
+    The numbers are the centers of bins, so the histogram loses nothing.
+    """
     numbers = SHAPES[shape](np.random.default_rng(2)).astype(np.float32)
     histogram = statistics_of(numbers).histogram
     assert histogram is not None
@@ -118,7 +121,7 @@ def test_the_error_of_rounding_and_clipping_is_least(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bits", [2, 8])
 def test_octav_is_a_fixed_point(shape: str, bits: int) -> None:
-    """Of sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s)), within the observed range."""
+    """The clip s is sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))."""
     numbers = SHAPES[shape](np.random.default_rng(2)).astype(np.float32)
     seen = statistics_of(numbers)
     low, high = estimate_range(seen, "octav", bits=bits, steps=60)
@@ -132,8 +135,8 @@ def test_octav_is_a_fixed_point(shape: str, bits: int) -> None:
 
 
 @pytest.mark.parametrize("shape", ["normal", "outlier"])
-def test_the_divergence_is_least(shape: str) -> None:
-    """Among the candidates, with the divergence computed bin by bin."""
+def test_the_divergence_is_the_least_of_the_candidates(shape: str) -> None:
+    """Here the divergence is computed bin by bin."""
     numbers = np.rint(SHAPES[shape](np.random.default_rng(2))).astype(np.float32) + np.float32(0.25)
     seen = statistics_of(numbers)
     assert seen.histogram is not None
@@ -203,7 +206,7 @@ def test_limits_of_options(
     assert data.min() <= low < 0 < high <= data.max()
 
 
-def test_the_largest_percentage_cuts_off_nothing(data: np.ndarray, seen: TensorStatistics) -> None:
+def test_estimators_that_equal_a_plain_statistic(data: np.ndarray, seen: TensorStatistics) -> None:
     assert estimate_range(seen, "value_percentile", percent=100.0) == (data.min(), data.max())
     assert estimate_range(seen, "ema", decay=0.0) == (data[-1].min(), data[-1].max())
     means = estimate_range(seen, "mean_of_samples")
@@ -227,7 +230,7 @@ def test_entropy_clips_what_is_rare(seen: TensorStatistics) -> None:
 
 def test_the_margin_shrinks_with_the_number_of_observations() -> None:
     few, many = (TensorStatistics(-1.0, 3.0, count, minima=[-1.0], maxima=[3.0]) for count in (5, 4_000_001))
-    assert estimate_range(few, "margin") == (-2.0, 4.0)
+    assert estimate_range(few, "margin") == (-2.0, 4.0)  # (3 + 1) / (5 - 1) = 1 at each end
     assert estimate_range(many, "margin") == pytest.approx((-1.0, 3.0), abs=2e-6)
     for count in (1, 2):
         one = TensorStatistics(-1.0, 3.0, count, minima=[-1.0], maxima=[3.0])
@@ -237,7 +240,7 @@ def test_the_margin_shrinks_with_the_number_of_observations() -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_constant_one_sample_and_edited(name: str) -> None:
+def test_ranges_of_equal_numbers_of_zeros_and_of_edited_limits(name: str) -> None:
     one = ck.calibrate(ck.parse(MODEL), [[np.full(1000, 2, np.float32)]], histograms=True)
     low, high = estimate_range(one["x"], name)
     assert low <= 2.0
@@ -265,7 +268,7 @@ def test_octav_clips_nothing_of_equal_numbers(steps: int) -> None:
     assert high == pytest.approx(2.0, rel=1e-3)
 
 
-def test_what_does_not_exist_is_refused(seen: TensorStatistics) -> None:
+def test_unknown_estimators_wrong_options_and_missing_histograms_are_refused(seen: TensorStatistics) -> None:
     with pytest.raises(UnsupportedError, match="no range estimator is named 'mes'; did you mean mse"):
         estimate_range(seen, "mes")
     with pytest.raises(UnsupportedError, match="from 0 to 100, got 101"):

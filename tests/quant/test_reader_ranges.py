@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges by readers: they clip what the reader's result does not show, and nothing else."""
+"""Ranges of a value by its reader: they clip only numbers that hardly change the reader's result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def chosen(reader: str) -> tuple[dict[str, Range], dict[str, Range]]:
 def test_an_add_with_relu_clips_what_the_other_operand_cannot_lift_above_0() -> None:
     before, found = chosen(ADD)
     low, high = found["y"]
-    assert before["y"][0] < 3 * low
+    assert before["y"][0] < 3 * low  # both are negative
+    # below -max(%r), the sum is negative, and RELU makes it 0
     assert low == pytest.approx(-before["r"][1], rel=0.4)
     assert high == pytest.approx(before["y"][1], rel=0.2)
 
@@ -72,7 +73,7 @@ def test_other_operands_keep_their_ranges(reader: str) -> None:
 
 
 def fake(array: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Round to 255 steps from ``low`` to ``high``, of which one is 0."""
+    """Round to int8 numbers, with 255 steps from ``low`` to ``high``; 0 is represented exactly."""
     low, high = min(low, 0.0), max(high, 0.0)
     step = (high - low) / 255
     zero = np.clip(np.rint(-128 - low / step), -128, 127)
@@ -138,6 +139,7 @@ def test_the_ends_are_those_with_the_least_noise(
 def test_readers_run_on_as_many_samples_as_the_limit_of_elements_allows(
     elements: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Results have 64 elements per sample."""
     seen = []
 
     def free(reader: _Reader, ranges: object) -> dict[Value, Range]:
@@ -147,4 +149,4 @@ def test_readers_run_on_as_many_samples_as_the_limit_of_elements_allows(
     monkeypatch.setattr(module, "MOST_ELEMENTS", elements)
     monkeypatch.setattr(_Reader, "free", free)
     assert chosen(ADD)[1] == {}
-    assert seen == [[count] * 2, [count] * 3]  # RELU and ADD
+    assert seen == [[count] * 2, [count] * 3]  # RELU: its results and one operand; ADD: its results and two

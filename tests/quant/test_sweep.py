@@ -99,7 +99,11 @@ def test_a_sweep_measures_the_error_of_the_quantized_model(
 def test_layers_are_fitted_to_rows_of_all_samples(
     least: int, per_depth: int, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each sample as many as the limits allow, at even distances; those of the last are held back."""
+    """Each sample gives at most ``limits`` rows, evenly spaced; the rows of the last sample are held back.
+
+    The limit is LEAST_ROWS / samples or ROWS_PER_DEPTH * depth / samples, rounded down, and at least 1.
+    For 4 samples: 40 / 4 = 10; for the depths 27, 9, 288: 2 * 27 / 4 = 13, 2 * 9 / 4 = 4, 2 * 288 / 4 = 144.
+    """
     monkeypatch.setattr(layer_sweep, "LEAST_ROWS", least)
     monkeypatch.setattr(layer_sweep, "ROWS_PER_DEPTH", per_depth)
     seen: list[tuple[LayerData, Array]] = []
@@ -157,7 +161,7 @@ def test_layers_are_fitted_if_their_constants_may_change(
 @pytest.mark.parametrize("dtype", [i32, i64])
 @pytest.mark.parametrize(("steps", "fits"), [(-1, True), (0, False), (1, False)])
 def test_biases_of_32_bits_stay_below_their_limit(steps: int, fits: bool, dtype: DType) -> None:
-    """In units of the scale of the data, 0.5, times that of the weights, 0.25."""
+    """The scale of the bias is 0.5 * 0.25 = 0.125: the scale of the data times that of the weights."""
     model = ck.parse(NET)
     layer = linear_layer(model.main.ops[0])
     assert layer is not None
@@ -178,14 +182,14 @@ def test_biases_of_32_bits_stay_below_their_limit(steps: int, fits: bool, dtype:
         ([[1.0] * 4, [0.1] * 4, [0.5] * 4], 1),
         ([[0.5] * 4, [1.0] * 4, [0.9] * 4], 0),
         ([[1.0] * 4, [1.0] * 4, [1.0] * 4], 0),
-        ([[1.0] * 4, [1.1] * 4, [0.0001, 1.05, 1.05, 1.05]], 2),  # whatever its standard error
+        ([[1.0] * 4, [1.1] * 4, [0.0001, 1.05, 1.05, 1.05]], 2),  # a gain of 2.3 dB +- 2.6 dB
     ],
 )
 def test_the_plan_with_the_smallest_error_is_kept(
     noises: list[list[float]], best: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = [Plan("int8"), Plan("int8"), Plan("int8")]
-    left, seen = iter(zip(plans, noises, strict=True)), []
+    left, held_counts = iter(zip(plans, noises, strict=True)), []
 
     class Stub:
         """A sweep with a known outcome."""
@@ -194,7 +198,7 @@ def test_the_plan_with_the_smallest_error_is_kept(
 
         def __init__(self, model: object, plan: object, data: object, held: int, *_: object) -> None:
             self.plan, self.noises = next(left)
-            seen.append(held)
+            held_counts.append(held)
 
         def run(self) -> Outcome:
             return [[(1.0, noise)] for noise in self.noises]
@@ -203,7 +207,7 @@ def test_the_plan_with_the_smallest_error_is_kept(
     plan, notes = best_rounding(ck.parse(NET), lambda: Plan("int8"), samples(9), [])
     assert plan is plans[best]
     assert len(notes) == (1 if best == 2 else 2)
-    assert seen == [2, 2, 2]
+    assert held_counts == [2, 2, 2]  # a quarter of 9 samples
 
 
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int8"])

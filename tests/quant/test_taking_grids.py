@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding operators become forms: exactly their numbers, and the interface stays."""
+"""Rounding operators become forms with exactly the same numbers; the interface of the model stays."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ SEVEN = FAKE.replace("8", "7")
 
 @pytest.mark.parametrize(
     ("body", "outputs", "codes", "grids"),
-    [
+    [  # highest: q/highest, for example, the constant of the MINIMUM that clips %q
         (f"%q = {FAKE}\n%y = Abs(%q)", "%y", "ABS", "x"),
         (f"%t = Abs(%x)\n%y = {FAKE}", "%y", "ABS", "y"),
         (f"%y = {FAKE}", "%y", "FAKE_QUANT", "x"),
@@ -124,7 +124,7 @@ def test_what_remains_of_rounding_operators(body: str, outputs: str, codes: str,
 @pytest.mark.parametrize("outputs", ["%y", "%m, %y"])
 @pytest.mark.parametrize("bound", ["i8[]", "i8[2]", "i8[2,2]"])
 def test_bounds_that_clip_nothing_are_removed(largest: int, outputs: str, bound: str) -> None:
-    """Not an output, and not one that broadcasts its operand."""
+    """A MINIMUM stays if its result is an output, or if it broadcasts its operand."""
     numbers = {"i8[]": str(largest)}.get(bound, str(np.full(4 if "," in bound else 2, largest).tolist()))
     shape = "i8[2,2]" if "," in bound else "i8[2]"
     model = circlekit.parse(f"""
@@ -199,7 +199,7 @@ def test_what_moves_has_the_form_of_its_operand(line: str) -> None:
     value = result(f"%y = {line}")
     assert _can_have(value, FORM, {"x": FORM})
     assert not _can_have(value, FORM, {"x": OTHER})
-    assert _can_have(value, FORM, {"k": OTHER}) == ("Pool" not in line)
+    assert _can_have(value, FORM, {"k": OTHER}) == ("Pool" not in line)  # no form of %x is known
     assert not _can_have(result(f"%y = {line}\n%z = Neg(%x)", "%y, %z"), FORM, {})  # others read %x, too
     chain = result("%l = Logistic(%x)\n%y = Reshape(%l, [16])")
     assert not _can_have(chain, FORM, {})  # nor can its operand

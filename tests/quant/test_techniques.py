@@ -261,7 +261,10 @@ def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
 
 
 def repeated_samples() -> list[list[Array]]:
-    """Each quarter has the same two samples, so that no number is outside of the ranges of the others."""
+    """Return two samples, four times each, so that every quarter of them (each fourth one) has both.
+
+    Then no quarter has a number outside of the ranges of the others.
+    """
     return [sample for sample in samples(2) for _ in range(4)]
 
 
@@ -404,7 +407,7 @@ def test_a_single_technique_is_applied_without_a_comparison(count: int) -> None:
 def test_margins_widen_ranges_of_few_numbers() -> None:
     seen = {name: TensorStatistics(-1.0, 3.0, count) for name, count in (("few", 100), ("many", 10**6))}
     wider = with_margins({"few": (-1.0, 3.0), "many": (-1.0, 3.0)}, seen)
-    factor = np.sqrt(np.log(400) / np.log(100))
+    factor = np.sqrt(np.log(400) / np.log(100))  # the largest of 400 numbers, four times as many as seen
     assert wider == {"few": pytest.approx((-factor, 3 * factor))}
 
 

@@ -38,7 +38,7 @@ graph main(%x: f32[1,4]) -> %z {
 }
 """
 SAMPLES = [[np.array([[-n, 0, n, 1]], np.float32)] for n in (1, 2, 3, 4, 50, 6)]
-"""The sample of quarter 0 that has 50 is the second one in it."""
+"""Sample i is in quarter i % 4: quarter 0 has the samples with 1 and 50."""
 
 
 def trials() -> Trials:
@@ -50,6 +50,7 @@ def trials() -> Trials:
 
 @pytest.mark.parametrize(("quarter", "largest"), [(0, 6), (1, 50), (QUARTERS, 50)])
 def test_ranges_are_from_the_other_quarters(quarter: int, largest: float) -> None:
+    """``quarter`` is left out; QUARTERS leaves out none."""
     ranges = trials().ranges(Settings(), quarter)
     assert ranges[0]["x"] == (-largest, largest)
     assert ranges[0]["a"] == (0, largest)
@@ -107,7 +108,7 @@ def test_the_budget_counts_runs() -> None:
 
 
 class Spent(SearchBudget):
-    """A budget of 100 runs, of which all that the search for settings may use are spent, and ``extra``."""
+    """A budget of 100 runs; the share of the search for settings is spent, and ``extra`` runs more."""
 
     def __init__(self, extra: float) -> None:
         super().__init__(100.0, WORK_PER_SECOND)

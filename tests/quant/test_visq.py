@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of tensors: the file that visq writes, the drawing, and documents that are none."""
+"""Errors of tensors: the file that visq writes, the drawing, and documents that are no such file."""
 
 from __future__ import annotations
 
@@ -98,14 +98,18 @@ def errors_of(*samples: list[float]) -> dict[str, TensorErrors]:
 
 def test_errors_are_means_over_the_samples_of_what_rounding_changes() -> None:
     """Tensors without elements, or with different shapes in both models, have no error."""
+    # exact -> rounded, for both samples:
     # a: (2.5, 8) -> (2, 8), (3.25, -7.5) -> (4, -8); b: (-1.25, -4) -> (-2, -4), (-1.625, 3.75) -> (-2, 4)
     found = errors_of([1.25, 4], [1.625, -3.75])
+    # the sum of the absolute errors of a sample: 0.5 + 0 and 0.75 + 0.5
     assert found["TAE"].errors == pytest.approx({"a": (0.5 + 1.25) / 2, "b": (0.75 + 0.625) / 2})
     assert (found["TAE"].low, found["TAE"].high) == pytest.approx((0.5, 1.25))
     squares = {"a": (0.5**2 + 0.75**2 + 0.5**2) / 4, "b": (0.75**2 + 0.375**2 + 0.25**2) / 4}
     assert found["MSE"].errors == pytest.approx(squares)
+    # the root of the mean square, divided by the scale 2
     assert found["SRMSE"].errors == pytest.approx({name: mean**0.5 / 2 for name, mean in squares.items()})
     assert (found["SRMSE"].low, found["SRMSE"].high) == (0.0, max(found["SRMSE"].errors.values()))
+    # the largest error of a sample, divided by its range: 0.5 / (8 - 2.5)
     peaks = {"a": (0.5 / 5.5 + 0.75 / 10.75) / 2, "b": (0.75 / 2.75 + 0.375 / 5.375) / 2}
     assert found["MPEIR"].errors == pytest.approx(peaks, rel=1e-5)
     assert (found["MPEIR"].low, found["MPEIR"].high) == (0.0, 1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of constant weights: what they save in the file."""
+"""Forms of weights and biases, and the bytes that they save in the file."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def bias(*numbers: float) -> Value:
 
 @pytest.mark.parametrize("dtype", [i32, i64])
 def test_scales_grow_just_so_that_the_bias_fits(dtype: DType) -> None:
-    """For the bias of each channel at the limit, below and above, and for weights of 0."""
+    """For biases of half, 4 and 8 times the largest that fits, and for weights of 0."""
+    # the scale of the bias is that of the weights, 0.25, times that of the data, 0.5
     limit = LARGEST_BIAS[dtype] * 0.25 * 0.5
     numbers = np.array([limit / 2, limit * 4, -limit * 8, 3.0, 0.0])
     weights: Array = np.ones((5, 2), np.float32)

@@ -76,6 +76,7 @@ def test_defaults_of_circle() -> None:
 
 
 def test_options_that_one_lacks() -> None:
+    """Recipes of ONE cannot state these options."""
     found = options('type: "FullyConnected" fullyconnected_options { asymmetric_quantize_inputs: true }')
     assert found["AsymmetricQuantizeInputs"] is True
     found = options('type: "Bucketize" bucketize_options { boundaries: [0.5, 1] }')
@@ -113,7 +114,7 @@ input: "a" output: "d"
 
 def test_operator_code_gets_the_highest_version() -> None:
     codes: Any = tflite_tree(VERSIONS)["OperatorCodes"]
-    assert [(c["DeprecatedBuiltinCode"], c["Version"]) for c in codes] == [(59, 1), (101, 5)]
+    assert [(c["DeprecatedBuiltinCode"], c["Version"]) for c in codes] == [(59, 1), (101, 5)]  # NEG, ABS
     codes = tflite_tree("keep_versions: true" + VERSIONS)["OperatorCodes"]
     assert [c["Version"] for c in codes] == [1, 2, 5]
 
@@ -134,7 +135,7 @@ input: "x" output: "y"
 def test_sparse_constants_agree_with_litert() -> None:
     data = to_bytes(read_recipe(SPARSE, "r"))
     tensor = TFLITE.read(data)["Subgraphs"][0]["Tensors"][0]
-    last = tensor["Sparsity"]["DimMetadata"][2]
+    last = tensor["Sparsity"]["DimMetadata"][2]  # the rows have 2, 0, 2 and 0 non-zero elements
     assert last["ArraySegments"]["Values"].tolist() == [0, 2, 2, 4, 4]
     assert last["ArrayIndices"]["Values"].tolist() == [1, 2, 0, 2]
     assert [d["DenseSize"] for d in tensor["Sparsity"]["DimMetadata"]] == [2, 2, 0]
@@ -149,7 +150,7 @@ def test_sparse_constants_agree_with_litert() -> None:
 def test_data_after_the_flatbuffer() -> None:
     text = SPARSE + "ext_offset: true"
     buffers = TFLITE.read(to_bytes(read_recipe(text, "r")))["Buffers"]
-    assert [b["Size"] for b in buffers if b["Offset"] > 1] == [16]
+    assert [b["Size"] for b in buffers if b["Offset"] > 1] == [16]  # 4 non-zero float32
     assert all(b["Data"] is None for b in buffers)
     Interpreter(model_content=to_bytes(read_recipe(text, "r"))).allocate_tensors()
 
@@ -160,7 +161,7 @@ def test_data_after_the_flatbuffer() -> None:
         ("AddV2", {"T": 0}),
         ("Erf", {"T": 0}),
         ("BroadcastTo", {"T": 0, "Tidx": 2}),
-        ("MatrixBandPart", {"T": 0, "Tindex": 3 + 1}),
+        ("MatrixBandPart", {"T": 0, "Tindex": 4}),
         ("All", {"Tidx": 2, "keep_dims": True}),
         ("MatMul", {"T": 0, "transpose_a": False, "transpose_b": True}),
         ("BatchMatMulV2", {"T": 0, "adj_x": True, "adj_y": False}),
@@ -175,10 +176,11 @@ def test_data_after_the_flatbuffer() -> None:
     ],
 )  # fmt: skip
 def test_custom_operators(custom: str, wanted: dict[str, object] | None) -> None:
-    said = """all_options { keep_dims: true } matmul_options { transpose_b: true }
+    """An operator stores its own options only.  The dtypes: FLOAT32 is 0, INT32 is 2, INT64 is 4."""
+    all_options = """all_options { keep_dims: true } matmul_options { transpose_b: true }
     batch_matmul_options { adj_x: true }
     max_pool_with_argmax_options { padding: SAME filter_width: 3 stride_w: 2 output_type: INT32 }"""
-    model = read_recipe(unary(f'type: "Custom" custom_code: "{custom}" {said}'), "r")
+    model = read_recipe(unary(f'type: "Custom" custom_code: "{custom}" {all_options}'), "r")
     tree = TFLITE.read(to_bytes(model))
     assert tree["OperatorCodes"][0]["CustomCode"] == custom.encode()
     stored = tree["Subgraphs"][0]["Operators"][0]["CustomOptions"]
@@ -205,6 +207,7 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     path.write_text(unary('type: "Abs"'))
     assert load_recipe(path).format == "circle"
     assert load_recipe(path, "tflite").format == "tflite"
+    # CircleThings implies circle only if it is one of the three folders above the recipe
     for depth, fmt in ((0, "circle"), (1, "circle"), (2, "tflite")):
         folder = tmp_path.joinpath("CircleThings", *"abc"[: depth + 1])
         folder.mkdir(parents=True, exist_ok=True)

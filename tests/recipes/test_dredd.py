@@ -89,7 +89,7 @@ def test_refusals_come_from_the_passes(tmp_path: Path) -> None:
 
 
 def test_wrong_refusal_shows_the_most_similar_ones(tmp_path: Path) -> None:
-    """One refusal of O1 for each pass would be a line of thousands of characters."""
+    """The refusals of all passes of O1 would be thousands of characters."""
     model = MODEL.replace("%b)  ", "%b) {act: RELU}  ").replace("%y", '%"' + "y" * 200 + '"')
     result = run(tmp_path, 'passes(O1) refused("act is RELU6, expected NONE")', model)
     head, *lines = result.failures[0].splitlines()
@@ -111,10 +111,10 @@ def test_misspelt_pass_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_model_that_does_not_run_passes_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails only if LiteRT runs it, so never on a machine without LiteRT."""
+    """The recipe fails only if LiteRT runs the model, so never on a machine without LiteRT."""
     model = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) : f32[2,2] }"
-    asked = "the model does not run: "
-    assert run(tmp_path, "total(1)", model).notes[0].startswith(f"values not compared: {asked}")
+    note = "values not compared: the model does not run: "
+    assert run(tmp_path, "total(1)", model).notes[0].startswith(note)
     monkeypatch.setattr(litert, "run_litert", lambda data, inputs: [inputs[0]])
     assert "is out of range for rank 2" in run(tmp_path, "total(1)", model).failures[0]
     monkeypatch.setattr(litert, "is_available", lambda: False)
@@ -200,15 +200,6 @@ def test_values_are_compared_with_litert(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.failures[0].startswith("before the passes, %y, LiteRT's and ours: [")
 
 
-# -- many test cases --------------------------------------------------------------------------------
-
-
-def many(folder: Path, count: int) -> list[Case]:
-    for index in range(count):
-        (folder / f"m{index:02}.ck").write_text(MODEL)
-    return cases_of(folder)
-
-
 def test_zero_and_what_rounding_leaves_of_it_are_equal(tmp_path: Path) -> None:
     """One of two equal terms is folded into weights: their difference is 0 before and 1e-8 after."""
     result = run(
@@ -251,15 +242,24 @@ def test_litert_must_run_the_tflite_result_of_what_it_ran(
 ) -> None:
     run_model = litert.run_model
 
-    def refuse_the_second(model: Model, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        if len(model.main) == 1:
+    def refuse_the_result(model: Model, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        if len(model.main) == 1:  # after the pass; before, there are 2 operators
             raise EquivalenceError("LiteRT does not accept the model: for a test")
         return run_model(model, inputs)
 
-    monkeypatch.setattr(litert, "run_model", refuse_the_second)
+    monkeypatch.setattr(litert, "run_model", refuse_the_result)
     result = run(tmp_path, f"passes(fuse_mul_with_fullyconnected) format({fmt})")
     assert result.status == status
     assert "for a test" in str([*result.failures, *result.notes])
+
+
+# -- many test cases --------------------------------------------------------------------------------
+
+
+def many(folder: Path, count: int) -> list[Case]:
+    for index in range(count):
+        (folder / f"m{index:02}.ck").write_text(MODEL)
+    return cases_of(folder)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

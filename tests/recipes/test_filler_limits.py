@@ -19,6 +19,7 @@ from tests.recipes.filling import INTEGERS, fill
 
 
 def written(data: bytes, dtype: DType, count: int | None, resample: bool = False) -> Any:
+    """Return the filler that a recipe gets for the bytes ``data`` of ``count`` elements."""
     return filler_of(np.frombuffer(data, np.uint8), dtype, count, None, resample)
 
 
@@ -92,7 +93,7 @@ def test_equal_elements_are_one_constant(size: int, is_constant: bool) -> None:
 
 @pytest.mark.parametrize("size", [MAX_LISTED - 1, MAX_LISTED, MAX_LISTED + 1])
 def test_long_constants_are_not_listed(size: int) -> None:
-    """Of unequal elements; the seeded normal numbers keep mean and standard deviation."""
+    """The elements are 0, 1, 2, 0, ...; a gaussian filler has their mean and standard deviation."""
     data = (np.arange(size) % 3).astype(np.float32)
     for resample, tag in ((False, "base64"), (True, "gaussian")):
         found = written(data.tobytes(), DType.FLOAT32, size, resample)
@@ -122,8 +123,9 @@ def test_a_filler_beyond_the_memory_limit_is_refused(tag: str) -> None:
 
 
 def test_the_memory_of_strings_is_limited() -> None:
-    """Also of those that the text does not list, which are empty; their offsets remain counted."""
+    """Empty strings that the filler does not list count, too; the offsets of each filler stay counted."""
     with limited("3M"):
+        # the count, 2**15 offsets and the end in int32, and the text "a"
         assert len(fill("explicit", ["a"], DType.STRING, 1 << 15)) == 4 * ((1 << 15) + 2) + 1
         with pytest.raises(LimitError, match="65536 strings"):
             fill("explicit", ["a"], DType.STRING, 1 << 16)
@@ -140,6 +142,7 @@ def test_further_arguments_of_a_constant_are_not_read() -> None:
 
 @pytest.mark.parametrize(("dtype", "highest"), [(DType.INT32, 2**31 - 1), (DType.INT64, 2**63 - 1024)])
 def test_random_integers_are_clipped(dtype: DType, highest: int) -> None:
+    """2**63 - 1024 is the largest float64 below 2**63."""
     data = fill("gaussian", ["1e30", "0"], dtype, 2)
     assert np.frombuffer(data, dtype.numpy).tolist() == [highest] * 2
 

@@ -14,7 +14,7 @@ from circlekit.ir.resources.resource_limits import limited
 from circlekit.passes.engine.registry import parse_pipeline
 from circlekit.recipes.load import load_recipe, read_recipe
 
-SECONDS, KIB = 5.0, 256 << 10
+MAX_SECONDS, MAX_GROWTH_KIB = 5.0, 256 << 10  # 256 MiB more memory than before
 
 
 def graph(line: str) -> str:
@@ -47,7 +47,7 @@ REFUSED = {
     "a file above": graph('%y = const f32[1] file("../secret", 0, 4)'),
     "zeros in it": graph("%y = Neg(%x)\0"),
     "only a comment": "#" * 5_000_000,
-    "a graph in itself": graph("%y = Call(%x) {subgraph: @main} : f32[4]").replace("%y = ", "%z = "),
+    "an output that nothing produces": graph("%z = Call(%x) {subgraph: @main} : f32[4]"),
     "messages in messages": "operand { shape " * 10_000,
     "a message without end": "operand { shape { " * 10_000,
     "elements of a filler": operand(
@@ -74,8 +74,8 @@ def test_hostile_text_is_refused_in_little_time(name: str, tmp_path: Path) -> No
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with limited("64M"), pytest.raises(CirclekitError):
         read_recipe(REFUSED[name], "bad", folder=tmp_path)
-    assert time.process_time() - start < SECONDS
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < KIB
+    assert time.process_time() - start < MAX_SECONDS
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MAX_GROWTH_KIB
 
 
 ALLOWED = {

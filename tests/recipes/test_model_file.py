@@ -26,6 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def with_tree(path: Path, **tree: Any) -> ModelFile:
+    """Return the file at ``path``, with ``tree`` in place of what it decodes to."""
     facts = ModelFile(path)
     facts.tree = tree
     return facts
@@ -132,6 +133,7 @@ def test_data_has_the_shape_of_its_tensor_where_it_can(path: Path) -> None:
     def found(**tensor: Any) -> Any:
         return data_of(facts, {"buffer": 1, **tensor})
 
+    # the bytes 0 1 2 3 ... as int16: 0x0100, 0x0302, 0x0504, 0x0706
     assert found(type="INT16", shape=np.array([2, 2])).tolist() == [[256, 770], [1284, 1798]]
     assert found(shape=np.array([2])).dtype == np.float32
     for odd in (

@@ -32,8 +32,7 @@ DEFAULTS = {
     "Padding": "VALID", "StrideW": 1, "StrideH": 1, "FilterWidth": 1, "FilterHeight": 1, "DilationWFactor": 1,
     "DilationHFactor": 1, "FusedActivationFunction": 0, "KeepDims": False,
 }  # fmt: skip
-"""What a recipe means by not saying it, where ONE's language has a default other than zero, and some
-others."""
+"""The values of fields that a recipe does not give.  Padding and sizes have defaults other than zero."""
 
 
 def camel(name: str) -> str:
@@ -86,11 +85,11 @@ class Comparison:
         for operand, tensor in zip(self.graph.all("operand"), self.tree["Tensors"], strict=True):
             self.operand(operand, tensor)
         for side in ("input", "output"):
-            assert self.called(self.tree[camel(side + "s")]) == self.graph.all(side)
+            assert self.names_of(self.tree[camel(side + "s")]) == self.graph.all(side)
         for operation, operator in zip(self.graph.all("operation"), self.tree["Operators"], strict=True):
             self.operation(operation, operator)
 
-    def called(self, indices: Any) -> list[str]:
+    def names_of(self, indices: Any) -> list[str]:
         return ["" if i < 0 else self.names[i] for i in ([] if indices is None else indices)]
 
     def number(self, enum: str, word: str) -> int:
@@ -153,8 +152,8 @@ class Comparison:
         assert name in (CODES.get(type_, type_), "PLACEHOLDERFORGREATEROPCODES")
         assert (code["CustomCode"] or b"").decode() == said.one("custom_code", "")
         assert code["Version"] == max(self.versions(said))
-        assert self.called(operator["Inputs"]) == said.all("input")
-        assert self.called(operator["Outputs"]) == said.all("output")
+        assert self.names_of(operator["Inputs"]) == said.all("input")
+        assert self.names_of(operator["Outputs"]) == said.all("output")
         if name != "CUSTOM":
             self.options(said, operator["BuiltinOptions"])
 
@@ -165,6 +164,7 @@ class Comparison:
         return number
 
     def versions(self, said: Said) -> Iterator[int]:
+        """Yield the versions of all operations of the same type, of which a file has only the highest."""
         for graph in self.graphs:
             for other in graph.all("operation"):
                 if [other.one(n) for n in ("type", "custom_code")] == [
@@ -173,7 +173,7 @@ class Comparison:
                     yield int(other.one("version", 1))
 
     def options(self, said: Said, options: Any) -> None:
-        """Return every field that the recipe gives, and the defaults of the others."""
+        """Assert every field that the recipe gives, and the default of each other field in DEFAULTS."""
         if options is None:
             return
         given = [value for name, value in said.fields if name.endswith("_options")]

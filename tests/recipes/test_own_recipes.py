@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every recipe of an operator or a network, once: its rules, shapes and values.
 
-Other tests use samples of them.
+Other tests use samples of these recipes.
 """
 
 from __future__ import annotations

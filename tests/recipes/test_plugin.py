@@ -76,7 +76,7 @@ def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester:
     (folder / "lists" / "test.lst").unlink()
     flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "remove_dead"]
     result = pytester.runpytest_inprocess(*flags, folder)
-    result.assert_outcomes(passed=3, failed=1)
+    result.assert_outcomes(passed=3, failed=1)  # good twice and Relu_000; misspelt
     result = pytester.runpytest_inprocess(*flags[:-1], "remove_deed", folder)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --dredd-passes: *'remove_deed'; did you mean remove_dead*"])

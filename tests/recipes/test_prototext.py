@@ -51,13 +51,13 @@ def test_options_have_the_names_and_defaults_of_their_table() -> None:
     assert (options["stride_h"], options["include_batch_in_index"]) == (1, False)
 
 
-@pytest.mark.parametrize(("fmt", "alias"), [("circle", "adj_x"), ("tflite", "adjoint_lhs")])
-def test_both_names_of_a_transposed_operand_are_read(fmt: str, alias: str) -> None:
+@pytest.mark.parametrize(("fmt", "unwritten"), [("circle", "adj_x"), ("tflite", "adjoint_lhs")])
+def test_both_names_of_a_transposed_operand_are_read(fmt: str, unwritten: str) -> None:
     for name in ("adj_x", "adjoint_lhs"):
         text = f"operation {{ batch_matmul_options {{ {name}: true }} }}"
         options = parse(text, fmt)["operation"][0]["batch_matmul_options"]
         assert (options["adj_x"], options["adj_y"]) == (True, False)
-        assert alias not in format_recipe(parse(text, fmt), fmt)
+        assert unwritten not in format_recipe(parse(text, fmt), fmt)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_trees_are_written_without_defaults() -> None:
 
 
 def test_numbers_that_differ_from_a_recipes_default_are_written() -> None:
-    """The schema's default of a field that the tree lacks may be another one than that of recipes."""
+    """A recipe without ``alpha`` means 0.2; a tree without it means 0, the default of the schema."""
     options = {"": "LeakyReluOptions", "alpha": float(np.float32(0.2))}
     assert "alpha" not in format_recipe({"operation": [{"leaky_relu_options": options}]}, "tflite")
     for given in ({}, {"alpha": 0.0}, {"alpha": -0.0}, {"alpha": float(np.nextafter(np.float32(0.2), 1))}):
@@ -126,7 +126,7 @@ graph { operand { name: "y" } }
         ((), "", 0, "1:1"),
         (("operand", 0), "", 0, "2:1"),
         (("operand", 0), "name", 0, "2:17"),
-        (("operand", 0), "shape", 0, "2:1"),  # it has none
+        (("operand", 0), "shape", 0, "2:1"),  # it has no shape: the place of the operand
         (("operand", 1), "", 0, "3:1"),
         (("operand", 1), "name", 0, "4:9"),
         (("operand", 1), "shape", 0, "4:19"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.errors import CirclekitError, ParseError
+from circlekit.errors import ParseError
 from circlekit.recipes.load import read_recipe
 
 RECIPE = """
@@ -138,10 +138,8 @@ array_indices { dim: 2 dim: %d type: %s } } } }
 def test_indices_of_sparse_constants_are_in_the_range_of_their_type(
     index: int, type_: str, most: int
 ) -> None:
-    for good in (0, min(most, 255)):
-        with contextlib.suppress(CirclekitError):  # a column that does not exist
-            read_recipe(RECIPE + SPARSE % (good, type_), "r")
-    read_recipe(RECIPE + SPARSE % (1, type_), "r")
+    for good in (0, 1, most):
+        read_recipe(RECIPE + SPARSE % (good, type_), "r")
     message = f"r:12:1: expected indices from 0 to {most}, got [2, {index}]"
     with pytest.raises(ParseError, match="^" + re.escape(message)):
         read_recipe(RECIPE + SPARSE % (index, type_), "r")

@@ -57,9 +57,9 @@ def test_gaussian_integers_stay_in_their_range() -> None:
     for dtype, low, high in ((DType.UINT8, 0, 255), (DType.INT8, -128, 127)):
         values = np.frombuffer(fill("gaussian", ["0", "1000"], dtype, 1000), dtype.numpy)
         assert (values.min(), values.max()) == (low, high)
-    for dtype, size in ((DType.INT32, 2**31 - 1), (DType.INT64, 2**63 - 1024)):  # the next float64 is 2**63
+    for dtype, top in ((DType.INT32, 2**31 - 1), (DType.INT64, 2**63 - 1024)):  # the next float64 is 2**63
         values = np.frombuffer(fill("gaussian", ["0", "1e300"], dtype, 100), dtype.numpy)
-        assert (values.max(), values.min()) == (size, -(2 ** (dtype.bits - 1)))
+        assert (values.max(), values.min()) == (top, -(2 ** (dtype.bits - 1)))
     nibbles = np.frombuffer(fill("gaussian", ["0", "30"], DType.UINT4, 100), np.uint8)
     assert {0, 15} <= {*(nibbles & 15).tolist()}
 
@@ -81,12 +81,14 @@ def test_gaussian_integers_stay_in_their_range() -> None:
     ],
 )
 def test_invalid_fillers_are_refused(tag: str, args: list[str], dtype: DType, message: str) -> None:
+    count = 2**40 if "would take" in message else 2  # the last case has too many elements
     with pytest.raises((LimitError, ModelError), match=message):
-        fill(tag, args, dtype, 2**40 if "would" in message else 2)
+        fill(tag, args, dtype, count)
 
 
 def test_strings() -> None:
     data = fill("explicit", ["Hello", "é"], DType.STRING, 3)
+    # the count, then 3 offsets and the end; 5 int32 take 20 bytes, "é" takes 2
     assert np.frombuffer(data, "<i4", 5).tolist() == [3, 20, 25, 27, 27]
     assert data[20:] == "Helloé".encode()
 
@@ -110,6 +112,7 @@ def test_strings_are_listed_if_the_list_gives_the_same_bytes(
 
 
 def written(data: bytes, dtype: DType, count: int | None, resample: bool = False) -> Any:
+    """Return the filler that a recipe gets for the bytes ``data`` of ``count`` elements."""
     return filler_of(np.frombuffer(data, np.uint8), dtype, count, None, resample)
 
 
@@ -147,7 +150,7 @@ def test_files() -> None:
         (np.array([1.5, 65504], np.float16), "explicit"),
         (np.array([True, False]), "explicit"),
         (np.arange(1000, dtype=np.int64), "file"),
-        (np.array([0x7FC00001], np.uint32).view(np.float32), "base64"),
+        (np.array([0x7FC00001], np.uint32).view(np.float32), "base64"),  # a NaN that text cannot express
         (np.full(100, 0x7FC00001, np.uint32).view(np.float32), "file"),
         (np.ones(1000, np.int8), "constant"),
     ],
@@ -206,7 +209,8 @@ def test_packed_constants_survive_a_round_trip(dtype: DType) -> None:
     assert written(bytes([0x21, 0x0F]), dtype, count)["tag"] == "explicit"
 
 
-def test_resampled() -> None:
+def test_large_constants_are_resampled_as_gaussian() -> None:
+    """Constants that are equal, not more than 64, not finite or BOOL are not resampled."""
     array = np.random.default_rng(0).normal(3, 2, 4000).astype(np.float32)
     found = written(array.tobytes(), DType.FLOAT32, 4000, resample=True)
     assert found["tag"] == "gaussian"

@@ -166,7 +166,7 @@ def test_unterminated_rules_are_refused() -> None:
         parse_text_rules(TEXT + "rules { total(5)", "r.ck")
 
 
-def test_the_limits_of_settings() -> None:
+def test_tolerance_0_and_format_circle_are_valid() -> None:
     (block,) = parse_text_rules(f"{TEXT}rules {{ tolerance(0) format(circle) }}", "r.ck")
     assert (block.tolerance, block.format) == (0.0, "circle")
 
@@ -192,6 +192,6 @@ def test_rules_on_graphs_that_operators_call() -> None:
 
 
 @pytest.mark.parametrize("count", [1, MAX_SIMILAR, MAX_SIMILAR + 1])
-def test_so_many_refusals_are_shown(count: int) -> None:
+def test_at_most_max_similar_refusals_are_shown(count: int) -> None:
     _, *shown = check('refused("no")', refusals=tuple(f"refusal {n}" for n in range(count))).splitlines()
     assert len(shown) == min(count, MAX_SIMILAR)

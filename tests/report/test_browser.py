@@ -91,7 +91,7 @@ def test_drawing_zooms_and_unfolds(browser: Any, tmp_path: Path) -> None:
     assert "Mul(%x, [2.0, 1.5, 0.5, 3.0])" in details.inner_text()
     assert "16 bytes" in details.inner_text()
     page.click("#open-all")
-    assert page.locator("#graph-view .node.op").count() == 42
+    assert page.locator("#graph-view .node.op").count() == 42  # 10 layers of 4, %same and %y
     page.click("#fold-all")
     assert nodes.count() == folded
 

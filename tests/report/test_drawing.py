@@ -86,7 +86,10 @@ def test_layout(graph: Graph) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> None:
-    """Boxes that touch are pulled to the means of their readers: by 0 in sum, and against each other."""
+    """Each box is pulled to the mean position of its readers.  Boxes that touch have pulls whose sum is 0.
+
+    No sum from the left end is negative; else these boxes would move away from the others.
+    """
     graph = random_model(seed)[0].main
     drawing = draw(graph, fold(graph))
     readers, rows = defaultdict(list), defaultdict(list)
@@ -108,6 +111,7 @@ def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> 
 
 
 def test_many_blocks_are_packed() -> None:
+    """300 blocks and the operator after them are joined in groups of 18, the root of 301 rounded up."""
     children = fold(layers_of(300, "")).children
     assert [child.label for child in children[:2] if isinstance(child, Group)] == [
         "block 1 to block 18",
@@ -117,7 +121,7 @@ def test_many_blocks_are_packed() -> None:
 
 
 def chain(kinds: Sequence[str], names: Sequence[str] = (), skips: Sequence[int] = ()) -> Graph:
-    """Return operators one after the other; one of ``skips`` adds the result of the third one before it."""
+    """Return operators one after the other; operator i in ``skips`` adds the result of operator i - 3."""
     names = names or [f"v{i}" for i in range(len(kinds))]
     lines = []
     for i, kind in enumerate(kinds):
@@ -133,18 +137,19 @@ IRREGULAR = [["Abs", "Neg", "Relu", "Exp"][int(d)] for d in "0120310233211003201
 
 
 def test_values_that_cross_are_counted() -> None:
-    """Before the last operator but one, the results of the first three are read by it or later: 1 and 2."""
+    """%v0 is read by operators 1 and 3, so it crosses the places before 2 and 3 beside %v1 or %v2."""
     graph = chain(["Abs", "Neg", "Exp", "", "Relu"], skips=[3])
     assert crossing_values(graph.ops)[:5] == [0, 1, 2, 2, 1]
 
 
 def test_a_graph_without_structure_is_cut_into_equal_stretches() -> None:
+    """A stretch has a tenth of the 40 operators; the last may have twice as many."""
     ranges = [(c.first, c.stop) for c in fold(chain(IRREGULAR)).children if isinstance(c, Group)]
     assert ranges == [*((i, i + 4) for i in range(0, 32, 4)), (32, 40)]
 
 
 def test_cuts_are_where_the_fewest_values_cross() -> None:
-    """The result of operator 1 is read by operator 4 also: the first cut is after that, not at 4."""
+    """Operator 4 reads the result of operator 1, too: the first cut is after operator 4, not before it."""
     first = fold(chain(IRREGULAR, skips=[4])).children[0]
     assert isinstance(first, Group)
     assert (first.first, first.stop) == (0, 5)
@@ -185,6 +190,7 @@ def test_boxes_and_edges_of_a_small_graph() -> None:
 
 
 def test_equal_chains_stand_on_both_sides_of_0() -> None:
+    # a box is 160 wide
     graph = circlekit.parse("graph main(%x: f32[4], %u: f32[4]) -> %p, %q { %p = Abs(%x) %q = Neg(%u) }").main
     layers = defaultdict(list)
     for box in draw(graph, fold(graph)).boxes:

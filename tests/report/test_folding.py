@@ -41,8 +41,8 @@ KINDS = ["Abs", "Neg", "Exp", "Square", "Tanh", "Logistic", "Relu", "Relu6", "Sq
 KINDS += ["Ceil", "Floor", "Round", "Log"]
 
 
-def graph_of(kinds: list[str], prefix: str = "") -> Graph:
-    names = ["%x", *(f'%"{prefix}v{i}"' for i in range(len(kinds)))]
+def graph_of(kinds: list[str]) -> Graph:
+    names = ["%x", *(f"%v{i}" for i in range(len(kinds)))]
     lines = "".join(f"{names[i + 1]} = {kind}({names[i]})\n" for i, kind in enumerate(kinds))
     return circlekit.parse(f"graph main(%x: f32[4]) -> {names[-1]} {{\n{lines}}}").main
 
@@ -107,8 +107,11 @@ def test_many_neighbors_are_joined(count: int) -> None:
     ]
 
 
-def test_values_that_cross_a_cut() -> None:
-    """Before each operator, and after the last: %a is read twice, %u by nobody."""
+def test_values_that_cross_a_cut_are_counted() -> None:
+    """A cut before each operator and one after the last; inputs of the graph do not count.
+
+    %a is read twice, %u by nobody.
+    """
     graph = circlekit.parse("""graph main(%x: f32[4]) -> %y {
       %a = Abs(%x)
       %u = Neg(%a)
@@ -124,7 +127,7 @@ def test_scopes_are_the_parts_of_a_name() -> None:
 
 
 @pytest.mark.parametrize(("repeats", "is_found"), [(MIN_REPEATS - 1, False), (MIN_REPEATS, True)])
-def test_a_block_is_repeated_several_times(repeats: int, is_found: bool) -> None:
+def test_a_block_needs_at_least_min_repeats(repeats: int, is_found: bool) -> None:
     kinds = KINDS * repeats
     assert len(set(KINDS)) == len(KINDS) > MAX_CHILDREN / MIN_REPEATS
     labels = [child.label for child in fold(graph_of(kinds + KINDS[:4])).children if isinstance(child, Group)]
@@ -147,7 +150,7 @@ def test_the_smallest_block_is_the_one_that_is_shown(size: int, is_found: bool) 
 @pytest.mark.parametrize(
     ("size", "is_found"), [(MAX_BLOCK_OPERATORS, True), (MAX_BLOCK_OPERATORS + 1, False)]
 )
-def test_the_largest_block(size: int, is_found: bool) -> None:
+def test_a_block_has_at_most_max_block_operators(size: int, is_found: bool) -> None:
     draw = random.Random(7)
     block = [draw.choice(KINDS) for _ in range(size)]
     groups = [child for child in fold(graph_of(block * 3)).children if isinstance(child, Group)]
@@ -176,7 +179,10 @@ def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
     [(0, 3, 4), (0, 4, 5), (0, 5, 6), (0, 6, 7), (0, 7, 4), (0, 8, 4), (2, 20, 3), (1, 20, 4)],
 )
 def test_a_stretch_has_half_to_twice_the_usual_length(source: int, reader: int, cut: int) -> None:
-    """Four operators are usual; two values cross while ``reader`` waits for the result of ``source``."""
+    """The usual length is 40 / 10.  A cut at 3 to 7 where only one value crosses is taken, else that at 4.
+
+    Two values cross from the operator ``source`` to the operator ``reader``, which reads its result.
+    """
     draw, lines = random.Random(11), ""
     for index in range(40):
         last = f"%v{index - 1}" if index else "%x"

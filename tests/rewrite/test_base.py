@@ -40,7 +40,7 @@ def test_accepted_rewrites_are_counted(
     assert context.refusals == expected
 
 
-def test_rewrites_without_a_budget(op: Op) -> None:
+def test_rewrites_are_accepted_without_a_budget(op: Op) -> None:
     context = Context()
     assert context.may_rewrite
     assert context.accepts("some_pass", op, None)
@@ -55,7 +55,7 @@ def test_refusals_state_no_progress_by_default(op: Op) -> None:
 
 
 def test_the_nearest_refusal_comes_first(op: Op) -> None:
-    """What is missing counts against the progress; of equal ones, the one with more progress is nearer."""
+    """``progress - missing`` decides, then ``progress``, where 0 counts as 3; partial matches are last."""
 
     def made(progress: int, missing: int, is_partial: bool = False) -> Refusal:
         return Refusal("p", "g", op, "no", progress, is_partial, missing)
@@ -69,7 +69,7 @@ def test_the_nearest_refusal_comes_first(op: Op) -> None:
     assert made(0, 2).distance == made(DEFAULT_PROGRESS, 2).distance
 
 
-def test_start_of_the_latest_rewrite(op: Op) -> None:
+def test_the_budget_keeps_the_text_of_the_latest_rewrite(op: Op) -> None:
     budget = Budget()
     context = Context(budget=budget)
     context.count_rewrite("text of an operator")
@@ -112,7 +112,7 @@ def test_settings_have_defaults() -> None:
     model = Model([Graph("a"), Graph("b")])
     assert Counting().run(model, Context()) == 6
     assert Counting().run(model, Context(settings={"step": 5})) == 10
-    assert "" not in PASSES
+    assert "" not in PASSES  # a pass without a name is not registered
 
 
 def test_two_passes_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

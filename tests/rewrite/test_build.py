@@ -197,7 +197,7 @@ def test_quantized_values_are_refused_unless_the_rewrite_handles_them() -> None:
     assert (changes, sentences) == (0, ["%z: is quantized, this pass does not keep quantization parameters"])
 
 
-def test_conditions_refuse_with_their_message_and_errors_are_refusals() -> None:
+def test_a_condition_refuses_with_its_sentence() -> None:
     @condition
     def small(self: Rewrite, x: Any, A: int) -> str | None:  # noqa: N803  # sizes are capital letters
         return None if A < 3 else f"%{x.name}: has {A} columns"
@@ -208,6 +208,7 @@ def test_conditions_refuse_with_their_message_and_errors_are_refusals() -> None:
 
 
 def test_approximate_rewrite_is_in_no_pipeline() -> None:
+    """Pipelines run with ``exact``."""
     kind = rewrite("z = Relu(x)", "z = Relu6(x)", approximate=True)
     assert kind().run(parse_model(graph("%z = Relu(%x)")), Context(exact=True)) == 0
     assert kind().run(parse_model(graph("%z = Relu(%x)")), Context()) == 1

@@ -23,7 +23,7 @@ RULES = [rule for item in all_passes().values() for rule in rules_of(item)]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.__module__}.{rule.__name__}")
 def test_every_picture_can_be_parsed(rule: type[Rewrite]) -> None:
-    """The operators found by scanning the text equal those found by parsing it."""
+    """``definition`` also checks that scanning and parsing the text of ``before`` find the same operators."""
     assert isinstance(rule.definition().before, Picture)
     assert isinstance(rule.definition().after, Picture)
 
@@ -58,7 +58,7 @@ def test_subclass_of_the_kind_in_the_picture_matches() -> None:
     assert not may_match("z = SumOfTwo(x, y)", frozenset({Add}))
 
 
-def test_kinds_in_their_order() -> None:
+def test_operator_names_are_in_the_order_of_the_text() -> None:
     assert operator_names("a = Mul(x, y)\nz, w = Relu|Relu6(a)") == (("Mul",), ("Relu", "Relu6"))
 
 
@@ -82,8 +82,11 @@ def test_pictures_are_parsed_only_if_the_model_may_match() -> None:
     assert done.stdout == "{'fuse_neg'}\n"
 
 
-def test_own_pictures_are_parsed_when_first_needed() -> None:
-    """Those of other packages at once, so that a mistake is an error where it was made."""
+def test_pictures_of_circlekit_are_parsed_when_first_needed() -> None:
+    """Pictures of other packages are parsed when their class is defined.
+
+    So a mistake in a picture is an error in the place where it was made.
+    """
 
     def define_in(module: str) -> type[Rewrite]:
         body = {"before": "y = Nothing(x)", "after": "y = x", "__module__": module}

@@ -79,7 +79,7 @@ def test_message_names_the_first_difference(body: str, name: str, sentence: str)
         ),
     ],
 )
-def test_equal_subexpressions(body: str, sentence: str) -> None:
+def test_subexpressions_that_are_nearly_equal(body: str, sentence: str) -> None:
     assert sentences(body, "common_subexpression_elimination", outputs="%y, %z") == [sentence]
 
 
@@ -91,7 +91,7 @@ def test_equal_subexpressions(body: str, sentence: str) -> None:
         ("i32[3] [0, 1, 2]", "%b: is i32, %a is f32"),
     ],
 )
-def test_equal_constants(second: str, sentence: str) -> None:
+def test_constants_that_are_nearly_equal(second: str, sentence: str) -> None:
     body = f"""
         %a = const f32[3] [-0.0, 1, 2]
         %b = const {second}
@@ -109,11 +109,14 @@ def test_number_of_partial_matches_is_limited() -> None:
     assert len(sentences(body, "transform_min_relu_to_relu6", inputs, outputs)) == MAX_PARTIAL_MATCHES
 
 
-def test_only_the_closest_partial_match_is_reported() -> None:
-    """A matching part is closer than an operator of the last kind."""
+def test_equally_close_partial_matches_are_all_reported() -> None:
+    """In each, one operator of the picture Minimum, Maximum matches: the Maximum %b or %y, the Minimum %n."""
     body = "%n = Minimum(%x, 6.0)\n%a = Abs(%n)\n%b = Maximum(%a, 0.0)\n%y = Maximum(%x, 0.0)"
-    found = sentences(body, "transform_min_max_to_relu6", outputs="%b, %y")
-    assert "%n: is read by Abs %a, expected Maximum" in found
+    assert sentences(body, "transform_min_max_to_relu6", outputs="%b, %y") == [
+        "%a: comes from Abs, expected Minimum",
+        "%x: comes from an input, expected Minimum",
+        "%n: is read by Abs %a, expected Maximum",
+    ]
 
 
 def test_no_partial_match_after_a_near_miss_or_a_change() -> None:

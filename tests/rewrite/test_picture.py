@@ -169,8 +169,8 @@ def test_custom_operators_in_pictures(before: str, after: str, message: str) -> 
         type("Broken", (Rewrite,), {"before": before, "after": after})
 
 
-def test_operand_after_an_absent_one_is_matched() -> None:
-    """Three operands, of which one is absent, are not the two of the picture."""
+def test_an_operand_after_an_absent_one_prevents_a_match() -> None:
+    """The picture has the operands (a, b?): (a, none, none) matches, (a, none, c) does not."""
     picture = parse_picture('z = Custom("Three", a, b?: f32)', "picture")
     text = """graph main(%a: f32[2], %c: f32[2]) -> %z {{
       %z = Opaque(%a, none, {last}) {{code: "CUSTOM", custom_code: "Three"}} : f32[2]
@@ -188,7 +188,7 @@ def test_operand_after_an_absent_one_is_matched() -> None:
     [
         ("0.5", "const i32[1] [0]", False),
         ("0.5", "const f32[1] [0.5]", True),
-        ("300", "const i8[1] [44]", False),
+        ("300", "const i8[1] [44]", False),  # 300 - 256
         ("2.0", "const i32[1] [2]", True),
         ("0.1", "const f32[1] [0.1]", True),
     ],

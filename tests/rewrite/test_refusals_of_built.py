@@ -33,9 +33,7 @@ Typed = tuple[DType, Shape | None]
         ((f32, (2,)), (f32, None), "%old: has shape [2], the rewrite gives [*]"),
     ],
 )
-def test_types(
-    old: tuple[DType, Shape | None], new: tuple[DType, Shape | None], sentence: str | None
-) -> None:
+def test_types(old: Typed, new: Typed, sentence: str | None) -> None:
     assert type_refusal(Value("old", *old), Value("new", *new)) == sentence
 
 

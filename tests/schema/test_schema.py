@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema against the code that flatc made of the formats' own: slots, types, defaults, numbers."""
+"""The schema against code that flatc made from the formats' own schemas: slots, types, defaults, numbers."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Recorder:
 
 
 def call(function: Any, *args: Any) -> tuple[str, Any]:
+    """Return (name, arguments) of the Builder's method that the generated ``function`` calls."""
     recorder = Recorder()
     function(recorder, *args)
     return recorder.call

@@ -58,6 +58,7 @@ graph main(%x: f32[2,3], %unread: f32[1]) -> %y, %x, %w {
 
 
 def table_of(backends: dict[str, str]) -> PartTable:
+    """Return a table with the default cpu; keys of ``backends`` in capitals are opcodes, others are names."""
     by_name = any(not name.isupper() for name in backends)
     return PartTable(
         ["cpu", "npu"],
@@ -112,7 +113,10 @@ def test_fewest_parts_may_begin_with_the_smaller_group() -> None:
 
 
 def test_parts_alone_round_as_the_whole_does(shared: Path) -> None:
-    """LiteRT's reference kernels lack an operator of the model, so that it runs with the optimized ones."""
+    """LiteRT's reference kernels lack DEPTH_TO_SPACE of int8: the whole model runs on optimized kernels.
+
+    The parts without this operator must do so, too, when each is run alone.
+    """
     model = circlekit.load(shared / "models/tensorflow/espcn.int8.tflite")
     divided = circlekit.partition(model, table_of({"DEPTH_TO_SPACE": "npu"}))
     assert len(divided.parts) > 1
@@ -233,6 +237,7 @@ def test_files_of_the_partitioner_and_the_driver(
     divided = load_parts("net.conn.ini")
     assert divided.connection == load_parts("net.conn.json").connection
     arrays = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "unread": np.zeros(1, np.float32)}
+    # with a = x + w = [[1, 3, 5], [4, 6, 8]], all positive: y = a * [1, 2, 3] - a
     for inputs in (list(arrays.values()), arrays, {**arrays, "other": np.zeros(1, np.float32)}):
         assert divided.run(inputs)[0].tolist() == [[0, 3, 10], [0, 6, 16]]
     for fewer in ([arrays["x"]], {"x": arrays["x"]}):
@@ -245,7 +250,9 @@ def test_files_of_the_partitioner_and_the_driver(
     assert Path("out0.shape").read_text() == "2,3"
 
 
-def test_front_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_partition_command_prints_a_row_for_each_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_example(tmp_path, PART)
     words = [
         str(tmp_path / "net.circle"),
@@ -338,11 +345,11 @@ def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) 
 def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those beside it come first, and are named if there are none at all."""
-    for place, line in (("parts", "Neg"), ("work", "Abs")):
+    """Files beside the connection file come first; the error names these if neither folder has any."""
+    for place, kind in (("parts", "Neg"), ("work", "Abs")):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)
-        Path("net.ck").write_text(f"graph main(%x: f32[2]) -> %y {{ %y = {line}(%x) }}")
+        Path("net.ck").write_text(f"graph main(%x: f32[2]) -> %y {{ %y = {kind}(%x) }}")
         circlekit.convert("net.ck", "net.circle")
         Path("net.part").write_text("[partition]\nbackends=cpu\ndefault=cpu\n[OPCODE]\n")
         assert circle_partitioner(["--part_file", "net.part", "--input_file", "net.circle"]) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resized models have the shapes of ONE's rows, and the values of LiteRT after resize_tensor_input."""
+"""Resized models have the shapes of ONE's tests, and the values of LiteRT after resize_tensor_input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE_ROWS = [
 
 
 @pytest.mark.parametrize(("recipe", "inputs", "outputs"), ONE_ROWS)
-def test_rows_of_one(
+def test_shapes_are_those_of_ones_tests(
     recipe: str, inputs: list[list[int]], outputs: list[tuple[int, ...]] | None, shared: Path
 ) -> None:
     model = one_recipe(shared, recipe)
@@ -54,7 +54,9 @@ EXPAND = "graph main(%x: f32[3,3]) -> %y {\n %y = ExpandDims(%x, 1) : f32[3,1,3]
         ([4, None], (4, 1, None)),
     ],
 )
-def test_ranks_and_unknown_dimensions(shape: list[int | None], expected: tuple[int | None, ...]) -> None:
+def test_an_input_may_get_another_rank_and_unknown_dimensions(
+    shape: list[int | None], expected: tuple[int | None, ...]
+) -> None:
     resized = circlekit.resize(circlekit.parse(EXPAND), [shape])
     assert resized.main.outputs[0].shape == expected
 
@@ -87,14 +89,14 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_batch_that_is_folded_into_another_axis(shared: Path) -> None:
+def test_a_batch_that_reshapes_fold_into_another_axis_is_resized(shared: Path) -> None:
     """Attention: reshapes to [heads, rows, columns] and back, with -1 in one of the shapes."""
     model = circlekit.load(shared / "models/tico/llm_block.circle")
     rng = np.random.default_rng(0)
-    single = [rng.normal(size=(2, *v.static_shape[1:])).astype(np.float32) for v in model.main.inputs]
+    batch = [rng.normal(size=(2, *v.static_shape[1:])).astype(np.float32) for v in model.main.inputs]
     resized = circlekit.resize(model, [[-1, *v.static_shape[1:]] for v in model.main.inputs])
-    expected = np.concatenate([run(model, [a[i : i + 1] for a in single])[0] for i in range(2)])
-    np.testing.assert_allclose(run(resized, single)[0], expected, rtol=1e-4, atol=1e-5)
+    expected = np.concatenate([run(model, [a[i : i + 1] for a in batch])[0] for i in range(2)])
+    np.testing.assert_allclose(run(resized, batch)[0], expected, rtol=1e-4, atol=1e-5)
 
 
 def outputs_after(text: str, shape: list[int | None]) -> tuple[int | None, ...] | None:
@@ -129,7 +131,7 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
 
 @pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
 def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
-    """The new shape is the end of a vector with twice ``repeats`` elements, which may be too many."""
+    """The new shape is the first two of 2 * ``repeats`` integers, which may be too many."""
     repeats = MAX_KNOWN_ELEMENTS // 2 + more
     text = f"""
         graph main(%x: f32[2,3]) -> %y {{
@@ -169,14 +171,16 @@ def test_results_without_a_shape_rule_keep_their_rank_only() -> None:
         ({"x": [2, 2]}, [(2, 2), None]),
     ],
 )
-def test_inputs_of_unknown_rank(shapes: dict[str, list[int | None]], expected: list[object]) -> None:
+def test_inputs_of_unknown_rank_may_get_a_shape_or_stay(
+    shapes: dict[str, list[int | None]], expected: list[object]
+) -> None:
     model = circlekit.parse("graph main(%x: f32[2], %u: f32[*]) -> %y, %v {\n%y = Neg(%x)\n%v = Neg(%u)\n}")
     resized = circlekit.resize(model, shapes)
     assert [value.shape for value in resized.main.inputs] == expected
     assert [value.shape for value in resized.main.outputs] == expected
 
 
-def test_graphs_that_operators_call() -> None:
+def test_graphs_that_operators_call_are_resized() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {
           %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]
@@ -209,14 +213,14 @@ def test_what_does_not_fit_is_refused_with_its_place() -> None:
         circlekit.resize(model, {"z": [1]})
 
 
-def test_text_of_shapes() -> None:
+def test_shapes_are_parsed_from_text() -> None:
     assert parse_shapes(" [1, 2],[-1] ,[]") == [[1, 2], [-1], []]
     for text in ("", "1,2", "[1,a]", "[1", "[1],2"):
         with pytest.raises(ShapeError):
             parse_shapes(text)
 
 
-def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_the_new_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = str(tmp_path / "in.circle"), str(tmp_path / "out.circle")
     circlekit.save(circlekit.parse(EXPAND), source)
     words = ["--input_path", source, "--output_path", target, "--input_shapes"]

@@ -139,7 +139,7 @@ def test_a_variable_is_an_input_only_if_it_is_one_of_the_graph(is_input: bool) -
 
 
 def test_a_variable_of_a_graph_that_other_operators_call_is_refused() -> None:
-    """Both calls change the same state; in a submodel with one of them, it would miss the other's change."""
+    """Both calls change the same state; a submodel with one call would miss the change by the other."""
     model = circlekit.parse("""
         graph main(%x: f32[1,2]) -> %a, %b, %c {
           %a = Call(%x) {subgraph: @step}
@@ -325,7 +325,7 @@ def test_the_first_result_of_operators_of_the_main_graph_is_listed(
 
 
 def test_one_s_names_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every operator has as many names as operands, and the first name of a kind replaces only the first."""
+    """Every operator has as many names as operands, also if ONE names only the first of them differently."""
     assert circle_input_names([]) == 0
     names = json.loads(capsys.readouterr().out)
     assert {code: len(found) for code, found in names.items()} == {

@@ -7,7 +7,8 @@ from tests.conftest import SHARED
 
 TICO = sorted((SHARED / "models/tico").glob("*.circle"))
 
-# NCHW data between transposes to NHWC and back, as exporters write a layer of PyTorch
+# channels last (NHWC) and channels first (NCHW): exporters write a layer of PyTorch, which reads and gives
+# NCHW data, as a layer on NHWC between two transposes
 LAST, FIRST = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
 
 EXPORTS = {

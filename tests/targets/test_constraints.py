@@ -92,6 +92,7 @@ def test_the_rank_of_a_quantized_scalar_before_an_activation(shape: str, act: st
     ("least", "greatest", "is_allowed"), [(2, 4, True), (4, 4, False), (2, 2, False), (1, 9, True)]
 )
 def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, is_allowed: bool) -> None:
+    """The ratios, input times weights over output, are 0.5 * 2 / 0.5 = 2 and 0.5 * 4 / 0.5 = 4."""
     op = op_of(
         """%w = const i8[2,4] quant(scale: [2.0, 4.0], axis: 0) constant(1)
         %y = FullyConnected(%x, %w) : i8[1,2] quant(scale: 0.5)""",

@@ -22,7 +22,7 @@ def test_costs() -> None:
     cost = operator_cost(dense)
     assert (cost.macs, cost.activation_bytes, cost.constant_bytes, cost.written_bytes) == (32, 16, 128, 32)
     assert operator_cost(twice).activation_bytes == 32  # the same operand twice is read once
-    assert cost.moved_bytes == 176
+    assert cost.moved_bytes == 176  # 16 + 128 + 32
 
 
 def test_bytes_of_unknown_shapes_and_of_half_bytes() -> None:

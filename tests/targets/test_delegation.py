@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a delegate takes: partitions, rewrites that are refused for its sake, and legalization for it."""
+"""What a delegate takes: partitions, rewrites that are refused for the delegate, and legalization for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ graph main(%x: f32[4]) -> %y {
 """)
 
 
-def test_partitions_hold_what_needs_no_result_of_the_runtime() -> None:
+def test_a_partition_reads_only_results_of_itself_and_of_earlier_parts() -> None:
+    """The runtime itself runs both SIGNs."""
     signs = {op for op in BRANCHES.main if op.code == "SIGN"}
     found = [[op.code for op in part] for part in partitions(BRANCHES.main, signs)]
     assert found == [["RELU"], ["NEG", "ADD"], ["NEG"]]
@@ -154,6 +155,7 @@ def test_check_says_what_is_delegated_now_and_after_o1(
 
 
 PRELU = "graph main(%x: f32[1,4]) -> %y {{ %a = {before}(%x) %p = PRelu(%a, [0.5]) %y = {after}(%p) }}"
+# the operators to which PRELU is legalized
 LOWERED = "RELU MINIMUM MUL ADD"
 
 

@@ -25,7 +25,7 @@ needs_onert = pytest.mark.skipif(
 
 
 def check(model: Model, path: Path) -> None:
-    """The optimized model runs in onert, with the values that ours gives for the original."""
+    """Assert that onert runs the optimized model with the values that we compute for the original."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     source = path.with_stem("source")
     circlekit.save(model, source)
@@ -49,7 +49,7 @@ def test_export_of_tico_runs_in_onert(path: Path, tmp_path: Path) -> None:
     check(circlekit.load(path), tmp_path / "model.circle")
 
 
-def run_there(model: Model) -> tuple[bool, bool]:
+def run_in_onert(model: Model) -> tuple[bool, bool]:
     """Return whether onert runs ``model`` with our values, and whether the check has no finding."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     (ran,) = run_jobs(RUNTIMES["onert"], [Job(to_bytes(model, "circle"), inputs)])
@@ -85,9 +85,9 @@ graph main(%x: f32[{batch},3,4]) -> {outputs} {{
 def test_a_shape_that_onert_computes_otherwise(
     runs: bool, batch: int, units: int, rest: str, outputs: str
 ) -> None:
-    """The attribute that onert ignores is a finding only where a reader tells the difference."""
+    """The ignored keep_num_dims is a finding only if a later operator or an output depends on the shape."""
     model = circlekit.parse(DENSE.format(batch=batch, units=units, rest=rest, outputs=outputs))
-    assert run_there(model) == (runs, runs)
+    assert run_in_onert(model) == (runs, runs)
 
 
 @needs_onert
@@ -100,7 +100,7 @@ graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {
   %y = Add(%a, %u)
 }
 """)
-    assert run_there(model) == (False, False)
+    assert run_in_onert(model) == (False, False)
 
 
 @needs_onert
@@ -109,7 +109,7 @@ graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {
     [
         (True, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Exp(%b)", "%y"),
         (False, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Exp(%b)", "%a, %y"),
-        (False, "f32", "%y = Exp(%x) %a = Abs(%x) %b = Neg(%a)", "%a, %b, %y"),  # its order is another one
+        (False, "f32", "%y = Exp(%x) %a = Abs(%x) %b = Neg(%a)", "%a, %b, %y"),  # onert may run Exp last
         (True, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Add(%b, %a)", "%a, %y"),
         (True, "i8", "%y = Neg(%x)", "%y"),
         (False, "i16", "%y = Neg(%x)", "%y"),
@@ -119,11 +119,12 @@ graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {
 def test_inputs_and_outputs_that_onert_does_not_take(
     runs: bool, unread: str, body: str, outputs: str
 ) -> None:
+    """An output may be overwritten after its last reader; an unread input of i16 or u64 is refused."""
     model = circlekit.parse(f"graph main(%x: f32[2,3], %u: {unread}[3]) -> {outputs} {{\n{body}\n}}")
-    assert run_there(model) == (runs, runs)
+    assert run_in_onert(model) == (runs, runs)
     if unread == "f32":
         circlekit.optimize(model, ["remove_dead"], target="onert")
-        assert run_there(model) == (True, True)
+        assert run_in_onert(model) == (True, True)
 
 
 @needs_onert
@@ -133,6 +134,6 @@ def test_limited_integers_run_in_onert(dtype: str) -> None:
     if dtype == "i32":  # onert has its MINIMUM
         body, outputs = f"{body} %y = Maximum(%x, [-3])", "%a, %y"
     model = circlekit.parse(f"graph main(%x: {dtype}[2,3]) -> {outputs} {{\n{body}\n}}")
-    assert run_there(model) == (False, False)
+    assert run_in_onert(model) == (False, False)
     circlekit.optimize(model, ["remove_dead"], target="onert", verify=True)
-    assert run_there(model) == (True, True)
+    assert run_in_onert(model) == (True, True)

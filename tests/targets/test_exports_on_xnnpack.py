@@ -35,7 +35,7 @@ def check(model: Model) -> None:
 
 
 def assert_foreseen(content: bytes, found: Delegation) -> None:
-    """The table says as LiteRT does which operators are delegated, in how many partitions."""
+    """Table and LiteRT agree on the numbers of partitions, delegated operators and all operators."""
     foreseen = find_delegation(circlekit.load(content).main, find_target(TARGET))
     assert foreseen is not None
     assert (foreseen.partitions, foreseen.delegated, foreseen.operators) == found[:3]

@@ -33,11 +33,14 @@ def test_table_and_runtime_agree(name: str, package: str) -> None:
         pytest.skip(f"{package} is not installed")
     found = check(name, MODELS, SEED)
     assert not found.differences, found.differences
-    assert found.counts[True, True] > MODELS / 4
+    assert found.counts[True, True] > MODELS / 4  # the table takes the model, and the runtime runs it
 
 
 def to_space(rank: int, blocks: int) -> BatchToSpaceND:
-    """Return an operator on an input of 2s that halves the batch."""
+    """Return an operator that halves the batch; all dimensions of its input are 2.
+
+    ``blocks``: the number of elements of ``block_shape``, for example [2, 1] for 2.
+    """
     sizes, crops = np.array([2, *[1] * (blocks - 1)], np.int32), np.zeros((blocks, 2), np.int32)
     x = Value("x", f32, (2,) * rank)
     return BatchToSpaceND(x, Value.constant("b", sizes), Value.constant("c", crops))
@@ -57,7 +60,7 @@ def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -
     assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
 
 
-def test_a_length_for_each_rank_is_learned() -> None:
+def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
     observed = [Observation(to_space(3, 1), True), Observation(to_space(4, 2), True)]
     observed += [
         Observation(to_space(rank, blocks), False) for rank, blocks in ((3, 2), (4, 1), (4, 3), (5, 2))
@@ -68,6 +71,7 @@ def test_a_length_for_each_rank_is_learned() -> None:
 
 
 def test_ranks_that_were_not_tried_are_allowed() -> None:
+    """Ranks 2 and 3 pass.  If 6 fails, 5 is the largest that may pass; if 0 fails, 1 to 8 may pass."""
     passed = [Observation(ceil(rank), True) for rank in (2, 3)]
     assert learn([*passed, Observation(ceil(6), False)]) == {"rank": 5}
     ranks = learn([*passed, Observation(ceil(0), False)])["ranks"]

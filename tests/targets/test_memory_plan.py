@@ -56,7 +56,7 @@ def test_sizes_equal_those_of_litert(model_path: Path) -> None:
 @pytest.mark.parametrize("code", sorted(code for code, count in LITERT.in_place.items() if count == 2))
 @pytest.mark.parametrize("count", range(3, 8))
 def test_sizes_of_small_buffers_equal_those_of_litert(code: str, count: int) -> None:
-    """The result takes the buffer of an operand, but not if that is very small."""
+    """The result takes the buffer of an operand, but not a very small buffer."""
     dtype = "f32" if code == "DIV" else "i8"
     text = f"""
         graph main(%x: {dtype}[N] Q) -> %y {{
@@ -72,6 +72,7 @@ def test_sizes_of_small_buffers_equal_those_of_litert(code: str, count: int) -> 
 
 
 def test_litert_shares_buffers_in_place_and_keeps_inputs() -> None:
+    """Each buffer has 400 bytes; offsets are multiples of 64, so the buffers are 448 bytes apart."""
     plan = plan_of(NET, "litert")
     assert placed(plan) == {
         "%x": (0, 0, 6),
@@ -181,7 +182,7 @@ def test_no_buffers_take_no_memory() -> None:
 
 @pytest.mark.parametrize(("planner", "offset"), [(LITERT, 192), (replace(LITERT, best_fit=False), 0)])
 def test_the_smallest_gap_is_taken_if_the_planner_looks_for_it(planner: Planner, offset: int) -> None:
-    """Gaps of 128 and of 64 bytes."""
+    """Buffers from 128 to 192 and from 256 to 320 leave gaps of 128 bytes (at 0) and 64 bytes (at 192)."""
     assert _gap(np.array([128, 256]), np.array([192, 320]), 64, planner) == offset
     assert _gap(np.array([128, 256]), np.array([192, 320]), 128, planner) == 0
     assert _gap(np.array([128, 256]), np.array([192, 320]), 129, planner) == 320

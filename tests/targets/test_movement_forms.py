@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement is written in the forms that the target runs; what legalization would write counts."""
+"""Data movement is written in the forms that the target runs.
+
+An operator that the target lacks counts as the operators that replace it in legalization.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ UNPACKED = "%m = Mean(%x, [0]) {keep_dims: true} %y = Unpack(%m) {num: 1, axis: 
 FORMS = {
     "a slice": (SLICES, "STRIDED_SLICE SLICE", "SLICE"),
     "no SLICE": (SLICES, "STRIDED_SLICE", "STRIDED_SLICE"),
-    "SLICE where nothing ran": (SLICES, "", "SLICE"),
+    "SLICE where the target runs nothing": (SLICES, "", "SLICE"),
     "backwards": (REVERSED, "TRANSPOSE REVERSE_V2 STRIDED_SLICE", "STRIDED_SLICE"),
-    "no steps": (REVERSED, "TRANSPOSE REVERSE_V2", "REVERSE_V2"),
-    "neither": (REVERSED, "TRANSPOSE", "STRIDED_SLICE"),
+    "no STRIDED_SLICE": (REVERSED, "TRANSPOSE REVERSE_V2", "REVERSE_V2"),
+    "neither REVERSE_V2 nor STRIDED_SLICE": (REVERSED, "TRANSPOSE", "STRIDED_SLICE"),
     "repeated": (REPEATED, "SLICE BROADCAST_TO TILE", "SLICE TILE"),
     "no TILE": (REPEATED, "SLICE BROADCAST_TO", "SLICE BROADCAST_TO"),
     "stacked": (STACKED, "CONCATENATION REVERSE_V2 EXPAND_DIMS STRIDED_SLICE PACK", "PACK STRIDED_SLICE"),
@@ -29,8 +32,9 @@ FORMS = {
         "CONCATENATION REVERSE_V2 EXPAND_DIMS STRIDED_SLICE RESHAPE",
         "CONCATENATION REVERSE_V2 EXPAND_DIMS",
     ),
-    "what legalization would write too": (UNPACKED, "MEAN RESHAPE", "MEAN RESHAPE"),
+    "UNPACK counts as the RESHAPE that replaces it": (UNPACKED, "MEAN RESHAPE", "MEAN RESHAPE"),
 }
+"""{case: (operators, codes that the target runs, codes of the result)}."""
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -46,8 +50,8 @@ def test_the_fewest_operators_that_the_target_runs(name: str) -> None:
     ("dtype", "target", "expected"),
     [
         ("f32", "none", "PACK STRIDED_SLICE"),
-        ("bool", "none", "CONCATENATION REVERSE_V2 EXPAND_DIMS"),  # LiteRT, which runs that, has no such PACK
-        ("bool", "onert", "PACK STRIDED_SLICE"),  # onert has none of the five
+        ("bool", "none", "CONCATENATION REVERSE_V2 EXPAND_DIMS"),  # LiteRT runs these, but no PACK of bool
+        ("bool", "onert", "PACK STRIDED_SLICE"),  # onert runs neither form of bool
     ],
 )
 def test_without_a_target_the_file_still_runs_where_it_did(dtype: str, target: str, expected: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No pass makes an operator that the target cannot run of operators that it can."""
+"""No pass replaces operators that the target can run by an operator that it cannot run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_target_has_to_run_the_result() -> None:
 
 
 def test_a_pass_that_is_code_is_kept_from_the_operators_that_it_would_break() -> None:
-    """Of two rewrites one makes what the target lacks: the run is undone, and repeated without it."""
+    """One of two rewrites makes what the target lacks: the pass is undone, and runs without this rewrite."""
     model, name = circlekit.parse(SPLITS), "substitute_splitv_to_split"
     pairs = {"i32,f32:f32": {"values": {"num_splits": [2]}}}
     report = circlekit.optimize(model, name, explain=name, target=toy("SPLIT_V", SPLIT=pairs), verify=True)
@@ -92,7 +92,7 @@ def test_a_pass_that_is_code_is_kept_from_the_operators_that_it_would_break() ->
     assert [refusal.sentence for refusal in report.refusals] == [sentence]
 
 
-class AddsOfNegations(Pass):
+class AddToSub(Pass):
     """Replace the first Add by a Sub without asking; ``count`` says how often it ran."""
 
     count = 0
@@ -110,9 +110,9 @@ class AddsOfNegations(Pass):
 
 @pytest.fixture
 def wild(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(AddsOfNegations, "name", "wild")
-    monkeypatch.setattr(AddsOfNegations, "count", 0)
-    monkeypatch.setitem(PASSES, "wild", AddsOfNegations)
+    monkeypatch.setattr(AddToSub, "name", "wild")
+    monkeypatch.setattr(AddToSub, "count", 0)
+    monkeypatch.setitem(PASSES, "wild", AddToSub)
     return "wild"
 
 
@@ -121,7 +121,7 @@ def test_a_pass_that_asks_for_nothing_is_undone_once_and_left_out(wild: str) -> 
     before, ops, epoch = str(model), model.main.ops, model.main.epoch
     report = circlekit.optimize(model, wild, target=toy("NEG", "ADD"))
     assert (str(model), model.main.ops, model.main.epoch) == (before, ops, epoch)
-    assert AddsOfNegations.count == 1
+    assert AddToSub.count == 1
     reason = "it would make an operator that does not run: %y: Toy has no SUB"
     assert f"wild is left out, because {reason}" in report.notes
 
@@ -134,7 +134,7 @@ def test_a_pass_that_asks_for_nothing_runs_where_nothing_is_lost(wild: str) -> N
 
 def test_verification_fails_for_what_no_longer_runs(wild: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that claims to obey, keeps the values, and makes what the target lacks."""
-    monkeypatch.setattr(AddsOfNegations, "obeys_target", True)
+    monkeypatch.setattr(AddToSub, "obeys_target", True)
     text = "graph main(%x: f32[1,4]) -> %y {\n  %y = Add(%x, [0.0])\n}"
     with pytest.raises(EquivalenceError, match="Toy ran the original, but does not run %y: Toy has no SUB"):
         circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"), verify=True)

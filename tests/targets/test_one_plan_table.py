@@ -22,6 +22,7 @@ graph main(%x: f32[1,4,4,2]) -> %y {
   %y = Maximum(%a, %b)                  : f32[1,4,4,1]
 }
 """).main
+# the node with number n is NAMES[n]: a constant, input or result, "-" for the absent bias, or an operator
 NAMES = ["split_dim", "x", "w", "-", "CONV_2D", "SPLIT", "a", "b", "MAXIMUM", "y"]
 BYTES = {"x": 128, "CONV_2D": 128, "a": 64, "b": 64, "MAXIMUM": 64, "w": 144}
 ALIVE = {"x": (0, 10), "CONV_2D": (4, 5), "a": (6, 8), "b": (7, 8), "MAXIMUM": (8, 9)}

@@ -12,7 +12,7 @@ from circlekit.targets.planners import LITERT, PLANNERS
 
 
 def graph_with(lines: str) -> Graph:
-    """Return a graph in which %a has the views %r, and %s of %r."""
+    """Return a graph in which %r is a view of %a, and %s a view of %r; ``lines`` follow."""
     return circlekit.parse(f"""
 graph main(%x: f32[2,3], %v: f32[6]) -> %y, %z {{
   %a = Exp(%x)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of ONE's interpreter and of TensorFlow Lite for Microcontrollers, which are read from sources.
 
-The oracle for the first are ONE's own tests: what they run, the table must allow.
+The oracle for the table of ONE's interpreter (luci) are ONE's own tests: what they run, it must allow.
 """
 
 from __future__ import annotations
@@ -72,4 +72,5 @@ def test_forms_name_dtypes_operands_and_attributes(name: str) -> None:
 
 
 def _dtype_name(text: str) -> str:
+    """Return the dtype in a form without the suffix that states its quantization: i8 for i8, i8q and i8qc."""
     return re.sub(r"(q[cb]?|s)$", "", text)

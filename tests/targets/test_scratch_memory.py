@@ -19,21 +19,21 @@ def expect_litert_arena(text: str) -> None:
     assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
 
 
-ONE_SCALE = "quant(scale: 0.5)"
-CHANNELS = "quant(scale: [0.5, 0.25, 0.5, 0.25], axis: {axis})"
-"""Of 4 channels."""
+PER_TENSOR = "quant(scale: 0.5)"
+PER_CHANNEL = "quant(scale: [0.5, 0.25, 0.5, 0.25], axis: {axis})"
+"""Scales of 4 channels."""
 
 
 @pytest.mark.parametrize(
     ("is_per_channel", "taps", "depth", "stride"),
     [
         *((flag, taps, 4, stride) for flag in (True, False) for taps, stride in ((3, 1), (1, 1), (1, 2))),
-        (True, 3, 2, 1),  # in groups there is a scale for each channel
+        (True, 3, 2, 1),  # a grouped convolution has a scale for each channel
         (True, 1, 2, 3),
     ],
 )
 def test_hybrid_convolutions(is_per_channel: bool, taps: int, depth: int, stride: int) -> None:
-    size, scales = -(-12 // stride), CHANNELS.format(axis=0) if is_per_channel else ONE_SCALE
+    size, scales = -(-12 // stride), PER_CHANNEL.format(axis=0) if is_per_channel else PER_TENSOR
     strides = f"stride_h: {stride}, stride_w: {stride}"
     expect_litert_arena(f"""graph main(%x: f32[2,12,12,4]) -> %y {{
       %w = const i8[4,{taps},{taps},{depth}] {scales} constant(1)
@@ -44,7 +44,7 @@ def test_hybrid_convolutions(is_per_channel: bool, taps: int, depth: int, stride
 @pytest.mark.parametrize("batches", [1, 40])
 def test_hybrid_depthwise_convolutions(batches: int) -> None:
     expect_litert_arena(f"""graph main(%x: f32[{batches},5,5,4]) -> %y {{
-      %w = const i8[1,3,3,4] {CHANNELS.format(axis=3)} constant(1)
+      %w = const i8[1,3,3,4] {PER_CHANNEL.format(axis=3)} constant(1)
       %y = DepthwiseConv2D(%x, %w, [0.0, 0.0, 0.0, 0.0]) {{depth_multiplier: 1}} : f32[{batches},5,5,4]
     }}""")
 
@@ -52,7 +52,7 @@ def test_hybrid_depthwise_convolutions(batches: int) -> None:
 @pytest.mark.parametrize(("rows", "depth", "units"), [(1, 16, 100), (50, 16, 4), (7, 300, 9)])
 def test_hybrid_fully_connected_layers(rows: int, depth: int, units: int) -> None:
     expect_litert_arena(f"""graph main(%x: f32[{rows},{depth}]) -> %y {{
-      %w = const i8[{units},{depth}] {ONE_SCALE} constant(1)
+      %w = const i8[{units},{depth}] {PER_TENSOR} constant(1)
       %y = FullyConnected(%x, %w) : f32[{rows},{units}]
     }}""")
 
@@ -61,7 +61,7 @@ def test_hybrid_fully_connected_layers(rows: int, depth: int, units: int) -> Non
 @pytest.mark.parametrize("right", ["%v", "const f32[3,{r}] constant(1)", "const i8[3,{r}] {q} constant(1)"])
 def test_batch_matrix_products(right: str, adj_x: bool, adj_y: bool) -> None:
     left, shape = "3,9,20" if adj_x else "3,20,9", "30,9" if adj_y else "9,30"
-    constant = f"%v = {right.format(r=shape, q=ONE_SCALE)}" if right != "%v" else ""
+    constant = f"%v = {right.format(r=shape, q=PER_TENSOR)}" if right != "%v" else ""
     more = f", %v: f32[3,{shape}]" if right == "%v" else ""
     flags = f"adj_x: {str(adj_x).lower()}, adj_y: {str(adj_y).lower()}"
     expect_litert_arena(f"""graph main(%x: f32[{left}]{more}) -> %y {{

@@ -70,6 +70,7 @@ def test_custom_operators() -> None:
 
 
 def constant(op: Op, index: int) -> Op:
+    """Make operand ``index`` of ``op`` a constant, and return ``op``."""
     value = op.inputs[index]
     assert value is not None
     value.data = np.ones(value.static_shape, np.float32)

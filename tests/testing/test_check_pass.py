@@ -90,7 +90,7 @@ def test_a_right_pass(tmp_path: Path) -> None:
         check_pass(name, tmp_path)
 
 
-def test_other_values() -> None:
+def test_a_pass_that_changes_values() -> None:
     class SwapSub(_OnSub):
         """a - b == b - a."""
 

@@ -32,7 +32,7 @@ def m() -> ModelBuilder:
     return builder(SHAPE)
 
 
-def test_inputs_of_a_new_builder() -> None:
+def test_a_new_builder_has_random_inputs_and_three_special_ones() -> None:
     made = [ModelBuilder.of_seed(seed) for seed in range(120)]
     graphs = [[v for v in item.graph.inputs if v.name.startswith("x")] for item in made]
     assert {len(data) for data in graphs} == {1, 2}
@@ -48,9 +48,11 @@ def test_inputs_of_a_new_builder() -> None:
         assert [v.array().tolist() for v in item.constants] == [[1.0] * 4]
 
 
-def test_values_that_are_picked(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_often_the_newest_value_of_the_dtype_is_picked(
+    m: ModelBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     m.pool = [Value(str(number), f32, (number,)) for number in range(10)]
-    decide(m, monkeypatch, 0.6)
+    decide(m, monkeypatch, 0.6)  # the newest value; with 0.8, one of the last six; else any
     assert m.pick() is m.pool[9]
     assert m.pick(lambda v: v.name < "4") is m.pool[3]
     decide(m, monkeypatch, 0.8)
@@ -94,7 +96,9 @@ def test_operators_that_cannot_be_compared_are_rejected(m: ModelBuilder) -> None
     assert [op.code for op, _ in x.uses] == ["NEG"]
 
 
-def test_outputs(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_value_and_sometimes_others_are_outputs(
+    m: ModelBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (x,) = m.graph.inputs
     unused, shared, other = m.constant([2.0]), m.constant([1.0, 1.0, 1.0]), m.constant(3.0)
     first, second = m.add(REGISTRY["ADD"](x, shared)), m.add(REGISTRY["SUB"](x, other))
@@ -105,10 +109,10 @@ def test_outputs(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
         return sorted(names.get(v, "new") for v in m.model()[0].main.outputs)
 
     assert outputs() == ["second"]
-    assert outputs(0.7, 0.12) == outputs(0.5) == ["first", "second"]
-    assert outputs(0.1) == ["second", "second"]
-    assert outputs(0.03) == ["second", "shared"]
-    assert outputs(0.05) == ["new", "x"]
+    assert outputs(0.7, 0.12) == outputs(0.5) == ["first", "second"]  # each earlier result
+    assert outputs(0.1) == ["second", "second"]  # an output twice
+    assert outputs(0.03) == ["second", "shared"]  # a constant
+    assert outputs(0.05) == ["new", "x"]  # a reshaped input, and an input
 
 
 def test_strings_and_handles_are_no_outputs(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +148,7 @@ def test_the_format_has_all_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     assert formats == {"NEG": {"circle", "tflite"}, "RMS_NORM": {"circle"}}
 
 
-def test_examples(m: ModelBuilder) -> None:
+def test_examples_are_spread_and_some_are_edges(m: ModelBuilder) -> None:
     random = np.random.default_rng(0)
     assert set(example((1000,), i32, random).tolist()) == {0, 1, 2, 3, 4}
     assert 0.4 < example((1000,), boolean, random).mean() < 0.6

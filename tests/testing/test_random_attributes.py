@@ -51,6 +51,7 @@ def test_attributes_that_follow_from_operands(m: ModelBuilder) -> None:
     unpacked = [derived_attributes(m, REGISTRY["UNPACK"], [x]) for _ in range(50)]
     assert {item["axis"] for item in unpacked} == set(range(-4, 4))
     assert all(item["num"] == SHAPE[item["axis"]] for item in unpacked)
+    assert derived_attributes(m, REGISTRY["UNPACK"], [None]) == {}
     assert derived_attributes(m, REGISTRY["PACK"], [x, x, x])["values_count"] == 3
     splits = drawn(lambda: derived_attributes(m, REGISTRY["SPLIT"], [x, x])["num_splits"])
     assert splits == {1, 2, 3}
@@ -80,8 +81,9 @@ def test_windows_of_transposed_convolutions(
     (x,) = m.graph.inputs  # of 3 rows and 4 columns
     w = Value.constant("w", np.zeros((5, 6, 7, 6), np.float32))
     bias = Value.constant("b", np.zeros(5, np.float32))
-    taps = (0, 0) if padding is Padding.SAME else (6 - strides[0], 7 - strides[1])
-    size = [3 * strides[0] + taps[0], 4 * strides[1] + taps[1]]
+    # SAME: 3 * stride rows; VALID: (3 - 1) * stride + 6 taps; likewise the columns
+    more_rows, more_columns = (0, 0) if padding is Padding.SAME else (6 - strides[0], 7 - strides[1])
+    size = [3 * strides[0] + more_rows, 4 * strides[1] + more_columns]
     for more in ([], [bias]):
         found = derived_attributes(m, REGISTRY["TRANSPOSE_CONV"], [m.ints([2, *size, 5]), w, x, *more])
         assert found == {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}
@@ -93,7 +95,6 @@ def test_fake_quantization(m: ModelBuilder) -> None:
     found = [derived_attributes(m, REGISTRY["FAKE_QUANT"], m.graph.inputs) for _ in range(60)]
     assert {item["num_bits"] for item in found} == {8}
     assert ({item["min"] for item in found}, {item["max"] for item in found}) == ({-6, -1, 0}, {6, 1, 2.55})
-    assert derived_attributes(m, REGISTRY["UNPACK"], [None]) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators: shapes and contents of their constants, and which operands they get."""
+"""Random operators: shapes and contents of their constants, and which operands they get.
+
+``decide(m, monkeypatch, 0.4)`` makes exactly those random events happen that have the probability 0.4 in
+``random_operators.py``, such as the exchange of the first two operands.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from circlekit.testing.random_operators import (
 from tests.testing.draws import DRAWS, SHAPE, decide, drawn
 
 GROUPED_FILTERS: set[Any] = {*product((2, 4, 6, 8), (1, 2, 3), (1, 2, 3), (3,))}
-"""Shapes of rare filters, which read half of the 6 channels."""
+"""Shapes of the filters of rare convolutions in 2 groups: each filter reads half of the 6 channels."""
 
 
 def test_shapes_that_broadcast(m: ModelBuilder) -> None:
@@ -53,8 +57,12 @@ def test_shapes_of_weights(code: str, name: str, shapes: set[tuple[int, ...]], m
     in_groups = found & GROUPED_FILTERS if code == "CONV_2D" else set()
     assert found - in_groups == shapes
     assert bool(in_groups) == (code == "CONV_2D" and name == "filter")
-    whole: set[Any] = drawn(lambda: proposal(m, REGISTRY["FULLY_CONNECTED"], "bias", x, {}, DType.INT8))
-    assert {number for vector in whole for number in vector} == set(range(-100, 101))
+
+
+def test_an_integer_bias_has_numbers_from_minus_100_to_100(m: ModelBuilder) -> None:
+    (x,) = m.graph.inputs
+    vectors: set[Any] = drawn(lambda: proposal(m, REGISTRY["FULLY_CONNECTED"], "bias", x, {}, DType.INT8))
+    assert {number for vector in vectors for number in vector} == set(range(-100, 101))
 
 
 def test_a_bias_has_an_element_per_filter(m: ModelBuilder) -> None:
@@ -64,7 +72,7 @@ def test_a_bias_has_an_element_per_filter(m: ModelBuilder) -> None:
     assert np.shape(proposal(m, REGISTRY["CONV_2D"], "bias", x, chosen, f32)) == (5,)
 
 
-def test_operands_that_are_no_data() -> None:
+def test_parameters_are_the_operands_that_are_no_data() -> None:
     def parameters(code: str) -> set[str]:
         return {spec.name for spec in REGISTRY[code].operands if is_parameter(spec)}
 
@@ -76,6 +84,7 @@ def test_operands_that_are_no_data() -> None:
 
 @pytest.mark.parametrize("chance", [False, True])
 def test_each_kind_of_broadcast_shape(chance: bool, m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``broadcast_shape`` draws one of 10 kinds, then a number of axes: here always rank - 1 = 2."""
     monkeypatch.setattr(m, "chance", lambda probability: chance)
     found = []
     for kind in range(10):

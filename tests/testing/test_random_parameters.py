@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be drawn for operands that say shapes, axes, sizes and indices: exactly the described values."""
+"""What can be drawn for operands that say shapes, axes, sizes and indices: exactly the described values.
+
+The data of the fixture ``m`` has the shape SHAPE, [2,3,4,6].
+"""
 
 from __future__ import annotations
 
@@ -92,6 +95,7 @@ def test_a_pair_of_numbers_for_each_block_size(name: str, m: ModelBuilder) -> No
 def test_block_shapes_have_a_size_for_each_inner_axis(
     m: ModelBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An inner axis is neither the first nor the last; rarely (0.2) there are fewer or more sizes."""
     for rare in (False, True):
         decide(m, monkeypatch, *[0.2] * rare)
         for rank, usual, all_counts in (
@@ -125,6 +129,7 @@ def test_indices_of_small_shapes(m: ModelBuilder) -> None:
 
 
 def test_sizes_of_results(m: ModelBuilder) -> None:
+    """Data of 3 x 4, a filter of 3 x 2, strides s from 1 to 3: SAME 3 s, 4 s; VALID 2 s + 3, 3 s + 2."""
     (x,) = m.graph.inputs
     w = Value.constant("w", np.zeros((5, 3, 2, 6), np.float32))
     chosen: dict[str, Value | None] = {"filter": w, "input": x, "bias": None}
@@ -136,6 +141,7 @@ def test_sizes_of_results(m: ModelBuilder) -> None:
 
 
 def test_sizes_of_results_without_a_filter(m: ModelBuilder) -> None:
+    """As with a filter of 1 x 1: SAME 3 s, 4 s; VALID 2 s + 1, 3 s + 1."""
     (x,) = m.graph.inputs
     found = drawn(lambda: proposal(m, REGISTRY["TRANSPOSE_CONV"], "output_shape", x, {}, i32))
     same, valid = product((3, 6, 9), (4, 8, 12)), product((3, 5, 7), (4, 7, 10))

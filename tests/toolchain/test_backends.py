@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of a backend that one-codegen runs, for each combination of a file and a command line."""
+"""The programs of a backend that one-codegen runs, by its configuration file and command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from circlekit.toolchain.session import Session
 def planned(
     work: Path, words: list[str], section: str | None = None, before: str = ""
 ) -> list[tuple[str, list[str]]]:
-    """Return the programs that one-codegen would run with ``words`` and a configuration file."""
+    """Return the programs that one-codegen would run with ``words``.
+
+    ``section``: the lines of section one-codegen in a configuration file; None: there is no file.
+    ``before``: the lines before that section.  The target rose, known to all calls, has the backend npu.
+    """
     if section is not None:
         (work / "c.cfg").write_text(f"{before}[one-codegen]\n{section}")
         words = ["-C", "c.cfg", *words]
@@ -69,7 +73,7 @@ def test_programs_of_a_backend(
         ("-T rose", "other=x\n", "'command' key is missing in the configuration file. (c.cfg)"),
     ],
 )
-def test_programs_of_no_backend(work: Path, words: str, section: str | None, message: str) -> None:
+def test_wrong_choices_of_a_backend(work: Path, words: str, section: str | None, message: str) -> None:
     with pytest.raises(UsageFault) as caught:
         planned(work, words.split(), section)
     assert message in str(caught.value)

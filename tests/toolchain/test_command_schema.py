@@ -107,7 +107,7 @@ NAMED = f"{BEGIN}    p.add_argument('tool', action=a.DriverName)\n"
         ("import onelib.other\n", "ModuleNotFoundError", "No module named 'onelib.other'"),
     ],
 )
-def test_wrong_schema_files(tmp_path: Path, text: str, kind: str, message: str) -> None:
+def test_wrong_schema_files_are_errors(tmp_path: Path, text: str, kind: str, message: str) -> None:
     path = tmp_path / "codegen.py"
     path.write_text(text)
     with pytest.raises(DriverError) as caught:
@@ -128,7 +128,7 @@ def test_a_module_named_onelib_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert "onelib.argumentparse" not in sys.modules
 
 
-def test_an_action_must_have_a_purpose() -> None:
+def test_an_action_that_one_lacks_is_an_error() -> None:
     class Other(Action):
         """An action that ONE does not have."""
 

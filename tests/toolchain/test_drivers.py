@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The single drivers: help, versions, data sets, packages, quantization, inference, first configurations."""
+"""Each driver alone: help, versions, data sets, packages, quantization, inference, first configurations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOOLCHAIN = {name: path for name, path in SCRIPTS.items() if path.startswith("ci
 def test_every_driver_has_help_and_a_version(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without arguments, those of the process count."""
+    """``main()`` reads sys.argv, ``main(words)`` does not."""
     module, function = TOOLCHAIN[name].split(":")
     main = getattr(import_module(module), function)
     word, expected = ("x", "x version ") if name == "one-version" else ("--help", f"usage: {name} ")
@@ -247,7 +247,7 @@ def _has(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def test_a_repeated_option_takes_several_texts() -> None:
+def test_an_option_refuses_a_text_that_it_cannot_parse() -> None:
     option = Option("scale", parse=float)
     with pytest.raises(ValueError, match="could not convert"):
         option.read("large")

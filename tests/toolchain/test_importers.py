@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The importers' own programs, with stand-ins for the libraries that their Python has."""
+"""The programs that convert ONNX, TensorFlow and PyTorch models, with stand-ins for their libraries."""
 
 from __future__ import annotations
 
@@ -147,6 +147,7 @@ def test_onnx_nodes_with_one_float_result_are_recorded() -> None:
     assert record["nodes"].tolist() == ["h", "last"]
     assert record["operands"].tolist() == ["", "h"]
     assert record["results"].tolist() == ["h", "y"]
+    # number of elements, mean, mean of the squares, least, largest
     expected = [[2, 1.0, 5.0, -1.0, 3.0], [3, 2.0, 20 / 3, 0.0, 4.0]]
     np.testing.assert_allclose(record["fingerprints"], expected)
     empty = Graph()
@@ -202,7 +203,7 @@ def test_onnx_is_converted_and_recorded(flag: str, tmp_path: Path, monkeypatch: 
         (ValueError("odd"), 255, "ValueError: odd"),
     ],
 )
-def test_onnx2tf_fails(
+def test_a_failure_of_onnx2tf_is_reported_with_an_exit_code_other_than_0(
     fault: BaseException,
     code: int,
     message: str,
@@ -343,7 +344,7 @@ def test_each_kind_of_tensorflow_model_has_its_converter(
     assert (tmp_path / "a.tflite").read_bytes() == b"TFLite"
     assert calls == called
     assert hasattr(converter, "_experimental_disable_batchmatmul_unfold") is bool(flags)
-    words[0], tf.lite = kind, None
+    tf.lite = None  # an unexpected error
     assert call(tensorflow_model, words, {"tensorflow": tf}, monkeypatch) == 255
 
 

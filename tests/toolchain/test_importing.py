@@ -45,7 +45,7 @@ def written() -> dict[str, bytes]:
 
 @pytest.fixture
 def calls(work: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Put the Python into place; return a function that returns the words of its calls."""
+    """Install the stand-in; return a function that returns the words of its calls since the last time."""
     monkeypatch.setattr(importers, "find_spec", lambda name: None)
     python = work.parent / "bin/venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -130,12 +130,15 @@ def test_the_python_of_this_process_is_preferred(
     own.write_text("#!/bin/sh\necho own > called.txt\nexit 5\n")
     own.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(own))
+    # this Python has the converter
     monkeypatch.setattr(importers, "find_spec", lambda name: name)
     assert call("one-import-pytorch", "-i a -o b.circle") == 5
     assert calls() == [["own"]]
+    # only the environment beside the commands has it
     monkeypatch.setattr(importers, "find_spec", lambda name: None)
     assert call("one-import-pytorch", "-i a -o b.circle") == 0
     assert calls()[0][0] == "pytorch_model.py"
+    # there is no such environment: this Python runs the script, which then fails
     (work.parent / "bin/venv/bin/python").unlink()
     assert call("one-import-pytorch", "-i a -o b.circle") == 5
     assert calls() == [["own"]]

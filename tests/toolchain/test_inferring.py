@@ -105,6 +105,7 @@ def lines(text: str, *words: str) -> list[str]:
 
 
 def test_lines_have_type_range_and_mean() -> None:
+    """For empty arrays and complex numbers, min, max and mean are printed as 0."""
     np.savez("in.npz", x=np.array([1, 2.5, -4, 6], np.float32))
     text = (
         "graph main(%x: f32[4]) -> %a, %b, %c, %d, %e {\n"

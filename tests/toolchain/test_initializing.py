@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-init and one-version: first configurations, and what they need to know."""
+"""one-init and one-version: the first configuration of a model, options that are refused, versions."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_steps_of_a_first_configuration(work: Path, words: str, kind: str, sourc
 
 
 @pytest.mark.parametrize(
-    ("words", "shapes"),
+    ("words", "options"),
     [("", []), ("--nchw_to_nhwc_input_shape", ["nchw_to_nhwc_input_shape"]),
      ("--nchw_to_nhwc_output_shape", ["nchw_to_nhwc_output_shape"])],
 )  # fmt: skip
-def test_layouts_of_a_first_configuration(work: Path, words: str, shapes: list[str]) -> None:
+def test_layouts_of_a_first_configuration(work: Path, words: str, options: list[str]) -> None:
     assert call(f"-i net.onnx --convert_nchw_to_nhwc {words}") == 0
     keys = read_configuration("net.cfg").sections["one-optimize"].items() - {
         ("input_path", "net.circle"), ("output_path", "net.opt.circle"),
     }  # fmt: skip
-    assert keys == {(name, "True") for name in ("convert_nchw_to_nhwc", *shapes)}
+    assert keys == {(name, "True") for name in ("convert_nchw_to_nhwc", *options)}
 
 
 def test_a_backend_compiles_and_may_add_to_the_file(work: Path, program: Callable[[str], None]) -> None:
@@ -60,7 +60,7 @@ def test_a_backend_compiles_and_may_add_to_the_file(work: Path, program: Callabl
     sections = read_configuration("net.cfg").sections
     assert sections["one-codegen"] == {"backend": "npu", "command": "-o net.q.tvn net.q.circle"}
     assert sections["onecc"]["one-codegen"] == "True"
-    assert call("-i net.tflite -b npu -- fail") == 7
+    assert call("-i net.tflite -b npu -- fail") == 7  # the exit code of the backend's program
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-quantize --ampq: uint8 and int16 mixed by bisection or by patterns."""
+"""one-quantize --ampq (automatic mixed precision): uint8 and int16, mixed by bisection or by patterns."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from circlekit.toolchain.drivers import all_drivers
 
 
 def mixed(*words: str) -> int:
+    """Run one-quantize on the file net.tflite of the fixture ``work``; return the exit code."""
     return all_drivers()["one-quantize"](["-i", "net.tflite", "-o", "q.circle", "--ampq", *words])
 
 
@@ -84,7 +85,7 @@ def test_the_heading_says_what_is_asked_for(
     ("kind", "name", "ratio"),
     [("i16_front", "Q16AtFront", "0"), ("i16_back", "Q8AtFront", "1"), ("auto", "auto", "0.25")],
 )
-def test_the_kind_of_bisection(
+def test_the_output_names_the_kind_of_bisection(
     work: Path, capsys: pytest.CaptureFixture[str], kind: str, name: str, ratio: str
 ) -> None:
     assert mixed("--bisection_type", kind, "--ampq_qerror_ratio", ratio) == 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface and the names of an ONNX model in what onnx2tf made of it."""
+"""A model that onnx2tf made gets the interface and the names of the ONNX model.
+
+A "record" is here a dict of arrays about a run of the ONNX model: see ``restore_interface``.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
     (relu,) = circlekit.run(model, [x])
     model.main.outputs = [model.main.ops[2].results[0]]
     nchw = relu.transpose(0, 3, 1, 2)
-    arrays = {"/Conv": nchw - 9, "/Relu": nchw, "/Neg": -nchw}
+    arrays = {"/Conv": nchw - 9, "/Relu": nchw, "/Neg": -nchw}  # no value of the model has those of /Conv
     prints = [
         [a.size, a.mean(dtype=float), np.square(a, dtype=float).mean(), a.min(), a.max()]
         for a in arrays.values()
@@ -147,7 +150,7 @@ def test_signatures_know_the_names_of_inputs() -> None:
     assert model.signatures == []
 
 
-def test_inputs_that_do_not_correspond() -> None:
+def test_inputs_that_do_not_correspond_are_refused() -> None:
     model = circlekit.parse("graph main(%p: f32[2], %q: f32[3]) -> %z { %z = Neg(%p) }")
     with pytest.raises(ModelError, match="input for each of p, x, got the same input for two of them"):
         restore_interface(model, record_of({"p": floats(1, 2), "x": floats(1, 2)}, {"z": floats(-1, -2)}, []))
@@ -171,6 +174,7 @@ def test_outputs_with_equal_values_keep_their_names() -> None:
 @pytest.mark.parametrize(
     ("expected", "made", "is_equal"),
     [
+        # 1e-3 of the largest magnitude, which counts as at least 1e-6
         (floats(1000, 0), floats(1000, 1), True),
         (floats(1000, 0), floats(1000, 1.001), False),
         (floats(1e-4, 0), floats(1e-4, 5e-8), True),
@@ -195,7 +199,7 @@ def test_outputs_are_equal_within_a_tolerance(expected: Array, made: Array, is_e
             restore_interface(model, record)
 
 
-def test_the_first_output_with_the_values_counts() -> None:
+def test_of_two_outputs_with_the_values_the_first_is_taken() -> None:
     model = circlekit.parse(
         "graph main(%x: f32[2]) -> %a, %b, %c {\n%a = Neg(%x)\n%b = Abs(%x)\n%c = Neg(%x)\n}"
     )

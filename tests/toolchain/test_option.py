@@ -59,7 +59,7 @@ def test_choices_of_a_flag() -> None:
         parsed("-n", "c")
 
 
-def test_the_help_shows_what_it_should(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_leaves_out_hidden_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed("--help")
     page = capsys.readouterr().out
@@ -115,6 +115,7 @@ def test_the_first_level_with_a_value_counts() -> None:
 
 def test_an_error_in_one_line() -> None:
     assert one_line(ModelError("odd\nmore")) == "odd"
+    # the first lines of the places that begin with at, in or for
     places = ("at net.circle > main\nat the second line", "  in section x", "pass y", "for z")
     assert one_line(ModelError("odd", *places)) == "odd (at net.circle > main, in section x, for z)"
 

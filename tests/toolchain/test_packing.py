@@ -84,7 +84,12 @@ def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureF
 def link(
     inputs: list[int], outputs: list[int], own: tuple[list[int], list[int]], org: tuple[list[int], list[int]]
 ) -> dict[str, Any]:
-    """Return the connections of a part: indices of the model's ports in the part, and of its own ports."""
+    """Return the JSON object with the connections of a part.
+
+    A tensor has a number in the part, and another number in the model.
+    ``inputs``, ``outputs``: for each input and output of the model its number in the part, -1 if absent.
+    ``own``, ``org``: (inputs, outputs) of the part, as numbers in the part, and as numbers in the model.
+    """
     return {
         "org-model-io": {"inputs": {"new-indices": inputs}, "outputs": {"new-indices": outputs}},
         "new-model-io": {
@@ -102,7 +107,10 @@ def test_a_single_part_has_all_ports() -> None:
 
 
 def test_parts_are_connected_where_one_writes_what_another_reads() -> None:
-    """Tensors of the model: inputs 0 and 1, outputs 8 and 9; 5 and 6 are between the parts."""
+    """Numbers in the model: inputs 0 and 1, outputs 8 and 9; 5 and 6 are between the parts.
+
+    The second part reads tensor 6 as its input 1; the first part writes it as its output 1.
+    """
     first = link([0, -1], [-1, -1], ([0], [2, 3]), ([0], [5, 6]))
     second = link([-1, 1], [-1, 3], ([1, 2], [3]), ([1, 6], [9]))
     third = link([-1, -1], [4, -1], ([0, 1], [4]), ([6, 5], [8]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-quantize: the programs of ONE that it stands for with their words, and the effect of each option."""
+"""one-quantize: the command lines of ONE's programs in its log, and the effect of each option."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def logged(target: str = "q.circle") -> dict[str, str]:
     return found
 
 
-def kinds(path: str = "q.circle") -> list[str]:
-    """Return the dtypes of inputs and outputs."""
+def interface_dtypes(path: str = "q.circle") -> list[str]:
+    """Return the dtypes of the inputs, then of the outputs."""
     graph = circlekit.load(path).main
     return [value.dtype.short for value in (*graph.inputs, *graph.outputs)]
 
@@ -40,7 +40,7 @@ RECORD = (
 
 
 @pytest.mark.parametrize(
-    ("options", "config", "words", "ports"),
+    ("options", "config", "words", "last_flags"),
     [
         ("", None, "float32 uint8 layer", ""),
         ("--input_dtype float32", None, "float32 uint8 layer", ""),
@@ -57,7 +57,7 @@ RECORD = (
     ],
 )  # fmt: skip
 def test_programs_of_a_quantization(
-    work: Path, options: str, config: dict[str, str] | None, words: str, ports: str
+    work: Path, options: str, config: dict[str, str] | None, words: str, last_flags: str
 ) -> None:
     given = ""
     if config is not None:
@@ -70,13 +70,13 @@ def test_programs_of_a_quantization(
             f"circle-quantizer --quantize_dequantize_weights {words}{given} net.tflite {rounded}",
         "record-minmax": f"record-minmax --input_model {rounded} --output_model {recorded} {RECORD}",
         "circle-quantizer --quantize_with_minmax":
-            f"circle-quantizer --quantize_with_minmax {words}{ports}{given} {recorded} q.circle",
+            f"circle-quantizer --quantize_with_minmax {words}{last_flags}{given} {recorded} q.circle",
     }  # fmt: skip
     inner = "i16" if "int16" in words else "u8"
-    if ports.startswith(" --input"):
-        assert (kinds()[0], kinds()[-1]) == ("f32", "i16")
+    if last_flags.startswith(" --input"):
+        assert interface_dtypes() == ["f32", "i16"]
     else:
-        assert {kinds()[0], kinds()[-1]} == {inner}
+        assert interface_dtypes() == [inner, inner]
     (weights,) = (value for value in circlekit.load("q.circle").main.values() if value.name == "w")
     assert weights.quantization is not None
     assert len(weights.quantization.scale) == (3 if "channel" in words else 1)
@@ -108,7 +108,7 @@ def input_range(path: str = "q.circle") -> tuple[float, float]:
     [
         ("--min_percentile 0 --max_percentile 100", (-8, 4)),
         ("--min_percentile 50 --max_percentile 50", (-4, 2)),
-        ("--mode moving_average --moving_avg_batch 1 --moving_avg_const 0.5", (-5.5, 2.75)),
+        ("--mode moving_average --moving_avg_batch 1 --moving_avg_const 0.5", (-5.5, 2.75)),  # -2, -3, -5.5
         ("--mode moving_average --moving_avg_batch 3", (-8, 4)),
     ],
 )
@@ -130,7 +130,7 @@ def test_intermediate_models_are_kept_if_asked(work: Path) -> None:
         "q.circle",
         *(f"net.{end}.circle" for end in ends),
     }
-    assert kinds("net.fake_quant.circle")[0] == "f32"
+    assert interface_dtypes("net.fake_quant.circle")[0] == "f32"
 
 
 @pytest.mark.parametrize("data", [None, "in.npy"])
@@ -197,7 +197,7 @@ def test_a_quantized_model_becomes_float(quantized: Path) -> None:
         call("--fake_quantize --requantize --input_dtype int8 --quantized_dtype uint8", "first.circle") == 0
     )
     assert list(logged().values()) == ["circle-quantizer --fake_quantize first.circle q.circle"]
-    assert (kinds()[0], kinds()[-1]) == ("f32", "f32")
+    assert interface_dtypes() == ["f32", "f32"]
 
 
 GRID = "quant(scale: 0.5, zero_point: 3)"
@@ -224,5 +224,5 @@ def test_int8_becomes_uint8(
         first, second = dtypes.split()[1], dtypes.split()[-1]
         words = f"circle-quantizer --requantize {first} {second} i8.circle q.circle"
         assert list(logged().values()) == [words]
-        assert set(kinds()) == {"u8"}
-        assert grids("q.circle")["x"] == (0.5, 131)
+        assert interface_dtypes() == ["u8", "u8"]
+        assert grids("q.circle")["x"] == (0.5, 131)  # 3 + 128

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: logs, other programs, errors of the block that stands for a program, models kept in memory."""
+"""Sessions: logs, other programs, errors in a ``with session.program(...)`` block, models kept in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def test_the_output_of_a_program_is_printed_and_logged(
 
 @pytest.mark.parametrize(
     ("script", "code"),
-    [("raise SystemExit(7)", 7), ("raise SystemExit(1)", 1), ("import os; os.kill(os.getpid(), 9)", 137)],
+    [
+        ("raise SystemExit(7)", 7),
+        ("raise SystemExit(1)", 1),
+        ("import os; os.kill(os.getpid(), 9)", 137),  # as in a shell: 128 plus the number of the signal
+    ],
 )
 def test_a_required_program_must_succeed(work: Path, script: str, code: int) -> None:
     session = Session()
@@ -76,7 +80,7 @@ PLACE = "at net.circle > main\n   1  text of the model"
     ],
 )
 @pytest.mark.parametrize("verbose", [False, True])
-def test_an_error_of_the_block_is_that_of_a_program(
+def test_an_error_in_a_block_is_reported_like_that_of_a_program(
     work: Path,
     capsys: pytest.CaptureFixture[str],
     error: CirclekitError,
@@ -84,6 +88,10 @@ def test_an_error_of_the_block_is_that_of_a_program(
     code: int,
     verbose: bool,
 ) -> None:
+    """``unread``: the exit code if the model cannot be read; after other errors it is 255.
+
+    The log has the text of the model where the error happened; the terminal shows it only if ``verbose``.
+    """
     session = Session(verbose=verbose)
     with (
         session.logging("a.circle"),
@@ -102,7 +110,7 @@ def test_an_error_of_the_block_is_that_of_a_program(
     assert ("   1  text of the model" in "\n".join(logged)) == has_text
 
 
-def test_the_program_of_a_block_has_a_prefix_of_its_own_and_a_code(
+def test_a_block_has_the_prefix_and_the_exit_code_of_its_program(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = Session()

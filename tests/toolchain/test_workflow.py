@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflow files: the order of their steps, and what is wrong in them."""
+"""Workflow files: the order of their steps, and the errors of wrong files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_workflow_has_no_steps() -> None:
     assert read({"workflows": ["A"], "A": EMPTY}) == ([], [])
 
 
-def test_workflows_keep_the_order_of_the_file() -> None:
+def test_workflows_keep_the_order_of_the_file_unless_one_waits() -> None:
     names = ["d", "b", "a", "c"]
     waits = {"d": ["a"], "b": [], "a": ["c"], "c": []}
     document: dict[str, Any] = {"workflows": names}
@@ -66,7 +66,7 @@ def test_workflows_keep_the_order_of_the_file() -> None:
         document[name] = {"cfg-reference": {"path": name}, "run-after": waits[name]}
     steps, warnings = read(document)
     assert [step.configuration for step in steps] == ["b", "c", "a", "d"]
-    assert len(warnings) == 1
+    assert len(warnings) == 1  # ONE refuses this file
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_keys_of_a_backend_become_its_options() -> None:
         ({"c": ["b", "a"]}, False),
     ],
 )
-def test_one_takes_a_single_waiting_workflow_for_no_cycle(
+def test_one_accepts_one_waiting_workflow_that_is_the_first_or_waits_for_it(
     waits: dict[str, list[str]], is_refused: bool
 ) -> None:
     names = ["a", "b", "c"]

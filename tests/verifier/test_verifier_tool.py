@@ -49,8 +49,11 @@ def test_a_file_that_the_decoder_alone_accepts_is_a_fault(monkeypatch: pytest.Mo
     assert compare_verifiers(cut).is_fault
 
 
-class OffsetsOfWideVectors(Decoder):
-    """Decoder that collects the places of offsets to vectors of 8-byte numbers."""
+class LastWideVector(Decoder):
+    """Decoder that remembers the last vector of 8-byte numbers.
+
+    ``found``: the place of the offset to it, the place of its first number, and the count.
+    """
 
     def vector(self, at: int, offset: int, size: int) -> tuple[int, int]:
         start, count = super().vector(at, offset, size)
@@ -61,10 +64,11 @@ class OffsetsOfWideVectors(Decoder):
 
 def test_unaligned_vector_of_8_byte_numbers() -> None:
     data = full_model("tflite", random.Random(0))
-    decoder = OffsetsOfWideVectors(memoryview(data), "tflite", "full")
+    decoder = LastWideVector(memoryview(data), "tflite", "full")
     decoder.root()
     at, start, count = decoder.found
     for gap, message in ((0, "N-byte elements at byte N are not aligned"), (4, "")):
+        # a copy of the vector at a multiple of 8, plus gap; its numbers begin 4 bytes later, after the count
         out = bytearray(data) + bytes(-len(data) % 8 + gap)
         struct.pack_into("<I", out, at, len(out) - at)
         out += data[start - 4 : start + 8 * count]

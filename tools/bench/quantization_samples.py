@@ -76,7 +76,7 @@ def shared_models() -> Iterator[tuple[str, bytes]]:
 def saved(model: Model, optimize: bool = False) -> bytes:
     """Return the TFLite file of a model, with a signature, which ai-edge-quantizer needs.
 
-    ``optimize``: run O1; the other quantizers neither fuse nor take float16 constants.
+    ``optimize``: run O1; quantizers other than ours neither fuse nor take float16 constants.
     """
     if optimize:
         ck.optimize(model, "O1", target="litert")

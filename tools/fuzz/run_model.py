@@ -106,7 +106,7 @@ class ModelRun:
             return Outcome(REFUSED, "verify", "ModelError", str(findings[0]))
         self.stage = "shapes"
         check_shapes(model)
-        if digest % 16 == 0:
+        if digest % 16 == 0:  # in 1 case of 16
             self.stage = "print"
             print_model(model)
         original = None
@@ -141,7 +141,7 @@ class ModelRun:
         return Outcome(SAVED, "saved", values=values)
 
     def _copy_invalid(self, model: Model) -> None:
-        """Infer shapes of an invalid model and save it in the same format, which a user may still do."""
+        """Check the shapes of an invalid model and save it in its own format, which a user may still do."""
         self.stage = "shapes of an invalid model"
         with suppress(CirclekitError):
             check_shapes(model)
@@ -151,7 +151,7 @@ class ModelRun:
         require(lambda: load_bytes(again, "again"), "a saved invalid model cannot be loaded")
 
     def _load_again(self, data: bytes, has_rank: bool) -> None:
-        """Load the saved ``data``; if it ``has_rank``, verify it and maybe save it again.
+        """Load the saved ``data``; if it ``has_rank``, verify it, and in 1 case of 4 save it again.
 
         ``has_rank``: whether a value of the saved model has a rank.  If none has, all are read as scalars.
         """

@@ -225,7 +225,7 @@ def run_all(jobs: Sequence[Job], processes: int = 2) -> Iterator[Done]:
 
 
 def _lost(loss: Loss[Job]) -> Done:
-    label, *phases = loss.news or ("?",)
+    label, *phases = loss.news or ("?",)  # what ``run_here`` told before the worker was lost
     phase = phases[-1] if phases else "drawing"
     verdict = Verdict.NOT_LITERT if phase == "LiteRT" else Verdict.FAILED
     return Done(loss.job, label, verdict, f"{phase} {loss}")

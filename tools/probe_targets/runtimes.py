@@ -65,7 +65,7 @@ class Runtime(NamedTuple):
     dtypes: frozenset[DType] = frozenset(DType)
     """The dtypes that it has for some tensor; no others are tried."""
     checks_first: bool = False
-    """Whether its own checks are published, so that its table has their constraints; then they come first."""
+    """Whether its own checks are published, so that its table has their constraints; they are tried first."""
     sized_dtypes: frozenset[DType] = frozenset()
     """The dtypes of inputs of unknown shape whose sizes ``run`` can state before the model is prepared."""
 

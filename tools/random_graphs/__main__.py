@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--moving", action="store_true", help="models that mainly move data")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=list(PASSES), metavar="PASS")
-    parser.add_argument("--hashes", type=int, default=50, help="repeat one in so many with other hashes")
+    parser.add_argument("--hashes", type=int, default=50, help="repeat one graph in HASHES with other hashes")
     parser.add_argument("--show", type=int, metavar="SEED", help="one graph as text, with its findings")
     parser.add_argument("--checksums", type=int, nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--litert", action="store_true", help="run the results in LiteRT, and nothing else")

@@ -113,7 +113,7 @@ class Original:
             self._check_result(model, [name], format, with_text=False)
 
     def check(self, passes: str | Sequence[str], format: str, with_text: bool = True) -> Model:
-        """Run ``passes`` on a copy, check all promises (``with_text``: text, too), and return the copy."""
+        """Check all promises of ``passes`` on a copy, and return it; ``with_text``: also parse its text."""
         model = clone(self.model)
         self._fires(model, passes, format)
         self._check_result(model, passes, format, with_text)

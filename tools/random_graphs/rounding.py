@@ -59,22 +59,22 @@ def allowed_deviations(model: Model, inputs: Sequence[Array], outputs: Sequence[
             outputs_perturbed = _PerturbedRun(np.random.default_rng(seed))(model.main, inputs)
         except CirclekitError:  # an index out of range, another shape
             continue
-        for one, wanted, array in zip(found, outputs, outputs_perturbed, strict=True):
+        for allowed, wanted, array in zip(found, outputs, outputs_perturbed, strict=True):
             if array.shape == wanted.shape and wanted.dtype.kind in "fiub":
-                _widen(one, wanted, array)
-    for one, wanted in zip(found, outputs, strict=True):
-        one.deviation *= FACTOR if wanted.dtype.kind == "f" else 1.0
+                _widen(allowed, wanted, array)
+    for allowed, wanted in zip(found, outputs, strict=True):
+        allowed.deviation *= FACTOR if wanted.dtype.kind == "f" else 1.0
     return found
 
 
-def _widen(one: Allowed, wanted: Array, array: Array) -> None:
-    """Widen ``one`` so that it allows ``array`` in place of ``wanted``."""
+def _widen(allowed: Allowed, wanted: Array, array: Array) -> None:
+    """Widen ``allowed`` so that it allows ``array`` in place of ``wanted``."""
     with np.errstate(all="ignore"):
         left, right = wanted.astype(np.float64), array.astype(np.float64)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
-        one.is_free |= ~same & ~(np.isfinite(left) & np.isfinite(right))
+        allowed.is_free |= ~same & ~(np.isfinite(left) & np.isfinite(right))
         distance = np.abs(left - right)
-        one.deviation = np.maximum(one.deviation, np.where(np.isfinite(distance), distance, 0.0))
+        allowed.deviation = np.maximum(allowed.deviation, np.where(np.isfinite(distance), distance, 0.0))
 
 
 class _PerturbedRun:

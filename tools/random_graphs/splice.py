@@ -133,11 +133,11 @@ def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
     if found and floats and m.chance(0.7):
         return found[-1 - m.below(min(len(found), 4))]
     if floats and value.is_static and m.chance(0.5):
-        large = [v for v in m.pool if v.dtype is f32 and v.quantization is None and v.is_static]
-        large = [v for v in large if m.array(v).size == array.size]
-        if large:
+        fitting = [v for v in m.pool if v.dtype is f32 and v.quantization is None and v.is_static]
+        fitting = [v for v in fitting if m.array(v).size == array.size]
+        if fitting:
             shape = m.ints(array.shape, "shape")
-            return m.add(Reshape(large[-1 - m.below(min(len(large), 3))], shape), keep=False)
+            return m.add(Reshape(fitting[-1 - m.below(min(len(fitting), 3))], shape), keep=False)
     if m.chance(0.03) and value.dtype.numpy is not None and value.is_static and value.quantization is None:
         made = Value.constant(m.graph.unique_name("given"), array)
         m.constants.append(made)

@@ -58,7 +58,7 @@ def sampled_codes(format: str) -> list[str]:
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
     """Return an operator, drawn or of a recipe, and {operand: elements} of its index operands.
 
-    ``number``: the number of the sample.  Return None if no operator fits.
+    Of a recipe: of all integer operands.  ``number``: of the sample.  Return None if no operator fits.
     """
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):

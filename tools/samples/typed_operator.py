@@ -179,7 +179,7 @@ class _Typing:
         array: Array | None,
         chance: float,
     ) -> Value:
-        """Return an operand with elements, random if ``array`` is None; int4 is always constant."""
+        """Return an operand of ``array`` or random elements; ``chance`` (0 to 1) or int4 make it constant."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
         elif array is None:

@@ -81,7 +81,7 @@ def types_of(cls: type[Op], form: str) -> Types | None:
 
 
 def is_index(spec: Operand) -> bool:
-    """Return whether an operand holds axes, sizes or indices."""
+    """Return whether an operand holds axes, sizes (such as ``k`` of TOPK_V2) or indices."""
     data = (*FILTERS, "bias", "gamma", "beta")
     return spec.name == "k" or (is_parameter(spec) and spec.name not in data)
 

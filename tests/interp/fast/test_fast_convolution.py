@@ -39,6 +39,7 @@ def check_fast(op: Op, *arrays: Array | None) -> Array:
 
 
 def window(rng: np.random.Generator, dilated: bool = True) -> dict[str, Any]:
+    """Return random attributes: padding, strides, activation and, if ``dilated``, dilations."""
     stride, dilation = rng.integers(1, 4, 2), rng.integers(1, 3, 2)
     attributes = {
         "padding": (Padding.SAME, Padding.VALID)[int(rng.integers(2))],
@@ -68,7 +69,7 @@ def test_float_conv_2d(index: int, block_bytes: int, monkeypatch: pytest.MonkeyP
 
 
 def integer_layer(kind: type[Op], rng: np.random.Generator, dtype: DType, index: int) -> tuple[Op, list[Any]]:
-    """An operator on integers, and its arrays."""
+    """Return an operator on integers, and its arrays; the scale lets the results spread over their range."""
     depth, units = int(rng.integers(1, 7)), int(rng.integers(1, 20))
     taps = tuple(int(n) for n in rng.integers(1, 4, 2))
     attributes = window(rng, dilated=kind is not TransposeConv)
@@ -111,12 +112,15 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
             rng = generator("fast", kind.__name__, dtype.short, index)
             op, arrays = integer_layer(kind, rng, dtype, index)
             distinct = max(distinct, len(np.unique(check_fast(op, *arrays))))
-    assert distinct > 60
+    assert distinct > 60  # the results are not all clipped
 
 
 @pytest.mark.parametrize(("depth", "is_exact"), [(16, True), (17, False)])
 def test_sums_of_all_taps_count(depth: int, is_exact: bool) -> None:
-    """Sums up to 2^21 are exact; those of a transposed convolution add 2 x 2 taps here."""
+    """The fast stage computes sums below 2^21.  Here, 4 taps add up to 255 * 128 * 4 * depth.
+
+    That is 2088960 for depth 16 and 2219520 for depth 17; 2^21 is 2097152.
+    """
     x = quantized(i8, (1, 2, 2, depth), 0.01, 127)  # data from -255 to 0
     taps = np.full((3, 2, 2, depth), -128, np.int8)
     to = np.array([1, 3, 3, 3], np.int32)
@@ -206,13 +210,14 @@ def test_blocks_are_as_large_as_the_cache_permits(
     monkeypatch.setattr(kernel.stage, "write", recorded)
     result = kernel(*arrays)
     _, rows, columns, channels = result.shape
-    # else only the float64 numbers of the stage
+    # bytes of a row of the result: its patches and twice their products, or its sums in float64
     row = multiplied[0][1] // written[0] if kind is Conv2D else 8 * columns * channels
     if kind is TransposeConv:
         height, width, depth = arrays[2].shape[1:]
-        step = multiplied[0][0] // width
-        products = (multiplied[0][1] - width * step * depth * 4) // 2 // step
-        assert step == min(height, max(1, limit // products))
+        input_step = multiplied[0][0] // width  # rows of the input in a block
+        # bytes of the products of one row of the input
+        products = (multiplied[0][1] - width * input_step * depth * 4) // 2 // input_step
+        assert input_step == min(height, max(1, limit // products))
         assert sum(count for count, _ in multiplied) == 2 * height * width
     step = min(rows, max(1, limit // row))
     whole, rest = divmod(rows, step)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output stages in float64 against the plain ones: next to every step, at the ends, and with large biases."""
+"""Output stages in float64 against the plain ones: next to every step, at the ends, and with large biases.
+
+A step is a sum at which the integer result changes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ FIXED, WIDE = Arithmetic.FIXED_POINT, Arithmetic.WIDE_FIXED_POINT
 
 
 def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
-    """Compare the results of whole sums [R, C], in floats that hold them."""
+    """Assert that the fast stage gives the results of ``stage`` for integer sums [R, C]; return the former.
+
+    ``bound``: the largest magnitude of a sum.  The fast stage gets the sums as floats that hold them exactly.
+    """
     fast = FastOutputStage(stage, bound)
     got = np.empty(sums.shape, stage.dtype)
     fast.write(sums.astype(np.float32 if bound < 1 << 24 else np.float64), got)
@@ -24,7 +30,7 @@ def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
 
 
 def next_to_steps(stage: OutputStage, bound: int) -> Array:
-    """Sums [R, 1] before and after the places where results change, and the ends."""
+    """Return sums [R, 1] before and after each step (at most 600 steps), and the ends: 0 and +-``bound``."""
     low, high = (limit - stage.zero_point for limit in stage.limits)
     count = min(high - low, 600)
     steps = np.linspace(low - 1, high + 1, count).round() - 0.5
@@ -67,13 +73,13 @@ def test_a_bias_that_float32_does_not_hold() -> None:
 
 @pytest.mark.parametrize("columns", [1, 7, 24])
 @pytest.mark.parametrize("channels", [1, 3, 40])
-def test_channels(columns: int, channels: int) -> None:
+def test_each_channel_has_its_bias_scale_and_rounding(columns: int, channels: int) -> None:
     rng = generator("channels", columns, channels)
-    mask = rng.integers(2, size=channels).astype(bool)
+    rounds_up = rng.integers(2, size=channels).astype(bool)
     stage = OutputStage(
         rng.integers(-3000, 3000, channels),
         2.0 ** -rng.integers(5, 9, channels).astype(float),
-        -7, (-128, 127), np.dtype(np.int8), FIXED, mask,
+        -7, (-128, 127), np.dtype(np.int8), FIXED, rounds_up,
     )  # fmt: skip
     sums = rng.integers(-20000, 20000, (6, columns, channels))
     fast = FastOutputStage(stage, 20000.0)
@@ -104,8 +110,9 @@ def test_where_float64_is_exact() -> None:
 
 @pytest.mark.parametrize("zero_point", [-128, -1, 0, 127])
 def test_large_sums_are_clipped_if_they_lie_beyond_the_farther_limit(zero_point: int) -> None:
+    # EXACT_SUM is the first large sum; its result, before the zero point is added, is ``steps``
     farther = max(127 - zero_point, zero_point + 128)
-    for steps, is_exact in ((farther, False), (farther + 3, True)):  # of the result, for the first large sum
+    for steps, is_exact in ((farther, False), (farther + 3, True)):
         stage = OutputStage(
             None, np.array(steps / EXACT_SUM), zero_point, (-128, 127), np.dtype(np.int8), FIXED
         )
@@ -113,6 +120,7 @@ def test_large_sums_are_clipped_if_they_lie_beyond_the_farther_limit(zero_point:
 
 
 def test_repeats() -> None:
+    """A vector is repeated up to 2048 elements; the number of repeats divides the number of columns."""
     assert repeats(24, 2048) == 1
     assert repeats(24, 1024) == 2
     assert repeats(25, 1024) == 1, "no divisor"

@@ -28,7 +28,7 @@ COMPARISONS = [
     *(("EQUAL", dtype) for dtype in ("f4", "i4", "i8", "i2", "?")),
     *(("NOT_EQUAL", dtype) for dtype in ("f4", "i4", "i8", "?")),
 ]
-"""LiteRT takes other integers for quantized; without a scale they have scale 0."""
+"""The codes are numpy's: i8 is int64.  LiteRT compares int8 and uint8 by their scales; without one, by 0."""
 
 
 @pytest.mark.parametrize(("code", "dtype"), COMPARISONS)

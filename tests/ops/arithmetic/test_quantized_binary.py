@@ -40,6 +40,11 @@ def away_from(y: Array, zero: int) -> Array:
 
 
 def compare(code: str, dtype: DType, index: int, scales: tuple[float, ...] = (), **attributes: Any) -> None:
+    """Check an operator on random integers against LiteRT.
+
+    ``index``: chooses SHAPES and the random numbers.  ``scales``: of left operand, right operand and result;
+    (): random.
+    """
     rng = generator(code, dtype.short, index, tuple(attributes))
     left, right = SHAPES[index % len(SHAPES)]
     x, y = draw(rng, dtype, left), draw(rng, dtype, right)
@@ -116,7 +121,7 @@ def test_division_by_a_zero_point_is_refused() -> None:
 @pytest.mark.parametrize("code", INTEGER)
 @pytest.mark.parametrize("dtype", [i8, i16])
 @pytest.mark.parametrize("index", range(4))
-def test_scales_do_not_matter(code: str, dtype: DType, index: int) -> None:
+def test_operators_on_the_stored_integers_ignore_scales(code: str, dtype: DType, index: int) -> None:
     compare(code, dtype, index)
 
 

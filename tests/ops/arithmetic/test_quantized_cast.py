@@ -25,7 +25,7 @@ EXTREMES = np.array(
 
 
 def same(op: Quantize | Dequantize | Cast, x: Array) -> None:
-    """Compare the kernel with LiteRT; packed results are compared as bytes."""
+    """Assert that the kernel and LiteRT give equal results for ``x``; packed results have equal bytes."""
     (got,), (wanted,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
     assert_close(got, wanted, 0)
 
@@ -36,7 +36,7 @@ def test_requantize(source: DType, target: DType, index: int) -> None:
     rng = generator(source.short, target.short, index)
     x = draw(rng, source, (7, 50))
     if source is i32:
-        x = x // 4096
+        x = x // 4096  # smaller accumulators, so that not every result is clipped
     zeros = [draw_zero(rng, t) for t in (source, target)]
     first = draw_scale(rng)
     second = first if index == 0 else draw_scale(rng)
@@ -48,7 +48,7 @@ def test_requantize(source: DType, target: DType, index: int) -> None:
 
 @pytest.mark.parametrize("scales", [([0.5, 0.25, 1.0], [0.25]), ([0.5], [0.25, 0.5, 1.0])])
 def test_several_scales_are_not_requantized(scales: tuple[list[float], list[float]]) -> None:
-    """LiteRT takes 0 for the scale of such a tensor, so its result is no number of the model."""
+    """LiteRT takes 0 for the scale of such a tensor, so its result means nothing."""
     values = [
         Value("x", i8, (2, 3), None, Quantization(np.array(s, np.float32), np.zeros(len(s), np.int64), 1))
         for s in scales
@@ -59,7 +59,9 @@ def test_several_scales_are_not_requantized(scales: tuple[list[float], list[floa
 
 
 @pytest.mark.parametrize(("source", "target", "zeros"), [(i8, u8, (-3, 125)), (u8, i8, (130, 2))])
-def test_a_shift_of_128(source: DType, target: DType, zeros: tuple[int, int]) -> None:
+def test_requantize_between_zero_points_that_differ_by_128(
+    source: DType, target: DType, zeros: tuple[int, int]
+) -> None:
     x = draw(generator("shift"), source, (300,))
     op = Quantize(
         quantized(source, x.shape, 0.1, zeros[0]), results=[quantized(target, x.shape, 0.1, zeros[1])]
@@ -69,8 +71,11 @@ def test_a_shift_of_128(source: DType, target: DType, zeros: tuple[int, int]) ->
 
 @pytest.mark.parametrize("dtype", [i8, u8, i16, DType.INT4, DType.UINT4])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_quantize_what_no_integer_holds(dtype: DType, sign: int) -> None:
-    """Overflow gives either limit, as on x86: the sign of the zero point decides."""
+def test_quantize_nan_and_numbers_beyond_int32(dtype: DType, sign: int) -> None:
+    """NaN and numbers beyond int32 become -2^31, as on x86; then the zero point is added modulo 2^32.
+
+    So a negative zero point gives the upper limit of the dtype, any other the lower limit.
+    """
     zero = {i16: 0, u8: 7, DType.UINT4: 7}.get(dtype, 3 * sign)
     same(Quantize(var(EXTREMES), results=[quantized(dtype, EXTREMES.shape, 1.0, zero)]), EXTREMES)
 
@@ -84,8 +89,7 @@ def test_quantize_per_channel(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [i8, i16])
-def test_quantize_many(dtype: DType) -> None:
-    """Many elements, with halves and their neighbours among them."""
+def test_quantize_halves_and_their_neighbours(dtype: DType) -> None:
     halves = np.arange(-20000, 20000).astype(np.float32) / 2
     x = np.concatenate(
         [halves, np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))]
@@ -100,16 +104,11 @@ def packed_constant(dtype: DType, numbers: Array, quantization: Quantization | N
     return Value("c", dtype, numbers.shape, packed(numbers, dtype), quantization)
 
 
-def same_graph(op: Dequantize | Cast, inputs: list[Array]) -> Array:
-    """Compare a graph of ``op`` and its constants with LiteRT; return the result."""
-    graph = op.graph or graph_of(op)
-    return same_run(graph, inputs)
-
-
-def same_run(graph: Graph, inputs: list[Array]) -> Array:
-    (got,), (wanted,) = run(Model([graph]), inputs), run_litert(graph, inputs)
+def same_graph(op: Dequantize | Cast) -> None:
+    """Assert that our interpreter and LiteRT give equal results for a graph of ``op`` and its constants."""
+    graph = graph_of(op)
+    (got,), (wanted,) = run(Model([graph]), []), run_litert(graph, [])
     assert_close(got, wanted, 0)
-    return got
 
 
 @pytest.mark.parametrize("dtype", PACKED)
@@ -119,7 +118,7 @@ def test_dequantize_packed_constants(dtype: DType, channels: int) -> None:
     numbers = np.random.default_rng(1).integers(low, high, (3, 5)).astype(np.int8)
     zeros = np.arange(channels) if channels > 1 else np.array([1])
     quantization = Quantization(np.array([0.5, 0.01, 0.1], np.float32)[:channels], zeros, 0)
-    same_graph(Dequantize(packed_constant(dtype, numbers, quantization)), [])
+    same_graph(Dequantize(packed_constant(dtype, numbers, quantization)))
 
 
 @pytest.mark.parametrize("dtype", PACKED)
@@ -127,7 +126,7 @@ def test_cast_to_and_from_packed(dtype: DType) -> None:
     same(Cast(var(EXTREMES), in_data_type=f32, out_data_type=dtype), EXTREMES)
     low = 0 if dtype is DType.UINT4 else -2
     numbers = (np.arange(11) % 4 + low).astype(np.int8)
-    same_graph(Cast(packed_constant(dtype, numbers), in_data_type=dtype, out_data_type=f32), [])
+    same_graph(Cast(packed_constant(dtype, numbers), in_data_type=dtype, out_data_type=f32))
 
 
 def test_only_float32_becomes_packed() -> None:

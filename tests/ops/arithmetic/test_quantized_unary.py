@@ -115,7 +115,7 @@ def test_exponentials_beyond_all_integers(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("zero", [0, 5])
 def test_functions_whose_result_is_the_first_beyond_int32(dtype: DType, zero: int) -> None:
-    """GELU of large numbers is the numbers: 2^31 for the integer 2^7 or 2^6, and less for those below."""
+    """GELU of a large x is x: 2^7 * 2^24 (uint8) and 2^6 * 2^25 (int8) are 2^31, which int32 lacks."""
     x = everything(dtype)
     source = quantized(dtype, x.shape, 2.0**24 if dtype is u8 else 2.0**25)
     check(REGISTRY["GELU"](source, results=[quantized(dtype, x.shape, 1.0, zero)]), x)

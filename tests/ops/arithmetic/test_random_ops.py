@@ -23,7 +23,9 @@ SEEDS = [(1, 2), (0, 7), (-5, 1 << 40), (1 << 62, -1)]
 @pytest.mark.parametrize("kind", [RandomUniform, RandomStandardNormal])
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("shape", [(2, 3), (1000,), (4, 5, 2)])
-def test_streams(kind: Any, seeds: tuple[int, int], shape: tuple[int, ...]) -> None:
+def test_streams_are_those_of_litert_and_go_on_in_the_next_run(
+    kind: Any, seeds: tuple[int, int], shape: tuple[int, ...]
+) -> None:
     op = kind(const(shape, np.int32), seed=seeds[0], seed2=seeds[1])
     assert op.output.shape == shape
     first, second = check_runs(op, [[], []])

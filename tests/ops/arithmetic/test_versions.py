@@ -44,6 +44,7 @@ def pair(kind: type[Op], *args: Any, **attributes: Any) -> Op:
 
 
 def beyond_4d(kind: type[Op], dtype: DType) -> Op:
+    """Return ``kind`` on two operands of rank 5 that broadcast."""
     shapes = (1, 1, 1, 1, 2), (1, 1, 1, 3, 1)
     return kind(*(value(dtype, s) for s in shapes), results=[value(dtype, (1, 1, 1, 3, 2))])
 
@@ -53,6 +54,7 @@ def cast(source: DType, target: DType) -> Op:
 
 
 Q = (2,), 0.5
+"""The shape and the scale of a quantized operand: arguments of ``value`` and ``pair``."""
 
 OPERATORS: list[tuple[Op, int]] = [
     *((pair(Add, t), v) for t, v in ((f32, 1), (i32, 1), (i64, 4), (f16, 6), (i16, 5))),

@@ -25,12 +25,13 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> Array:
 
 
 def drawn(seed: int, low: int, high: int) -> tuple[int, int]:
+    """Return two random numbers from ``low`` to ``high``."""
     pair = np.random.default_rng(seed).integers(low, high + 1, 2)
     return int(pair[0]), int(pair[1])
 
 
 def window_attributes(seed: int) -> dict[str, Any]:
-    """Random strides and dilations (LiteRT's SAME and VALID both), an activation by turns."""
+    """Return random strides and dilations, from 1 to 3; padding and activation change from seed to seed."""
     stride, dilation = drawn(seed, 1, 3), drawn(seed + 1000, 1, 3)
     return {
         "padding": (SAME, VALID)[seed % 2],
@@ -43,7 +44,7 @@ def window_attributes(seed: int) -> dict[str, Any]:
 def check_conv(
     kind: type[Conv2D | DepthwiseConv2D], x: Array, filter: Value, bias: Value | None, **attributes: Any
 ) -> None:
-    """Against LiteRT, which takes no convolution without a bias: it gets zeros instead."""
+    """Compare a convolution with LiteRT, which takes none without a bias: it gets a bias of zeros instead."""
     assert filter.shape is not None
     channels = filter.shape[3 if kind is DepthwiseConv2D else 0]
     reference = kind(var(x), filter, bias or const(np.zeros(channels or 0), np.float32), **attributes)
@@ -141,7 +142,7 @@ def test_transpose_conv(
     filter = const(normal(seed + 1, out_depth, *taps, depth))
     bias = const(normal(seed + 2, out_depth)) if seed % 3 else None
     fit = [fitting_size(size[a], stride[a], taps[a], padding) for a in (0, 1)]
-    # with a stride, several sizes fit; SAME has fewer of them than the largest, VALID has more
+    # s sizes fit a stride of s: from fit - s + 1 to fit for SAME, from fit to fit + s - 1 for VALID
     sign = -1 if padding is SAME else 1
     for wanted in (fit, [fit[a] + sign * (stride[a] - 1) for a in (0, 1)]):
         op = TransposeConv(
@@ -258,8 +259,8 @@ def test_transpose_conv_refuses_a_short_computed_shape() -> None:
 
 
 @pytest.mark.parametrize("shape", [np.int32(4), np.array([1, 8, 8], np.int32)], ids=["scalar", "three"])
-def test_transpose_conv_refuses_a_shape_that_is_none_in_the_run(shape: Array) -> None:
-    """Its rank need not be known before."""
+def test_transpose_conv_refuses_a_wrong_shape_in_the_run(shape: Array) -> None:
+    """The rank of ``output_shape`` may be unknown until the run; then it must have 4 elements."""
     op = TransposeConv(Value("", i32, None), Value("", f32, (4, 3, 3, 4)), Value("", f32, X))
     filter, x = np.ones((4, 3, 3, 4), np.float32), np.ones(X, np.float32)
     with pytest.raises(ShapeError, match=f"output_shape has {np.size(shape)} elements, expected 4"):
@@ -283,7 +284,7 @@ def test_double_precision() -> None:
 
 
 def test_results_are_finite() -> None:
-    """LiteRT clamps what can fuse an activation to the finite numbers, even without one; NaN stays."""
+    """LiteRT clamps results to the finite numbers, even without a fused activation; NaN stays."""
     x = np.full((1, 2, 2, 2), 3e38, np.float32)
     x[0, 0, 0, 0], x[0, 1, 1], x[0, 0, 1, 0] = np.inf, -np.inf, np.nan
     ones = const(np.ones((1, 1, 1, 2)), np.float32)

@@ -72,7 +72,7 @@ def test_refusals() -> None:
 
 
 def test_macs() -> None:
-    """Each element of the result, or of a transposed one's input, meets all taps and the other channels."""
+    """CONV_3D: result elements * taps * input channels; transpose: input elements * taps * outputs."""
     x = Value("", f32, (1, 4, 4, 4, 3))
     assert Conv3D(x, Value("", f32, (2, 2, 2, 3, 5)), padding=Padding.VALID).macs() == 27 * 5 * 8 * 3
     shape = const([1, 5, 5, 5, 7], np.int32)

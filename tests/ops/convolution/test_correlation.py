@@ -72,6 +72,7 @@ def test_depthwise_is_grouped() -> None:
 
 
 def test_channel_product() -> None:
+    """Two groups: outputs 0 and 1 read the first 3 of 6 channels, outputs 2 and 3 the others."""
     x, weights = numbers(2, 5, 6), numbers(4, 3)
     wanted = np.concatenate([x[..., :3] @ weights[:2].T, x[..., 3:] @ weights[2:].T], axis=-1)
     np.testing.assert_array_equal(channel_product(x, weights), wanted)

@@ -69,7 +69,7 @@ def test_versions() -> None:
         assert [kind(Value("", t, (1, 4, 4, 2))).required_version() for t in (f32, i8, i16)] == [1, 2, 3]
 
 
-def test_max_pool_passes_nan_by() -> None:
+def test_max_pool_ignores_nan() -> None:
     x = normal(0, 1, 4, 4, 2)
     x[0, 0, 0], x[0, 1, 1, 0], x[0, 2:, 2:] = np.nan, -np.inf, np.nan
     for act in ACTS:

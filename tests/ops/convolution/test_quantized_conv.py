@@ -38,7 +38,7 @@ class Layer:
 
     @property
     def axis(self) -> int:
-        """That of the output channels in the filter."""
+        """The axis of the output channels in the filter."""
         return 3 if self.kind == "depthwise" else 0
 
     @property
@@ -59,7 +59,8 @@ class Layer:
         return quantized(data.dtype, shape, scale, draw_zero(self.rng, data.dtype))
 
 
-def layer(kind: str, *name: object) -> Layer:
+def draw_layer(kind: str, *name: object) -> Layer:
+    """Return a layer with random shapes and attributes; ``kind`` and ``name`` seed them."""
     rng = generator(kind, *name)
     depth, height, width = (int(n) for n in rng.integers((1, 6, 6), (7, 12, 12)))
     taps = tuple(int(n) for n in rng.integers(1, 4, 2))
@@ -105,7 +106,7 @@ def integer_bias(layer: Layer, dtype: DType, data: Value, filter: Value, reach: 
 
 
 def check_layer(layer: Layer, data: Value, filter: Value, bias: Value, **attributes: Any) -> None:
-    """With a result whose scale uses most of its range."""
+    """Compare with LiteRT on random data; the scale of the result uses most of the range of its dtype."""
     layer.attributes |= attributes
     array = draw(layer.rng, data.dtype, layer.input)
     assert data.quantization is not None
@@ -121,38 +122,38 @@ def check_layer(layer: Layer, data: Value, filter: Value, bias: Value, **attribu
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", range(12))
 def test_int8(kind: str, index: int) -> None:
-    one = layer(kind, "int8", index)
-    data = quantized(i8, one.input, draw_scale(one.rng), draw_zero(one.rng, i8))
-    filter = weights(one, i8, per_channel=index % 2 == 0)
-    check_layer(one, data, filter, integer_bias(one, i32, data, filter))
+    layer = draw_layer(kind, "int8", index)
+    data = quantized(i8, layer.input, draw_scale(layer.rng), draw_zero(layer.rng, i8))
+    filter = weights(layer, i8, per_channel=index % 2 == 0)
+    check_layer(layer, data, filter, integer_bias(layer, i32, data, filter))
 
 
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "transposed"])
 @pytest.mark.parametrize("index", range(8))
 def test_uint8(kind: str, index: int) -> None:
-    one = layer(kind, "uint8", index)
-    data = quantized(u8, one.input, draw_scale(one.rng), draw_zero(one.rng, u8))
-    filter = weights(one, u8, per_channel=False, zero=draw_zero(one.rng, u8))
-    check_layer(one, data, filter, integer_bias(one, i32, data, filter))
+    layer = draw_layer(kind, "uint8", index)
+    data = quantized(u8, layer.input, draw_scale(layer.rng), draw_zero(layer.rng, u8))
+    filter = weights(layer, u8, per_channel=False, zero=draw_zero(layer.rng, u8))
+    check_layer(layer, data, filter, integer_bias(layer, i32, data, filter))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", range(8))
 def test_int16_by_int8(kind: str, index: int) -> None:
-    one = layer(kind, "16x8", index)
-    data = quantized(i16, one.input, draw_scale(one.rng, 1e-5, 1e-3))
-    filter = weights(one, i8, per_channel=index % 2 == 0)
-    check_layer(one, data, filter, integer_bias(one, i64, data, filter, 1 << 20))
+    layer = draw_layer(kind, "16x8", index)
+    data = quantized(i16, layer.input, draw_scale(layer.rng, 1e-5, 1e-3))
+    filter = weights(layer, i8, per_channel=index % 2 == 0)
+    check_layer(layer, data, filter, integer_bias(layer, i64, data, filter, 1 << 20))
 
 
 @pytest.mark.parametrize("kind", ["conv", "grouped", "transposed"])
 @pytest.mark.parametrize("index", range(6))
 def test_int16_by_int8_with_sums_of_32_bits(kind: str, index: int) -> None:
-    one = layer(kind, "16x8 i32", index)
-    data = quantized(i16, one.input, draw_scale(one.rng, 1e-5, 1e-3))
-    filter = weights(one, i8, per_channel=index % 2 == 0)
-    bias = integer_bias(one, i32, data, filter, 1 << 20)
-    check_layer(one, data, filter, bias, quantized_bias_type=i32)
+    layer = draw_layer(kind, "16x8 i32", index)
+    data = quantized(i16, layer.input, draw_scale(layer.rng, 1e-5, 1e-3))
+    filter = weights(layer, i8, per_channel=index % 2 == 0)
+    bias = integer_bias(layer, i32, data, filter, 1 << 20)
+    check_layer(layer, data, filter, bias, quantized_bias_type=i32)
 
 
 @pytest.mark.parametrize("kind", ["conv", "grouped", "depthwise"])
@@ -160,19 +161,19 @@ def test_int16_by_int8_with_sums_of_32_bits(kind: str, index: int) -> None:
 def test_int8_by_int4(kind: str, index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "depthwise":  # the reference kernel does it, but LiteRT registers it up to version 6
         monkeypatch.setattr(DepthwiseConv2D, "required_version", lambda self: 6)
-    one = layer(kind, "int4", index)
-    data = quantized(i8, one.input, draw_scale(one.rng), draw_zero(one.rng, i8))
-    filter = weights(one, DType.INT4, per_channel=index % 2 == 0)
-    check_layer(one, data, filter, integer_bias(one, i32, data, filter))
+    layer = draw_layer(kind, "int4", index)
+    data = quantized(i8, layer.input, draw_scale(layer.rng), draw_zero(layer.rng, i8))
+    filter = weights(layer, DType.INT4, per_channel=index % 2 == 0)
+    check_layer(layer, data, filter, integer_bias(layer, i32, data, filter))
 
 
 @pytest.mark.parametrize("kind", ["conv", "grouped"])
 @pytest.mark.parametrize("index", range(4))
 def test_int16_by_int4(kind: str, index: int) -> None:
-    one = layer(kind, "16x4", index)
-    data = quantized(i16, one.input, draw_scale(one.rng, 1e-5, 1e-3))
-    filter = weights(one, DType.INT4, per_channel=index % 2 == 0)
-    check_layer(one, data, filter, integer_bias(one, i64, data, filter, 1 << 20))
+    layer = draw_layer(kind, "16x4", index)
+    data = quantized(i16, layer.input, draw_scale(layer.rng, 1e-5, 1e-3))
+    filter = weights(layer, DType.INT4, per_channel=index % 2 == 0)
+    check_layer(layer, data, filter, integer_bias(layer, i64, data, filter, 1 << 20))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -180,78 +181,81 @@ def test_int16_by_int4(kind: str, index: int) -> None:
 @pytest.mark.parametrize("dtype", [i8, i16])
 def test_extreme_multipliers(kind: str, factor: float, dtype: DType) -> None:
     """From results that are all zero to sums that are shifted to the left, past 32 bits."""
-    one = layer(kind, "extreme", factor)
-    data = quantized(dtype, one.input, 1.0, draw_zero(one.rng, dtype))
-    filter = weights(one, i8, per_channel=True)
-    bias = integer_bias(one, i64 if dtype is i16 else i32, data, filter)
+    layer = draw_layer(kind, "extreme", factor)
+    data = quantized(dtype, layer.input, 1.0, draw_zero(layer.rng, dtype))
+    filter = weights(layer, i8, per_channel=True)
+    bias = integer_bias(layer, i64 if dtype is i16 else i32, data, filter)
     assert filter.quantization is not None
     scale = float(filter.quantization.scale[0]) / factor
-    result = one.result(data, filter, scale)
-    check(one.op(data, filter, bias, result), draw(one.rng, dtype, one.input))
+    result = layer.result(data, filter, scale)
+    check(layer.op(data, filter, bias, result), draw(layer.rng, dtype, layer.input))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", [i8, i16])
-def test_sums_wrap(kind: str, dtype: DType) -> None:
-    """A bias at the ends of int32."""
-    one = layer(kind, "wrap")
-    data = quantized(dtype, one.input, 1.0, draw_zero(one.rng, dtype))
-    filter = weights(one, i8, per_channel=True)
-    bias = integer_bias(one, i32, data, filter)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [*((kind, i8) for kind in KINDS), ("conv", i16), ("grouped", i16), ("transposed", i16)]
+)
+def test_int32_sums_wrap_around(kind: str, dtype: DType) -> None:
+    """The bias is at the ends of int32.  Depthwise convolutions of int16 have no int32 sums."""
+    layer = draw_layer(kind, "wrap")
+    data = quantized(dtype, layer.input, 1.0, draw_zero(layer.rng, dtype))
+    filter = weights(layer, i8, per_channel=True)
+    bias = integer_bias(layer, i32, data, filter)
     ends = np.array([2**31 - 1, -(2**31), 2**31 - 300], np.int32)
-    bias.data = np.resize(ends, one.channels)
+    bias.data = np.resize(ends, layer.channels)
     if dtype is i16:
-        if kind == "depthwise":  # it has no sums of 32 bits
-            return
-        one.attributes["quantized_bias_type"] = i32
+        layer.attributes["quantized_bias_type"] = i32
     assert filter.quantization is not None
-    result = one.result(data, filter, float(filter.quantization.scale[0]) * 2.0 ** (32 - dtype.bits))
-    check(one.op(data, filter, bias, result), draw(one.rng, dtype, one.input))
+    result = layer.result(data, filter, float(filter.quantization.scale[0]) * 2.0 ** (32 - dtype.bits))
+    check(layer.op(data, filter, bias, result), draw(layer.rng, dtype, layer.input))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", range(6))
 def test_hybrid(kind: str, index: int) -> None:
-    one = layer(kind, "hybrid", index)
-    filter = weights(one, i8, per_channel=kind == "depthwise" or index % 2 == 0)
+    layer = draw_layer(kind, "hybrid", index)
+    filter = weights(layer, i8, per_channel=kind == "depthwise" or index % 2 == 0)
     assert filter.data is not None
     filter.data = np.maximum(filter.data, -127)  # LiteRT's kernel for x86 takes -128 for 128
-    x = (one.rng.normal(size=one.input) * 3).astype(np.float32)
-    bias = const(one.rng.normal(size=one.channels), np.float32)
+    x = (layer.rng.normal(size=layer.input) * 3).astype(np.float32)
+    bias = const(layer.rng.normal(size=layer.channels), np.float32)
     if kind == "grouped":  # LiteRT reads a scale per channel, whether it is there or not
         assert filter.quantization is not None
-        scale = np.resize(filter.quantization.scale, one.channels)
-        filter.quantization = Quantization(scale, np.zeros(scale.size, np.int64), one.axis)
-    check(one.op(var(x), filter, bias), x)
+        scale = np.resize(filter.quantization.scale, layer.channels)
+        filter.quantization = Quantization(scale, np.zeros(scale.size, np.int64), layer.axis)
+    check(layer.op(var(x), filter, bias), x)
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_hybrid_by_int4(per_channel: bool) -> None:
-    one = layer("conv", "hybrid int4")
-    x = one.rng.normal(size=one.input).astype(np.float32)
-    filter = weights(one, DType.INT4, per_channel)
-    check(one.op(var(x), filter, const(np.ones(one.channels), np.float32)), x)
+    layer = draw_layer("conv", "hybrid int4")
+    x = layer.rng.normal(size=layer.input).astype(np.float32)
+    filter = weights(layer, DType.INT4, per_channel)
+    check(layer.op(var(x), filter, const(np.ones(layer.channels), np.float32)), x)
 
 
 def test_hybrid_of_zeros() -> None:
-    one = layer("conv", "zeros")
-    x = np.zeros(one.input, np.float32)
+    layer = draw_layer("conv", "zeros")
+    x = np.zeros(layer.input, np.float32)
     for per_channel in (False, True):
-        check(one.op(var(x), weights(one, i8, per_channel), const(np.ones(one.channels), np.float32)), x)
+        check(
+            layer.op(var(x), weights(layer, i8, per_channel), const(np.ones(layer.channels), np.float32)), x
+        )
 
 
 def test_hybrid_without_images() -> None:
-    one = layer("conv", "no images")
-    x = np.zeros((0, *one.input[1:]), np.float32)
-    (result,) = check(one.op(var(x), weights(one, i8, True), const(np.ones(one.channels), np.float32)), x)
+    layer = draw_layer("conv", "no images")
+    x = np.zeros((0, *layer.input[1:]), np.float32)
+    (result,) = check(
+        layer.op(var(x), weights(layer, i8, True), const(np.ones(layer.channels), np.float32)), x
+    )
     assert result.shape[0] == 0
 
 
-# -- forms of circle alone ---------------------------------------------------------------------
+# -- forms that only circle has ----------------------------------------------------------------
 
 
 def times(total: int, real: float, bits: int) -> int:
-    """``total`` times ``real``, whose mantissa has ``bits``: ONE's arithmetic in plain integers."""
+    """Return ``total * real``, rounded, with a mantissa of ``bits`` bits: ONE's arithmetic in integers."""
     fraction, exponent = math.frexp(real)
     mantissa = math.floor(fraction * 2**31 + 0.5)
     if bits == 15:
@@ -278,6 +282,7 @@ def check_definition(dtype: DType, kind: str, index: int) -> None:
     bias = rng.integers(-(1 << 12), 1 << 12, channels).astype(np.int64 if dtype is i16 else np.int32)
     bits = dtype.bits
     data = quantized(dtype, x.shape, 0.5, zero_x)
+    # with index 5, the scale is small: many results saturate
     scale_y = np.float32(2.0 ** (bits - (5 if index == 5 else 2)) * rng.uniform(0.5, 2))
     result = quantized(dtype, (1, 2, 3, channels), float(scale_y), zero_y)
     op: Op
@@ -289,15 +294,15 @@ def check_definition(dtype: DType, kind: str, index: int) -> None:
         op = TransposeConv(const([1, 2, 3, channels], np.int32), filter, data, const(bias), results=[result])
     wanted = np.empty((1, 2, 3, channels), np.int64)
     low, high = (1 - 2**15, 2**15 - 1) if dtype is i16 else (0, 255)
-    for index_of in np.ndindex(wanted.shape):
-        c = index_of[3]
-        row = (x[index_of[:3]].astype(int) - zero_x).tolist()
+    for position in np.ndindex(wanted.shape):
+        c = position[3]
+        row = (x[position[:3]].astype(int) - zero_x).tolist()
         column = w.reshape(-1, depth)[0 if axis else c].astype(int).tolist()
         zero_w = int(zeros[c % count])
         pairs = [(row[c], column[c])] if axis else zip(row, column, strict=True)
         total = sum(a * (b - zero_w) for a, b in pairs) + int(bias[c])
         real = float(np.float32(0.5) * scales[c % count]) / float(scale_y)
-        wanted[index_of] = min(max(times(total, real, 15 if dtype is i16 else 31) + zero_y, low), high)
+        wanted[position] = min(max(times(total, real, 15 if dtype is i16 else 31) + zero_y, low), high)
     arrays = [np.array(x)]
     np.testing.assert_array_equal(kernel_results(op, arrays)[0], wanted)
 
@@ -326,21 +331,21 @@ def test_uint8_per_channel(kind: str, index: int) -> None:
     ],
 )
 def test_forms_without_kernel(data: DType, filter: DType, bias: DType, sentence: str) -> None:
-    one = layer("conv", "refused")
-    value, w = quantized(data, one.input, 1.0), weights(one, filter, False)
-    op = one.op(value, w, const(np.zeros(one.channels), bias.numpy), one.result(value, w, 1.0))
+    layer = draw_layer("conv", "refused")
+    value, w = quantized(data, layer.input, 1.0), weights(layer, filter, False)
+    op = layer.op(value, w, const(np.zeros(layer.channels), bias.numpy), layer.result(value, w, 1.0))
     with pytest.raises(UnsupportedError, match=sentence):
-        kernel_results(op, [np.zeros(one.input, data.numpy)])
+        kernel_results(op, [np.zeros(layer.input, data.numpy)])
 
 
-def test_a_scale_is_wanted() -> None:
-    one = layer("conv", "no scale")
-    op = one.op(Value("", i8, one.input), weights(one, i8, False), None)
+def test_a_missing_scale_or_a_wrong_number_of_scales_is_refused() -> None:
+    layer = draw_layer("conv", "no scale")
+    op = layer.op(Value("", i8, layer.input), weights(layer, i8, False), None)
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):
-        kernel_results(op, [np.zeros(one.input, np.int8)])
-    filter = weights(one, i8, False)
-    filter.quantization = Quantization(np.ones(one.channels + 1, np.float32), np.zeros(1, np.int64))
+        kernel_results(op, [np.zeros(layer.input, np.int8)])
+    filter = weights(layer, i8, False)
+    filter.quantization = Quantization(np.ones(layer.channels + 1, np.float32), np.zeros(1, np.int64))
     result = quantized(i8, (None,) * 4, 1.0)
-    op = one.op(quantized(i8, one.input, 1.0), filter, None, result)
-    with pytest.raises(ModelError, match=f"{one.channels + 1} scales, expected 1 or {one.channels}"):
-        kernel_results(op, [np.zeros(one.input, np.int8)])
+    op = layer.op(quantized(i8, layer.input, 1.0), filter, None, result)
+    with pytest.raises(ModelError, match=f"{layer.channels + 1} scales, expected 1 or {layer.channels}"):
+        kernel_results(op, [np.zeros(layer.input, np.int8)])

@@ -37,8 +37,8 @@ def test_pool(kind: type[AveragePool2D | MaxPool2D], dtype: DType, index: int) -
 
 @pytest.mark.parametrize("dtype", [i8, u8, i16])
 @pytest.mark.parametrize("end", [0, -1])
-def test_means_of_the_ends(dtype: DType, end: int) -> None:
-    """Windows of one value alone, and windows whose mean is a half."""
+def test_average_of_limits_and_of_halves(dtype: DType, end: int) -> None:
+    """The upper windows have the means 3.5 and -3.5 (uint8: 3.5); the lower windows hold only a limit."""
     limits = dtype_limits(dtype)
     x = np.full((1, 4, 4, 1), limits[end], dtype.numpy)
     sign = -1 if limits[0] else 1

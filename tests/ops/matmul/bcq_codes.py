@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary codes at random, and what they stand for, read bit by bit."""
+"""Random binary-coded weights (BCQ), and a plain decoder that reads them bit by bit.
+
+A cluster [bits, rows] has ``bits`` codes for each row, in the order bit, row.  A code is a scale and one bit
+for each column, 32 bits in a word.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ RNG = np.random.default_rng(5)
 
 
 def codes(clusters: list[list[int]], hidden: int) -> tuple[Array, Array]:
-    """Return random scales and words for ``clusters``, [bits, rows] each; unused last bits are random."""
+    """Return random scales [codes] and words [codes, words of a row]; bits beyond ``hidden`` are random."""
     count = sum(bits * rows for bits, rows in clusters)
     words = RNG.integers(-(2**31), 2**31, (count, -(-hidden // 32)), dtype=np.int64).astype(np.int32)
     return RNG.uniform(0.1, 1, count).astype(np.float32), words
 
 
 def read_plainly(scales: Array, words: Array, clusters: list[list[int]], hidden: int) -> Array:
-    """Return the weights: each is the sum of the scales of its codes, with the signs of its bits."""
+    """Return the weights [rows, hidden]: each is the sum of its row's scales, + for bit 1, - for bit 0."""
     rows: list[list[float]] = []
     first = 0
     for bits, count in clusters:

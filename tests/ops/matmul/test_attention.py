@@ -15,7 +15,7 @@ from circlekit.ops.matmul.circle_layers import Attention
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close
 from tests.ops.stateful import state
 
-HEADS, HEAD, TOKENS, ROOM = 3, 4, 40, 64
+HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: numbers of a head; POSITIONS: of the caches
 SIZE = HEADS * HEAD
 NEVER = -np.inf
 
@@ -27,17 +27,17 @@ def tables() -> tuple[Array, Array]:
     return np.cos(both), np.sin(both)
 
 
-def whole(x: Array, weights: list[Array]) -> Array:
+def whole_sequence(x: Array, weights: list[Array]) -> Array:
     """The textbook's formula: every token sees itself and those before it.  x [tokens, model]."""
     cos, sin = tables()
     q, k, v = ((x @ w.T).reshape(TOKENS, HEADS, HEAD) for w in weights[:3])
 
-    def turned(a: Array) -> Array:
+    def rotated(a: Array) -> Array:
         half = np.concatenate([-a[..., HEAD // 2 :], a[..., : HEAD // 2]], axis=-1)
         out: Array = a * cos[:, None] + half * sin[:, None]
         return out
 
-    scores = np.einsum("qhd,khd->hqk", turned(q), turned(k)) / np.sqrt(HEAD)
+    scores = np.einsum("qhd,khd->hqk", rotated(q), rotated(k)) / np.sqrt(HEAD)
     scores[:, np.triu(np.ones((TOKENS, TOKENS), bool), 1)] = NEVER
     odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
     odds /= odds.sum(axis=-1, keepdims=True)
@@ -50,20 +50,20 @@ def interpreter(weights: list[Array]) -> Interpreter:
         Value("x", f32, (1, 1, SIZE)),
         Value("cos", f32, (1, 1, HEAD)),
         Value("sin", f32, (1, 1, HEAD)),
-        Value("mask", f32, (1, 1, 1, ROOM)),
+        Value("mask", f32, (1, 1, 1, POSITIONS)),
         Value("position", i64, (1,)),
     ]
     graph = Graph("main", inputs)
     x, cos, sin, mask, position = inputs
     constants = [Value.constant(f"w{i}", w.astype(np.float32)) for i, w in enumerate(weights)]
-    caches = [state(f32, (1, ROOM, HEADS, HEAD)) for _ in range(2)]
+    caches = [state(f32, (1, POSITIONS, HEADS, HEAD)) for _ in range(2)]
     graph.outputs = (graph.append(Attention(x, *constants, cos, sin, mask, *caches, position)).output,)
     return Interpreter(Model([graph], format="circle"))
 
 
 def inputs_at(x: Array, token: int) -> list[Array]:
     cos, sin = tables()
-    mask = np.where(np.arange(ROOM) <= token, 0, NEVER).reshape(1, 1, 1, ROOM)
+    mask = np.where(np.arange(POSITIONS) <= token, 0, NEVER).reshape(1, 1, 1, POSITIONS)
     rows = [a[token].reshape(1, 1, -1) for a in (x, cos, sin)]
     return [*(a.astype(np.float32) for a in (*rows, mask)), np.array([token], np.int64)]
 
@@ -71,23 +71,23 @@ def inputs_at(x: Array, token: int) -> list[Array]:
 def test_tokens_see_those_before_them() -> None:
     rng = np.random.default_rng(5)
     x, weights = rng.normal(size=(TOKENS, SIZE)), list(rng.normal(size=(4, SIZE, SIZE)))
-    wanted, run = whole(x, weights), interpreter(weights)
+    wanted, attention = whole_sequence(x, weights), interpreter(weights)
     for token in range(TOKENS):
-        (got,) = run.run(inputs_at(x, token))
+        (got,) = attention.run(inputs_at(x, token))
         assert got.shape == (1, 1, SIZE)
         assert_close(got.reshape(-1), wanted[token].astype(np.float32), FLOAT_TOLERANCE)
 
 
-def test_a_position_outside_of_the_caches() -> None:
-    run = interpreter([np.zeros((SIZE, SIZE))] * 4)
+def test_a_position_outside_of_the_caches_is_refused() -> None:
+    attention = interpreter([np.zeros((SIZE, SIZE))] * 4)
     arrays = inputs_at(np.zeros((TOKENS, SIZE)), 0)
     with pytest.raises(CirclekitError, match="position 64 is outside of the caches, which have 64 positions"):
-        run.run([*arrays[:-1], np.array([ROOM], np.int64)])
+        attention.run([*arrays[:-1], np.array([POSITIONS], np.int64)])
 
 
 def test_caches_must_fit_the_input() -> None:
     values = [Value("", f32, (1, 1, SIZE)), *(Value("", f32, (SIZE, SIZE)) for _ in range(4))]
-    small = [Value("", f32, (1, 1, HEAD))] * 2 + [Value("", f32, (1, 1, 1, ROOM))]
-    caches = [Value("", f32, (1, ROOM, HEADS + 1, HEAD))] * 2
+    small = [Value("", f32, (1, 1, HEAD))] * 2 + [Value("", f32, (1, 1, 1, POSITIONS))]
+    caches = [Value("", f32, (1, POSITIONS, HEADS + 1, HEAD))] * 2
     with pytest.raises(CirclekitError, match=r"k_cache: expected heads \* head = 12, .*, got \[1,64,4,4\]"):
         Attention(*values, *small, *caches, Value("", i64, (1,))).infer()

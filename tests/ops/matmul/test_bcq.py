@@ -20,6 +20,7 @@ CLUSTERS = [
     ([[3, 5]], 64),
     ([[3, 2], [1, 4], [2, 3]], 40),
 ]
+"""Clusters [bits, rows], and the hidden size: the number of columns."""
 
 
 @pytest.mark.parametrize(("clusters", "hidden"), CLUSTERS)
@@ -97,24 +98,24 @@ def test_kernels_take_the_columns_of_the_codes_if_none_are_stated() -> None:
     """The rank of the codes need not be known before."""
     rng = np.random.default_rng(5)
     scales, clusters = rng.normal(size=6).astype(np.float32), np.array([[3, 2]], np.int32)
-    codes = rng.integers(-(1 << 31), 1 << 31, (6, 2)).astype(np.int32)
-    weights, x = decoded(scales, codes, clusters, 64), rng.normal(size=(64, 3)).astype(np.float32)
+    words = rng.integers(-(1 << 31), 1 << 31, (6, 2)).astype(np.int32)
+    weights, x = decoded(scales, words, clusters, 64), rng.normal(size=(64, 3)).astype(np.float32)
     stored = const(scales), Value("b", i32, None)
     dense = BcqFullyConnected(var(x), *stored, None, const(clusters))
-    np.testing.assert_allclose(dense.kernel(x, scales, codes, None, clusters), weights @ x, rtol=1e-6)
+    np.testing.assert_allclose(dense.kernel(x, scales, words, None, clusters), weights @ x, rtol=1e-6)
     for axis in (0, 1):
         rows = np.array([1, 0], np.int32)
         table = BcqGather(*stored, var(rows), const(clusters), axis=axis)
-        found = table.kernel(scales, codes, rows, clusters)
+        found = table.kernel(scales, words, rows, clusters)
         np.testing.assert_array_equal(found, np.take(weights, rows, axis))
 
 
 def test_what_does_not_fit() -> None:
-    three = np.array([[3, 2]])
+    clusters = np.array([[3, 2]])  # 3 bits for each of 2 rows: 6 codes
     with pytest.raises(ShapeError, match="expected 6 scales and code rows, as the clusters say, got 5"):
-        decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), three, 32)
+        decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), clusters, 32)
     with pytest.raises(ShapeError, match="codes have 32 columns, expected at least 40"):
-        decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), three, 40)
+        decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), clusters, 40)
     odd, table = const([3, 20, 1], np.int32), Value("b", i32, (60, 2))
     with pytest.raises(ShapeError, match="clusters have 3 numbers, expected pairs of bits and rows"):
         BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), odd)

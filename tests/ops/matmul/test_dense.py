@@ -103,7 +103,7 @@ def test_fully_connected_refuses() -> None:
         FullyConnected(Value("", f32, (2, 6)), Value("", DType.FLOAT64, (4, 6)))
 
 
-def test_forms_without_a_kernel() -> None:
+def test_shuffled_weights_of_4_rows_have_no_kernel() -> None:
     x = normal(0, 2, 6)
     shuffled = WeightsFormat.SHUFFLED16x1FLOAT32
     op = FullyConnected(var(x), const(normal(1, 4, 6)), weights_format=shuffled)
@@ -169,7 +169,10 @@ def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:
         (None, (4, 5), "x"),
     ],
 )
-def test_scales_of_one_batch_axis(x: Shape | None, y: Shape, name: str | None) -> None:
+def test_litert_may_scale_wrongly_with_several_batch_axes(
+    x: Shape | None, y: Shape, name: str | None
+) -> None:
+    """``name``: the operand with more than one batch axis that is not 1."""
     fault = BatchMatMul(Value("", f32, x), Value("", i8, y)).dynamic_fault()
     assert (fault and fault.split(":")[0]) == name
 

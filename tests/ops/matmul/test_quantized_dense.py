@@ -54,6 +54,7 @@ def result_of(rng: np.random.Generator, data: Value, weights: Value, shape: tupl
 
 
 def check_dense(data: DType, weight: DType, index: int, bias: DType | None, **attributes: Any) -> None:
+    """Compare a layer of random shapes; ``index`` seeds them, and chooses scales and activation."""
     rng = generator("dense", data.short, weight.short, index, tuple(attributes))
     batch, units, depth = (int(n) for n in rng.integers((1, 1, 1), (7, 20, 90)))
     scale = draw_scale(rng, 1e-4, 1e-2) if data is i16 else draw_scale(rng)
@@ -106,7 +107,7 @@ def test_fully_connected_shapes(keep: bool) -> None:
 @pytest.mark.parametrize(("data", "weight"), [(i8, i8), (u8, u8), (i16, i8)])
 @pytest.mark.parametrize("index", [0, 1])
 def test_extreme_scales(data: DType, weight: DType, factor: float, index: int) -> None:
-    """From results that are all zero point to those that leave int32."""
+    """From results that all equal the zero point, to sums that exceed int32 in units of the result."""
     rng = generator("extreme", data.short, factor)
     x = quantized(data, (4, 30), 1.0, draw_zero(rng, data))
     zero = -3 if index and data is i8 else draw_zero(rng, data)
@@ -119,7 +120,8 @@ def test_extreme_scales(data: DType, weight: DType, factor: float, index: int) -
     check(FullyConnected(x, w, b, results=[result]), draw(rng, data, (4, 30)))
 
 
-def test_sums_wrap() -> None:
+def test_int32_sums_wrap_around() -> None:
+    """The bias is at the ends of int32, so adding the products exceeds int32."""
     rng = generator("wrap")
     x, w = quantized(i8, (4, 50), 1.0, -128), weights(rng, i8, 3, 50, 3, 0)
     b = bias_of(rng, x, w, i32)
@@ -129,12 +131,21 @@ def test_sums_wrap() -> None:
     check(FullyConnected(x, w, b, results=[result]), draw(rng, i8, (4, 50)))
 
 
-def test_large() -> None:
-    """Sums beyond what float32 holds exactly."""
+def test_sums_that_float32_does_not_hold_are_exact() -> None:
+    """Sums are about 3000 * 128 * 64 = 2.5e7, more than 2^24 = 1.7e7.
+
+    In the first row, the bias takes them to -16...16, and a step of the result is 1: each error is visible.
+    """
     rng = generator("large")
-    x, w = quantized(i8, (5, 3000), 0.1, 100), weights(rng, i8, 33, 3000, 33, 0)
-    op = FullyConnected(x, w, bias_of(rng, x, w, i32), results=[result_of(rng, x, w, (5, 33))])
-    check(op, draw(rng, i8, (5, 3000)))
+    x, w = quantized(i8, (5, 3000), 0.1, -128), weights(rng, i8, 33, 3000, 1, 0)
+    w.data = np.abs(w.array().astype(int)).clip(0, 127).astype(np.int8)
+    numbers = draw(rng, i8, (5, 3000))
+    b, steps = bias_of(rng, x, w, i32), np.arange(-16, 17)
+    b.data = (steps - w.data.astype(int) @ (numbers[0].astype(int) + 128)).astype(np.int32)
+    assert w.quantization is not None
+    result = quantized(i8, (5, 33), 0.1 * float(w.quantization.scale[0]))
+    (got,) = check(FullyConnected(x, w, b, results=[result]), numbers)
+    assert got[0].tolist() == steps.tolist()
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -157,8 +168,8 @@ def test_shuffled_weights(batch: int, index: int) -> None:
 # -- hybrid ------------------------------------------------------------------------------------
 
 
-def no_least(value: Value) -> Value:
-    """LiteRT's kernels for x86 are wrong for weights of -128, which its converter never makes."""
+def without_minus_128(value: Value) -> Value:
+    """Return int8 weights without -128: LiteRT's x86 kernels are wrong for it; converters never make it."""
     if value.data is not None and value.data.dtype == np.int8:
         value.data = np.maximum(value.data, -127)
     return value
@@ -171,8 +182,8 @@ def test_hybrid(dtype: DType, asymmetric: bool, index: int) -> None:
     rng = generator("hybrid", dtype.short, asymmetric, index)
     batch, units, depth = (int(n) for n in rng.integers((1, 1, 1), (7, 20, 60)))
     x = (rng.normal(size=(batch, depth)) * 3 + index).astype(np.float32)
-    x[0] *= index % 3
-    w = no_least(weights(rng, dtype, units, depth, units if index % 2 else 1, 0))
+    x[0] *= index % 3  # 0 for the indices 0 and 3: a row of zeros
+    w = without_minus_128(weights(rng, dtype, units, depth, units if index % 2 else 1, 0))
     b = const(rng.normal(size=units), np.float32) if index else None
     act = [Activation.NONE, Activation.RELU, Activation.TANH, Activation.RELU6][index]
     op = FullyConnected(var(x), w, b, act=act, asymmetric_quantize_inputs=asymmetric)
@@ -181,9 +192,9 @@ def test_hybrid(dtype: DType, asymmetric: bool, index: int) -> None:
 
 
 @pytest.mark.parametrize("act", [*ACTS, Activation.TANH])
-def test_hybrid_nan(act: Activation) -> None:
+def test_hybrid_with_nan_and_a_huge_number_in_the_bias(act: Activation) -> None:
     rng = generator("hybrid nan")
-    w = no_least(weights(rng, i8, 4, 6, 1, 0))
+    w = without_minus_128(weights(rng, i8, 4, 6, 1, 0))
     bias = const([1, np.nan, 3e38, -0.5], np.float32)
     x = rng.normal(size=(2, 6)).astype(np.float32)
     check(FullyConnected(var(x), w, bias, act=act), x)
@@ -251,7 +262,7 @@ def test_batch_matmul_with_a_scale_per_row_has_no_kernel() -> None:
         kernel_results(op, [np.ones((2, 2), np.int8)])
 
 
-def test_batch_matmul_of_sums() -> None:
+def test_batch_matmul_with_an_int32_result() -> None:
     rng = generator("sums")
     x, y = quantized(i8, (2, 3, 8), 0.1, 5), quantized(i8, (2, 8, 4), 0.2, -7)
     op = BatchMatMul(x, y, results=[Value("", i32, (2, 3, 4))])

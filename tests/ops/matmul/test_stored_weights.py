@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FULLY_CONNECTED by weights that are stored in blocks: sparse ones, and those with a scale a block."""
+"""FULLY_CONNECTED by weights stored in blocks: sparse weights, and weights with a scale per block."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sparsity_of(tree: Mapping[str, Any]) -> Any:
     ("batch", "units", "depth", "size"), [(1, 4, 32, 32), (3, 8, 128, 32), (5, 12, 192, 64)]
 )
 def test_blockwise_weights(batch: int, units: int, depth: int, size: int) -> None:
-    """A scale a block of each row.  Only LiteRT's optimized kernel knows them."""
+    """Each row has a scale per block.  Only LiteRT's optimized kernel supports that."""
     rng = generator("blocks", batch, units, depth)
     x = rng.normal(size=(batch, depth)).astype(np.float32)
     scales = Value.constant("scales", (2.0 ** rng.uniform(-9, -6, (units, depth // size))).astype(np.float16))
@@ -138,7 +138,7 @@ def test_sparse_float_weights(dtype: DType, block: int) -> None:
 
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_sparse_int8_weights(per_channel: bool) -> None:
-    """Blocks of 16, which LiteRT has an optimized kernel for alone, in fixed point."""
+    """For blocks of 16, LiteRT has only an optimized kernel, which computes in fixed point."""
     rng = generator("sparse i8", per_channel)
     x, w = quantized(i8, (3, 64), 0.05, 11), sparse(rng, i8, 8, 64, 16)
     if per_channel:

@@ -58,7 +58,7 @@ def test_reshape_to_a_shape_of_the_run() -> None:
 
 
 def test_reshape_of_no_elements() -> None:
-    """Any number in the place of -1 would fit beside another 0: it is 0, too."""
+    """Beside a requested 0, any number could take the place of -1; it becomes 0."""
     x = np.zeros((0, 3), np.float32)
     for requested, shape in (([0, -1], (0, 0)), ([-1, 6], (0, 6)), ([2, -1], (2, 0))):
         op = Reshape(var(x), const(requested, np.int32))
@@ -131,7 +131,7 @@ def test_broadcast_to(dtype: str, shape: list[int]) -> None:
 
 
 def test_broadcast_of_an_unknown_dimension() -> None:
-    """It may turn out to be 1, so all but a known size in its way fits."""
+    """The unknown dimension may be 1, which broadcasts to any size; known dimensions must fit."""
     x = Value("x", f32, (None, 3))
     assert BroadcastTo(x, ints([1, 3])).output.shape == (1, 3)
     assert BroadcastTo(x, ints([2, 1, 3])).output.shape == (2, 1, 3)

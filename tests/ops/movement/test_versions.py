@@ -28,8 +28,8 @@ def pads(rank: int) -> Value:
     return Value("p", i32, (rank, 2))
 
 
-def one(dtype: DType = i32) -> Value:
-    return Value("one", dtype, ())
+def scalar(dtype: DType = i32) -> Value:
+    return Value("scalar", dtype, ())
 
 
 BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
@@ -40,7 +40,7 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
     (lambda t: gather.GatherNd(data(t), ints(1)), {f32: 1, STRING: 2, i16: 3, boolean: 5}),
     (lambda t: gather.EmbeddingLookup(ints(2), data(t, 2)), {f32: 1, i8: 1, INT4: 4, INT2: 5}),
     (lambda t: gather.ReverseV2(data(t), ints(1)), {f32: 1, boolean: 2, i8: 3}),
-    (lambda t: gather.TopKV2(data(t), one()), {f32: 1, i8: 2, i16: 3}),
+    (lambda t: gather.TopKV2(data(t), scalar()), {f32: 1, i8: 2, i16: 3}),
     (
         lambda t: scatter.DynamicUpdateSlice(data(t), data(t), ints(1)),
         {f32: 1, f16: 3, i16: 4, INT4: 5, bf16: 6},
@@ -48,14 +48,14 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
     (lambda t: join.Concatenation(data(t)), {f32: 1, i8: 2, i16: 3, u32: 4, INT4: 5, f16: 6}),
     (lambda t: join.Pack(data(t), values_count=1), {f32: 1, i8: 2, i16: 3, u32: 4}),
     (lambda t: join.Unpack(data(t), num=4), {f32: 1, i8: 2, u8: 2, boolean: 3, i16: 4, f16: 5}),
-    (lambda t: join.Split(one(), data(t), num_splits=2), {f32: 1, i8: 2, i32: 3, i16: 4}),
-    (lambda t: join.SplitV(data(t), ints(2), one(), num_splits=2), {f32: 1, i8: 2}),
+    (lambda t: join.Split(scalar(), data(t), num_splits=2), {f32: 1, i8: 2, i32: 3, i16: 4}),
+    (lambda t: join.SplitV(data(t), ints(2), scalar(), num_splits=2), {f32: 1, i8: 2}),
     (lambda t: shape.Squeeze(data(t)), {f32: 1, STRING: 2}),
     (lambda t: shape.Transpose(data(t), ints(1)), {f32: 1, i8: 2, boolean: 3, i16: 5}),
     (lambda t: repeat.BroadcastTo(data(t), ints(1)), {f32: 2, i8: 3, i16: 3}),
     (lambda t: repeat.Tile(data(t), ints(1)), {f32: 1, STRING: 2, i8: 3}),
-    (lambda t: repeat.Fill(ints(1), one(t)), {f32: 1, boolean: 2, STRING: 2, i8: 3, i16: 3, f16: 4}),
-    (lambda t: repeat.Range(one(t), one(t), one(t)), {f32: 1, i64: 2}),
+    (lambda t: repeat.Fill(ints(1), scalar(t)), {f32: 1, boolean: 2, STRING: 2, i8: 3, i16: 3, f16: 4}),
+    (lambda t: repeat.Range(scalar(t), scalar(t), scalar(t)), {f32: 1, i64: 2}),
     (
         lambda t: slice.Slice(data(t), ints(1), ints(1)),
         {f32: 1, i8: 2, STRING: 3, i16: 4, u32: 6, INT4: 7, f16: 8},
@@ -65,7 +65,7 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
         {f32: 1, i8: 2, boolean: 3, STRING: 5, u32: 7},
     ),
     (lambda t: slice.Pad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
-    (lambda t: slice.PadV2(data(t), pads(1), one(t)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
+    (lambda t: slice.PadV2(data(t), pads(1), scalar(t)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
     (lambda t: slice.MirrorPad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3}),
     (lambda t: space.DepthToSpace(data(t, 4), block_size=2), {f32: 1, i8: 2}),
     (lambda t: space.SpaceToDepth(data(t, 4), block_size=2), {f32: 1, i8: 2}),
@@ -74,7 +74,7 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
     (lambda t: space.ResizeBilinear(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
     (lambda t: space.ResizeNearestNeighbor(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
     (
-        lambda t: sparse.SparseToDense(ints(1), ints(1), one(t), one(t)),
+        lambda t: sparse.SparseToDense(ints(1), ints(1), scalar(t), scalar(t)),
         {f32: 1, i64: 2, i8: 3, u8: 3},
     ),
 ]
@@ -93,7 +93,7 @@ def test_versions_by_rank() -> None:
         (lambda r: slice.Slice(data(f32, r), ints(r), ints(r)), [1, 1, 5, 5]),
         (lambda r: slice.StridedSlice(data(f32, r), ints(r), ints(r), ints(r)), [1, 1, 4, 4]),
         (lambda r: slice.Pad(data(f32, r), pads(r)), [1, 1, 4, 4]),
-        (lambda r: slice.PadV2(data(f32, r), pads(r), one(f32)), [1, 1, 4, 4]),
+        (lambda r: slice.PadV2(data(f32, r), pads(r), scalar(f32)), [1, 1, 4, 4]),
         (lambda r: slice.MirrorPad(data(f32, r), pads(r)), [1, 1, 1, 1]),
         (lambda r: space.SpaceToBatchND(data(f32, r), ints(0), pads(0)), [3, 1, 3, 3]),
     ):
@@ -114,8 +114,8 @@ INDEX, MAPS = ints(1, i16), [data(f32, 4), ints(2)]
         (gather.Gather(data(f32, 2), Value("n", i32, (4, 1)), axis=1, batch_dims=1), 5),
         (gather.GatherNd(data(f32), INDEX), 4),
         (gather.EmbeddingLookup(ints(1), Value("v", i8, (2, 4), None, PER_ROW)), 4),
-        (gather.TopKV2(data(f32), one(i16)), 3),
-        (gather.TopKV2(data(f32), one(), results=[data(f32), data(i16)]), 3),
+        (gather.TopKV2(data(f32), scalar(i16)), 3),
+        (gather.TopKV2(data(f32), scalar(), results=[data(f32), data(i16)]), 3),
         (scatter.DynamicUpdateSlice(data(f32), data(f32), ints(1, i64)), 2),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), offset=True), 8),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), ellipsis_mask=1), 6),

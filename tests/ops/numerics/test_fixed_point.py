@@ -36,15 +36,18 @@ def half_up(numerator: int, bits: int) -> int:
 
 
 def half_away(numerator: int, bits: int) -> int:
+    """Return numerator / 2^bits, rounded to the nearest, halves away from zero."""
     magnitude = half_up(abs(numerator), bits)
     return magnitude if numerator >= 0 else -magnitude
 
 
 def wrapped(x: int) -> int:
+    """Return ``x`` modulo 2^32 as an int32."""
     return (x + 2**31) % 2**32 - 2**31
 
 
 def twice_rounded(x: int, mantissa: int, shift: int) -> int:
+    """Return x * mantissa * 2^(shift - 31), rounded after the product and again after a right shift."""
     high = half_up(wrapped(x << max(shift, 0)) * mantissa, 31)
     return half_away(high, max(-shift, 0))
 
@@ -91,7 +94,7 @@ def test_multiply_wide(shift: int) -> None:
         assert got.tolist() == [wrapped(half_up(x * short, 15 - shift)) for x in xs]
 
 
-def test_steps() -> None:
+def test_the_steps_of_a_multiplication() -> None:
     rng = generator("steps")
     a, b = numbers(rng), numbers(rng)
     high = saturating_rounding_doubling_high_mul(np.array(a), np.array(b))
@@ -141,7 +144,7 @@ def test_limits_of_types() -> None:
 
 @pytest.mark.parametrize("x", [-5, -4, -1, 0, 1, 3, 4, (1 << 31) - 1, -(1 << 31)])
 def test_division_on_x86(x: int) -> None:
-    """Shifts take the exponent modulo 32; the mask of the remainder is the low half of one of 64 bits."""
+    """The shift takes the exponent modulo 32; the mask is that of a 64-bit shift, cut to int32."""
     for exponent in (*range(31), -1, -2, 31, 32, 33, 63, 64, 65):
         mask = ((1 << exponent % 64) - 1) & 0xFFFFFFFF
         mask -= (mask >> 31) << 32

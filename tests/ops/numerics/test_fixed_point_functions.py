@@ -49,7 +49,7 @@ def test_inverse_square_root_of_zero_is_that_of_one() -> None:
     assert by.shift.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("bits", "error"), [(16, 8), (32, 64)])
+@pytest.mark.parametrize(("bits", "error"), [(16, 8), (32, 64)])  # in units of the last bit
 def test_one_over_one_plus_x(bits: int, error: int) -> None:
     x = np.round(np.linspace(0, 1, 1001)[:-1] * 2.0 ** (bits - 1))
     got = one_over_one_plus_x(x, bits)
@@ -66,8 +66,8 @@ def test_exp(integer_bits: int, bits: int, error: float) -> None:
 
 
 def test_exp_of_far_values_is_zero() -> None:
-    """With more than 5 integer bits, everything below -32 is 0."""
-    x = -np.array([32, 33, 63], np.int64) << (15 - 6)
+    """With more than 5 integer bits, e^x is 0 for every x of -32 or less."""
+    x = -np.array([32, 33, 63], np.int64) << (15 - 6)  # 6 of 15 bits are integer bits
     assert exp_on_negative_values(x, 6, 16).tolist() == [0, 0, 0]
     assert exp_on_negative_values(np.array([0]), 6, 16).tolist() == [2**15 - 1]
 
@@ -83,6 +83,7 @@ def test_logistic_and_tanh(integer_bits: int) -> None:
 
 
 def test_log() -> None:
+    # y has 12 integer bits and 31 - 12 = 19 fraction bits; its logarithm 5 and 31 - 5 = 26
     y = np.linspace(1, 4000, 500)
     log = log_x_for_x_greater_than_or_equal_to_1(np.round(y * 2**19), 12, 5) / 2.0**26
     np.testing.assert_allclose(log, np.log(y), rtol=0, atol=2.0**-19)

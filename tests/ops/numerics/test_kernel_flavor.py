@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where LiteRT's optimized kernels give other integers than its reference kernels, ours can, too."""
+"""With Kernels.OPTIMIZED, our kernels give the integers of LiteRT's optimized kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ACTS = (Activation.NONE, Activation.RELU)
 
 
 def layer(rng: Random, dtype: DType, units: int, taps: tuple[int, ...], axis: int) -> tuple[Value, Value]:
-    """Weights with ``units`` along ``axis``, and a bias: per channel for int8, per tensor for uint8."""
+    """Weights with ``units`` along ``axis``, and a bias: half of int8 per channel, all others per tensor."""
     shape = [*taps]
     shape.insert(axis, units)
     scales = rng.uniform(0.5, 1, units if dtype is i8 and rng.integers(2) else 1).astype(np.float32)
@@ -44,7 +44,7 @@ def layer(rng: Random, dtype: DType, units: int, taps: tuple[int, ...], axis: in
 
 
 def output(rng: Random, dtype: DType, shape: tuple[int, ...], depth: int) -> Value:
-    """A result whose scale is a power of two often enough for halves, and neither saturated nor flat."""
+    """A result with a power of two as scale, so that halves occur; numbers neither saturate nor are equal."""
     scale = 2.0 ** np.round(np.log2(60 * np.sqrt(depth)) + rng.uniform(-1, 1))
     zero = int(rng.integers(-60, 60)) + (128 if dtype is u8 else 0)
     return quantized(dtype, shape, float(scale), zero)
@@ -183,8 +183,7 @@ def results(drawn: Drawn, kernels: Kernels) -> Array:
     ("kind", "dtype"),
     [*((kind, dtype) for kind in KINDS for dtype in (i8, u8)), (depthwise, i8), (dense_of_int16, i8)],
 )
-def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
-    """Bit for bit; and reference kernels say something else somewhere."""
+def test_optimized_kernels_equal_litert_where_reference_kernels_differ(kind: Draw, dtype: DType) -> None:
     different = 0
     for seed in range(SEEDS):
         drawn = kind(generator(kind.__name__, dtype.short, seed), dtype)
@@ -196,7 +195,7 @@ def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
 
 @pytest.mark.parametrize("kind", [depthwise, transposed])
 @pytest.mark.parametrize("whole", [0, 8, 16])
-def test_channels_beyond_eights_are_as_in_the_reference(kind: Sized, whole: int) -> None:
+def test_channels_beyond_groups_of_8_are_as_in_the_reference(kind: Sized, whole: int) -> None:
     different = 0
     for seed in range(SEEDS):
         drawn = kind(generator(kind.__name__, whole, seed), i8, whole + 5)
@@ -219,11 +218,12 @@ def test_channels_beyond_eights_are_as_in_the_reference(kind: Sized, whole: int)
         (dense_of_int16_with_int64_sums, i8),
     ],
 )
-def test_kernels_that_do_not_differ(kind: Draw, dtype: DType) -> None:
+def test_optimized_and_reference_kernels_are_equal(kind: Draw, dtype: DType) -> None:
     for seed in range(SEEDS):
         drawn = kind(generator(kind.__name__, seed), dtype)
         (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
         np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+        np.testing.assert_array_equal(results(drawn, Kernels.REFERENCE), wanted)
 
 
 @pytest.mark.parametrize(

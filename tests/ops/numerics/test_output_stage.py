@@ -66,15 +66,15 @@ def test_wide_fixed_point() -> None:
 
 
 def test_sums_of_int32_wrap_and_those_of_int64_do_not() -> None:
-    total, bias = np.array([[2**31 - 1]]), np.array([1])
+    total, bias = np.array([[2**31 - 1]]), np.array([1])  # sum: 2^31, as int32 -2^31; 2^31 * 2^-25 = 64
     assert stage(2.0**-25, Arithmetic.FIXED_POINT, bias=bias)(total).item() == -64
     assert stage(2.0**-25, Arithmetic.DOUBLE, bias=bias)(total).item() == -64
     assert stage(2.0**-25, Arithmetic.WIDE_FIXED_POINT, bias=bias)(total).item() == 64
     assert stage(2.0**-25, Arithmetic.WIDE_DOUBLE, bias=bias)(total).item() == 64
 
 
-def test_products_beyond_int32() -> None:
-    """They become the least int32, which wraps to the greatest where the zero point is negative."""
+def test_products_beyond_int32_become_the_least_int32() -> None:
+    """2^30 * 2.0 becomes -2^31.  A zero point of -1 makes it wrap to 2^31 - 1."""
     for total in (2**30, -(2**30)):
         assert stage(2.0, Arithmetic.DOUBLE)(np.array([[total]])).item() == -128
         assert stage(2.0, Arithmetic.DOUBLE, zero_point=-1)(np.array([[total]])).item() == 127
@@ -83,8 +83,8 @@ def test_products_beyond_int32() -> None:
 def test_channels() -> None:
     """One bias, one scale and one rounding per channel."""
     scales, bias = np.array([0.5, 0.25, 1 / 16]), np.array([10, -20, 2])
-    mask = np.array([True, False, True])
-    made = OutputStage(bias, scales, 3, (-100, 100), INT8, Arithmetic.FIXED_POINT, mask)
+    rounds_up = np.array([True, False, True])
+    made = OutputStage(bias, scales, 3, (-100, 100), INT8, Arithmetic.FIXED_POINT, rounds_up)
     sums = 2 * np.arange(-150, 150).reshape(-1, 3)  # their half is exact: only the second rounding counts
     got = made(sums)
     for channel, rounded in enumerate((half_up, half_away, half_up)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products of integers in floats against numpy's integers; scales and zero points of weights."""
+"""Sums of integer products, computed in floats, are exact; scales and zero points of weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_float32_holds_whole_numbers_below_2_to_24() -> None:
 
 @pytest.mark.parametrize("length", [1, 519, 521, 3001])
 def test_products_of_8_bits_are_exact(length: int) -> None:
-    """The largest odd product, so that a sum above 2^24 is no float32."""
+    """Row 0 sums the largest odd product, 255 * 127: 519 of them are odd and above 2^24, so no float32."""
     a, b = np.full((2, length), 255, np.int32), np.full((3, length), 127, np.int8)
     a[1] = generator(length).integers(-255, 256, length)
     np.testing.assert_array_equal(integer_product(a, b), a.astype(np.int64) @ b.T.astype(np.int64))

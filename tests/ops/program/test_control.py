@@ -21,6 +21,7 @@ from tests.ops.litert import const, run_litert
 
 
 def graph(name: str, inputs: Sequence[Value], *ops: Op, outputs: Sequence[Value] | None = None) -> Graph:
+    """Return a graph of ``ops``; ``outputs``: by default the results of the last one.  Name the constants."""
     made = Graph(name, inputs)
     for op in ops:
         for i, value in enumerate(op.inputs):
@@ -32,7 +33,7 @@ def graph(name: str, inputs: Sequence[Value], *ops: Op, outputs: Sequence[Value]
 
 
 def run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """A graph of operators with kernels, run in order."""
+    """Run the operators of ``graph`` in order; return its outputs."""
     known = dict(zip(graph.inputs, inputs, strict=True))
     for op in graph:
         arrays = [known[v] if v in known else v.array() for v in op.inputs if v is not None]
@@ -137,5 +138,5 @@ def test_composite_runs_its_decomposition() -> None:
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_they_are_not_folded() -> None:
+def test_operators_that_run_graphs_are_not_folded() -> None:
     assert not any(kind.pure for kind in (While, If, CallOnce, Call, StablehloComposite))

@@ -162,6 +162,7 @@ def test_argmax_of_the_least_numbers_is_an_element_of_the_window() -> None:
         shapes = [(data.dtype.str, *x.shape), ("i8", *x.shape)]
         out, where = custom("MaxPoolWithArgmax", [data], shapes, **options)
         np.testing.assert_array_equal(out, data)
+        # the first element of each 3x3 window that is not padding
         assert where.reshape(-1).tolist() == [0, 0, 1, 0, 0, 1, 3, 3, 4]
 
 
@@ -190,7 +191,7 @@ def test_windows_of_max_pool_with_argmax_are_limited(monkeypatch: pytest.MonkeyP
     options = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "padding": "SAME"}
     custom("MaxPoolWithArgmax", [numbers(2, 5, 4, 3)], [("f4", 2, 3, 4, 3), ("i8", 2, 3, 4, 3)], **options)
     padded, windows = 2 * 7 * 5 * 3, 2 * (3 * 4) * 3 * (3 * 2)
-    assert sizes == [(padded + windows) * (8 + 4)]  # an element and its position
+    assert sizes == [(padded + windows) * (8 + 4)]  # an int64 position and a float32 element
 
 
 def test_unknown_names() -> None:
@@ -208,7 +209,7 @@ TREES: list[Any] = [
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda t: str(t)[:20])
-def test_flexbuffers_of_their_own_library(tree: Any) -> None:
+def test_flexbuffers_that_the_library_writes_are_read(tree: Any) -> None:
     assert read_flexbuffer(bytes(flexbuffers.Dumps(tree))) == tree
 
 
@@ -223,7 +224,7 @@ def test_typed_vectors() -> None:
     assert read_flexbuffer(bytes(builder.Finish())) == wanted
 
 
-def test_damaged_flexbuffers_are_one_error() -> None:
+def test_damaged_flexbuffers_raise_only_model_errors() -> None:
     whole = bytes(flexbuffers.Dumps(TREES[3]))
     rng = np.random.default_rng(3)
     for _ in range(500):
@@ -231,7 +232,7 @@ def test_damaged_flexbuffers_are_one_error() -> None:
         for _ in range(2):
             if data:
                 data[rng.integers(len(data))] = rng.integers(256)
-        with suppress(ModelError):  # all else fails the test
+        with suppress(ModelError):  # any other error fails the test
             read_flexbuffer(bytes(data))
 
 
@@ -273,7 +274,10 @@ def test_elements_of_a_flexbuffer_are_limited_by_its_size() -> None:
 
 
 def slots_on_one_blob(starts: list[int]) -> bytes:
-    """Return a FlexBuffer: a vector of one blob (0), or of keys that begin at that byte of the blob."""
+    """Return a FlexBuffer: a vector whose elements share the memory of one blob of 1000 bytes.
+
+    ``starts``: for each element, 0 if it is the blob, or n if it is a key from byte n of the blob on.
+    """
     text = (1000).to_bytes(4, "little") + bytes(range(1, 251)) * 4 + b"\0\0\0\0"
     count = len(starts)
     at = len(text) + 4
@@ -285,7 +289,7 @@ def slots_on_one_blob(starts: list[int]) -> bytes:
     return data + (len(data) - at).to_bytes(4, "little") + bytes([(10 << 2) + 2, 4])
 
 
-def test_texts_of_a_flexbuffer_do_not_exceed_it() -> None:
+def test_texts_and_blobs_together_are_limited_by_the_size_of_the_buffer() -> None:
     read = read_flexbuffer(slots_on_one_blob([0] * 300))
     assert len(read) == 300
     assert len(read[0]) == 1000
@@ -296,12 +300,12 @@ def test_texts_of_a_flexbuffer_do_not_exceed_it() -> None:
 
 def test_typed_vectors_of_all_kinds() -> None:
     for kind, data, wanted in (
-        (11, b"\x02\x05\xff\x02", [5, -1]),
-        (12, b"\x02\x05\xff\x02", [5, 255]),
-        (36, b"\x02\x00\x02\x02", [False, True]),
-        (16, b"\x05\xff\x02", [5, -1]),
-        (17, b"\x05\xff\x02", [5, 255]),
-        (19, b"\x05\xff\x01\x03", [5, -1, 1]),
-        (23, b"\x05\xff\x01\x02\x04", [5, 255, 1, 2]),
+        (11, b"\x02\x05\xff\x02", [5, -1]),  # int, with a length in front
+        (12, b"\x02\x05\xff\x02", [5, 255]),  # uint
+        (36, b"\x02\x00\x02\x02", [False, True]),  # bool
+        (16, b"\x05\xff\x02", [5, -1]),  # two int
+        (17, b"\x05\xff\x02", [5, 255]),  # two uint
+        (19, b"\x05\xff\x01\x03", [5, -1, 1]),  # three int
+        (23, b"\x05\xff\x01\x02\x04", [5, 255, 1, 2]),  # four uint
     ):
         assert read_flexbuffer(data + bytes([kind << 2, 1])) == wanted

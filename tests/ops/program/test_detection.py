@@ -50,7 +50,7 @@ def single(number: float) -> Value:
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("least", [0.0, 0.5])
 @pytest.mark.parametrize("most", [0, 3, 60])
-def test_v4(overlap: float, least: float, most: int) -> None:
+def test_v4_selects_the_boxes_of_litert(overlap: float, least: float, most: int) -> None:
     b, s = boxes(1, 40), scores(2, 40)
     check(NonMaxSuppressionV4(var(b), var(s), const(most, np.int32), single(overlap), single(least)), b, s)
 
@@ -58,7 +58,7 @@ def test_v4(overlap: float, least: float, most: int) -> None:
 @pytest.mark.parametrize("sigma", [0.0, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("overlap", [0.4, 1.0])
 @pytest.mark.parametrize("least", [0.0, 0.3])
-def test_v5(sigma: float, overlap: float, least: float) -> None:
+def test_v5_selects_the_boxes_of_litert(sigma: float, overlap: float, least: float) -> None:
     b, s = boxes(3, 40), scores(4, 40)
     size = const(25, np.int32)
     check(NonMaxSuppressionV5(var(b), var(s), size, single(overlap), single(least), single(sigma)), b, s)
@@ -70,7 +70,8 @@ def test_a_score_of_the_threshold_is_too_low() -> None:
     check(NonMaxSuppressionV4(var(b), var(s), const(60, np.int32), single(1.0), threshold), b, s)
 
 
-def test_boxes_without_area_come_again() -> None:
+def test_a_box_without_area_is_selected_again() -> None:
+    """Its intersection with itself is 0, so it does not suppress itself."""
     b, s = boxes(1, 6), scores(2, 6)
     b[np.argmax(s), 2:] = b[np.argmax(s), :2]
     check(NonMaxSuppressionV4(var(b), var(s), const(4, np.int32), single(0.5), single(0.0)), b, s)
@@ -116,7 +117,7 @@ def check_detector(op: OpaqueOp, *inputs: Array) -> None:
     wanted = run_litert(graph_of(op), inputs)
     got = evaluate(op, [*inputs, *(v.array() for v in op.inputs[len(inputs) :] if v is not None)])
     slots = 1 if options_of(op).get("use_regular_nms") else got[1].shape[1] // OPTIONS["max_detections"]
-    rows = int(wanted[3][0]) * slots  # LiteRT leaves the others as they were
+    rows = int(wanted[3][0]) * slots  # LiteRT does not write the rows after these
     for ours, theirs in zip(got[:3], wanted[:3], strict=True):
         assert ours.shape == theirs.shape
         assert_close(ours[:, :rows], theirs[:, :rows], FLOAT_TOLERANCE)
@@ -145,18 +146,18 @@ def test_detections_of_quantized_data() -> None:
     values = [var(codes), var(likely), const(anchors)]
     for value, scale, zero in zip(values, (0.05, 1 / 256, 1 / 256), (128, 0, 0), strict=True):
         value.quantization = quantized(scale, zero)
-    likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two are equal
+    likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two scores are equal
     check_detector(detector(values, use_regular_nms=True), codes, likely)
 
 
-def test_anchors_fit_the_boxes() -> None:
+def test_there_must_be_as_many_anchors_as_boxes() -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors[:7])])
     with pytest.raises(ModelError, match=r"box codes: expected shape \[1,7,4\], got \[1, 30, 4\]"):
         evaluate(op, [codes, likely, anchors[:7]])
 
 
-def test_ranks_of_detections() -> None:
+def test_operands_of_wrong_rank_or_batch_are_refused() -> None:
     codes, likely, anchors = scene(5)
     for wrong in ([codes[0], likely], [codes, likely[0]], [np.repeat(codes, 2, axis=0), likely]):
         op = detector([*map(var, wrong), const(anchors)])
@@ -172,7 +173,7 @@ def test_the_threshold_of_overlaps_is_a_fraction(threshold: float) -> None:
         evaluate(op, [codes, likely, anchors])
 
 
-def test_boxes_of_negative_size() -> None:
+def test_boxes_of_negative_size_are_refused() -> None:
     codes, likely, anchors = scene(5)
     for axis in (2, 3):
         wrong = anchors.copy()
@@ -204,7 +205,7 @@ def test_boxes_that_overlap_as_much_as_allowed_stay() -> None:
     assert evaluate(op, [codes, likely, anchors])[3] == 4
 
 
-def test_memory_of_detections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detections_ask_for_the_memory_of_their_results(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, likely, anchors = scene(5)
     sizes: list[int] = []
     monkeypatch.setattr("circlekit.ops.program.detection.need_memory", lambda size, what: sizes.append(size))
@@ -221,7 +222,7 @@ def test_memory_of_detections(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"num_classes": 1.5}, "option num_classes: expected int, got 1.5"),
     ],
 )
-def test_options_of_detections(change: dict[str, Any], sentence: str) -> None:
+def test_options_that_are_missing_or_of_wrong_type_are_refused(change: dict[str, Any], sentence: str) -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors)], **change)
     with pytest.raises(ModelError, match=sentence):

@@ -138,7 +138,7 @@ def table_model(to_strings: bool) -> tuple[Graph, Graph]:
 
 
 @pytest.mark.parametrize("to_strings", [False, True])
-def test_tables(to_strings: bool) -> None:
+def test_tables_equal_those_of_litert(to_strings: bool) -> None:
     graphs = table_model(to_strings)
     (wanted,) = run_steps(graphs, [[]])
     got = Interpreter(Model(list(graphs))).run([])
@@ -146,7 +146,7 @@ def test_tables(to_strings: bool) -> None:
     assert got[1].dtype == np.int64
 
 
-def test_tables_that_are_not_there() -> None:
+def test_tables_without_content_or_with_wrong_types_are_refused() -> None:
     used = Hashtable(table_id=1, key_dtype=i64, value_dtype=DType.STRING)
     find = HashtableFind(used.output, numbers(1), strings(b""))
     main = graph("main", [], used, find, outputs=[find.output])
@@ -156,7 +156,7 @@ def test_tables_that_are_not_there() -> None:
         Hashtable(key_dtype=f32, value_dtype=i64)
 
 
-def test_tables_of_other_numbers() -> None:
+def test_a_table_that_no_operator_creates_is_refused() -> None:
     op = HashtableSize(Hashtable(table_id=1, key_dtype=i64, value_dtype=DType.STRING).output)
     with pytest.raises(ModelError, match="HASHTABLE_SIZE: table 2 is used before HASHTABLE creates it"):
         op.call(GraphRunner(State()), np.array([2], np.int32))
@@ -177,6 +177,7 @@ def test_handles_are_numbered_by_container_and_name() -> None:
 
 
 def test_a_variable_tensor_starts_with_zeros() -> None:
+    """Of int8 it starts with the zero point."""
     state, zero = State(), Quantization(np.array([0.5], np.float32), np.array([3]))
     assert state.read(Value("x", i8, (2,), None, zero)).tolist() == [3, 3]
     assert state.read(Value("x", i16, (2,), None, zero)).tolist() == [0, 0]
@@ -188,11 +189,11 @@ def test_a_variable_tensor_starts_with_zeros() -> None:
         state.read(Value("x", DType.INT4, (2,)))
 
 
-def test_memory_of_a_variable_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_tensor_asks_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr("circlekit.ops.program.state.need_memory", lambda size, what: sizes.append(size))
     State().read(Value("x", f32, (2, 3)))
-    assert sizes == [24]
+    assert sizes == [2 * 3 * 4]
 
 
 def test_state_needs_an_interpreter() -> None:

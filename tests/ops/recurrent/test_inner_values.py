@@ -108,8 +108,8 @@ def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", [i8, i16])
-def test_integers_show_nothing(kind: object) -> None:
-    """Their scales are there already."""
+def test_integer_operators_show_no_inner_values(kind: object) -> None:
+    """Their inner tensors have scales already."""
     op = lstm(frozenset(), Value("x", kind, (TIMES, BATCH, INPUTS)))  # type: ignore[arg-type]
     assert op.inner_values() == {}
     memory = Svdf(
@@ -134,8 +134,8 @@ def test_the_memory_of_an_svdf_moves_by_one_step() -> None:
 
 
 @pytest.mark.parametrize("act", list(Activation))
-def test_activations_of_integers(act: Activation) -> None:
-    """The integer kernel of SVDF applies none; that of LSTM always applies TANH."""
+def test_activations_that_integer_kernels_lack_are_faults(act: Activation) -> None:
+    """The integer kernel of SVDF only saturates, as NONE and RELU do; that of LSTM always applies TANH."""
     svdf = Svdf(
         Value("x", f32, (2, 3)), Value("w", f32, (4, 3)), Value("t", f32, (4, 5)), None, state(f32, (2, 20)),
         rank=2, act=act,
@@ -156,7 +156,7 @@ def test_peephole_weights_need_outputs_as_wide_as_the_cells(form: frozenset[str]
         assert fault is None
 
 
-def test_a_projection_of_the_same_width_reads_peephole_weights() -> None:
+def test_a_projection_of_the_same_width_allows_peephole_weights() -> None:
     make = Maker(7)
     rest = operands(make, frozenset(("peephole",)), INPUTS, CELLS, BATCH)
     rest[15] = make.matrix(CELLS, CELLS)
@@ -169,7 +169,7 @@ def test_a_projection_of_the_same_width_reads_peephole_weights() -> None:
 @pytest.mark.parametrize(
     "name", ["input_to_input_weights", "recurrent_to_output_weights", "projection_weights"]
 )
-def test_weights_that_are_computed_have_no_sums(name: str) -> None:
+def test_integer_kernels_need_constant_weights(name: str) -> None:
     op = lstm(frozenset(("projection",)))
     setattr(op, name, Value("w", f32, getattr(op, name).shape))
     assert op.integer_fault() == (

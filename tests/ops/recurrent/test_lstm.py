@@ -18,7 +18,7 @@ from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
 from tests.ops.stateful import check_runs, quantized, state
 
 HYBRID_TOLERANCE = 2e-2
-"""A rounding of the float state can move it by one 127th of its range when it is quantized anew."""
+"""Each step quantizes the float state again: a rounding error can move an element by 1/127 of the range."""
 
 GATES = ("input", "forget", "cell", "output")
 FORMS = [frozenset(f) for f in ((), ("cifg",), ("peephole",), ("projection",), ("norm",))]
@@ -47,7 +47,10 @@ class Maker:
 
 
 def operands(make: Maker, form: frozenset[str], inputs: int, cells: int, batch: int) -> list[Value | None]:
-    """Operands 1 to 23 of a full LSTM."""
+    """Return operands 1 to 19 of a full LSTM, or 1 to 23 with layer normalization ("norm").
+
+    For each gate: i weights of the input, r recurrent weights, b bias, n normalization, p peephole weights.
+    """
     outputs = cells - 1 if "projection" in form else cells
     gates = GATES[1:] if "cifg" in form else GATES
     out: dict[str, Value | None] = {}
@@ -91,7 +94,7 @@ def test_unidirectional(form: frozenset[str], time_major: bool, kind: str) -> No
 
 
 def test_an_input_of_rank_2_is_one_step() -> None:
-    """So it is in LiteRT's kernel, but the check of operands before it reads a third dimension."""
+    """LiteRT's check of operands reads a third dimension, so LiteRT gets the input with rank 3."""
     steps = sequence(3, 2, 3)
     op, same = (
         UnidirectionalSequenceLstm(var(x), *operands(Maker(2), FORMS[0], 3, 4, 2), act=Activation.TANH)
@@ -223,7 +226,7 @@ def test_refusals_are_sentences() -> None:
     assert not op.pure
 
 
-@pytest.mark.parametrize("absent", [8, 18, 19])
+@pytest.mark.parametrize("absent", [8, 18, 19])  # recurrent weights of a gate, output and cell state
 def test_a_full_lstm_needs_its_recurrent_weights_and_states(absent: int) -> None:
     values: list[Value | None] = [Value("x", f32, (2, 4, 3)), *operands(Maker(0), FORMS[0], 3, 4, 2)]
     assert UnidirectionalSequenceLstm(*values).results[0].shape == (2, 4, 4)
@@ -235,10 +238,10 @@ def test_a_full_lstm_needs_its_recurrent_weights_and_states(absent: int) -> None
 def test_optional_operands_of_both_directions() -> None:
     """The input gate (coupled gates have none), peepholes, projections and the second input may be absent."""
     optional = {spec.name for spec in BidirectionalSequenceLstm.operands if spec.optional}
-    one = {"input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias", "projection_weights"}
-    one |= {"projection_bias"} | {f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")}
-    one |= {f"aux_input_to_{gate}_weights" for gate in GATES}
-    assert optional == {"aux_input"} | {d + name for d in ("fw_", "bw_") for name in one}
+    names = {"input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias", "projection_weights"}
+    names |= {"projection_bias"} | {f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")}
+    names |= {f"aux_input_to_{gate}_weights" for gate in GATES}
+    assert optional == {"aux_input"} | {d + name for d in ("fw_", "bw_") for name in names}
     assert len(BidirectionalSequenceLstm.operands) == 48
 
 

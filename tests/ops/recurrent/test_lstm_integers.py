@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM on int8, against LiteRT: sums of 16 bits (five intermediates), and products of 8 bits (twelve)."""
+"""LSTM on int8, against LiteRT.
+
+The number of intermediates, tensors whose scales say how inner values are rounded, selects the kernel.  With
+5, the gates have 16 bits; with 12, each matrix product is rounded to 8 bits ("rounded integers").
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from tests.ops.stateful import check_runs, quantized, state
 
 
 def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
-    """An LSTM on int8 with random scales, and its five intermediates."""
+    """An LSTM on int8 with random scales and 5 intermediates; ``form``: optional parts, see FORMS."""
     rng = np.random.default_rng(seed)
     inputs, cells = 5, 6
     outputs = 4 if "projection" in form else cells
@@ -43,9 +47,9 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
         x.shape = (batch, inputs)
     ins = [weights(cells, inputs) if g in gates else None for g in GATES]
     recurrent = [weights(cells, outputs) if g in gates else None for g in GATES]
-    has = "peephole" in form
+    has_peephole = "peephole" in form
     peephole = [
-        weights(cells, dtype=np.int16, limit=32767, scale=3e-5) if has and g in gates else None
+        weights(cells, dtype=np.int16, limit=32767, scale=3e-5) if has_peephole and g in gates else None
         for g in ("input", "forget", "output")
     ]
     bias = [weights(cells, dtype=np.int32, limit=4000) if g in gates else None for g in GATES]
@@ -72,7 +76,7 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
 @pytest.mark.parametrize(("time_major", "clip"), list(product([False, True], [0.0, 2.0**-11, 0.3])))
-def test_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
+def test_sequences_of_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
     op = integer_lstm(
         1, form, 3, UnidirectionalSequenceLstm, time_major=time_major, cell_clip=clip, proj_clip=clip / 2
     )
@@ -82,7 +86,7 @@ def test_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
-def test_full_integers(form: frozenset[str]) -> None:
+def test_steps_of_integers(form: frozenset[str]) -> None:
     op = integer_lstm(2, form, 2, Lstm)
     rng = np.random.default_rng(13)
     check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(4)])
@@ -96,7 +100,7 @@ def run_ours(op: Op, inputs: list[Array]) -> list[Array]:
 
 
 def rounded_lstm(seed: int, form: frozenset[str], **attributes: Any) -> Op:
-    """An LSTM whose products are rounded to 8 bits: the twelve intermediates say how."""
+    """An LSTM whose products are rounded to 8 bits: it has 12 intermediates."""
     op = integer_lstm(seed, form, 3, Lstm, **attributes)
     rng = np.random.default_rng(seed)
     named = dict(op.operand_items())
@@ -123,11 +127,12 @@ def test_rounded_integers(seed: int, form: frozenset[str], clip: float) -> None:
     op = rounded_lstm(seed, form, cell_clip=clip, proj_clip=clip / 2)
     rng = np.random.default_rng(14)
     got = check_runs(op, [[rng.integers(-128, 128, (3, 5)).astype(np.int8)] for _ in range(4)])
+    # with the clip 0.3, few different numbers are left
     assert clip == 0.3 or len(np.unique(got[-1][0])) > 2
 
 
 def test_rounded_integers_of_saturated_sums() -> None:
-    """The variance of equal numbers is 0 or, by rounding, negative: what LiteRT makes of that."""
+    """Equal weights give equal sums; their variance is 0 or, by rounding, negative."""
     steps = [[np.full((3, 5), x, np.int8)] for x in (127, -128, 90, 5)]
     for seed in range(12):
         op = rounded_lstm(seed, FULL)
@@ -137,18 +142,18 @@ def test_rounded_integers_of_saturated_sums() -> None:
         check_runs(op, steps)
 
 
-# LiteRT reads null pointers there, and the process ends: established with one model of each.
+# LiteRT reads null pointers if one of these is missing, and the process ends; so it does not run here
 @pytest.mark.parametrize(
     ("form", "missing"), [({"projection"}, "forget_layer_norm"), ({"norm"}, "projection_w")]
 )
-def test_rounded_integers_need_all(form: set[str], missing: str) -> None:
+def test_rounded_integers_need_norm_and_projection(form: set[str], missing: str) -> None:
     with pytest.raises(
         UnsupportedError, match=f"12 intermediates has no kernel, nor has LiteRT, without {missing}"
     ):
         run_ours(rounded_lstm(0, frozenset(form)), [np.zeros((3, 5), np.int8)])
 
 
-def test_rounded_integers_need_a_scale() -> None:
+def test_rounded_integers_need_one_scale_of_the_cell_state() -> None:
     op = rounded_lstm(0, FULL)
     dict(op.operand_items())["cell_state"].quantization = quantized(2.0**-14)
     with pytest.raises(ModelError, match=r"cell_state: expected a scale of 2\^-15, got 6\.10"):
@@ -156,7 +161,7 @@ def test_rounded_integers_need_a_scale() -> None:
 
 
 def test_sequences_do_not_round_products() -> None:
-    """LiteRT: num_intermediate_tensors == 5 was not true."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM takes only 5 intermediates."""
     op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)
     op.extra["intermediates"] = rounded_lstm(1, FULL).extra["intermediates"]
     with pytest.raises(UnsupportedError, match="expected 5 intermediates, got 12"):
@@ -166,7 +171,10 @@ def test_sequences_do_not_round_products() -> None:
 
 
 def test_rows_of_the_smallest_variance_are_normalized_by_it() -> None:
-    """The rows 1, -1 have mean 0 and variance 1; without variance, a larger number is taken."""
+    """The row 1, -1 has mean 0 and variance 1; times 100 * 0.01 and 50 * 0.01 it is 1, -0.5.
+
+    The row 3, 3 has variance 0, for which LiteRT takes a positive number.
+    """
     scale = 0.01
     weight = Weight(Value("w", i16, (2,), None, quantized(scale)), np.array([100, 50], np.int16))
     sums = np.array([[1, -1], [3, 3]])

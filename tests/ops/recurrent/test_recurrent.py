@@ -15,9 +15,10 @@ from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, kernel_result
 from tests.ops.stateful import check_runs, quantized, state
 
 HYBRID_TOLERANCE = 2e-2
-"""A rounding of the float state can move it by one 127th of its range when it is quantized anew."""
+"""Each step quantizes the float state again: a rounding error can move an element by 1/127 of the range."""
 
 KINDS = {"float": 1, "int8": 2, "asymmetric": 3}
+"""Kinds of weights, and the version of RNN operators that has them."""
 
 
 def tolerance(kind: str) -> float:
@@ -37,6 +38,7 @@ def floats(rng: np.random.Generator, *shape: int, runs: int = 3) -> list[list[Ar
 
 
 def gate(rng: np.random.Generator, kind: str, inputs: int, units: int, batch: int) -> list[Value]:
+    """Return the operands of one direction: weights, recurrent weights, bias and state."""
     weights = [matrix(rng, kind, units, n) for n in (inputs, units)]
     return [*weights, const(rng.normal(0, 1, units), np.float32), state(f32, (batch, units))]
 
@@ -149,7 +151,7 @@ def logistic(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-def test_gru_is_that_of_keras() -> None:
+def test_gru_equals_that_of_keras() -> None:
     """LiteRT has no GRU: the equations of Keras' layer (reset_after) in float64, gate by gate."""
     rng = np.random.default_rng(6)
     x, h = rng.normal(0, 1, (5, 1, 3)), rng.normal(0, 1, (1, 4))
@@ -171,7 +173,7 @@ def test_gru_is_that_of_keras() -> None:
     assert_close(got, h.astype(np.float32))
 
 
-def test_gru_refuses_what_nobody_defines() -> None:
+def test_gru_refuses_wrong_shapes_and_return_sequences() -> None:
     rng = np.random.default_rng(6)
     values = [Value("x", f32, (5, 1, 3)), *gate(rng, "float", 3, 4, 1)]
     with pytest.raises(ShapeError, match="hidden_hidden: expected 3 columns, one per input, got 4"):

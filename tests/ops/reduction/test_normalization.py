@@ -34,7 +34,7 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> Array:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_last_axis(shape: tuple[int, ...], scale: float) -> None:
+def test_normalizations_over_the_last_axis(shape: tuple[int, ...], scale: float) -> None:
     x = normal(0, *shape, scale=scale)
     for beta in (1.0, 0.5, 0.0):
         check(Softmax(var(x), beta=beta), x)
@@ -49,7 +49,7 @@ def test_softmax_of_float16(beta: float) -> None:
         check(Softmax(var(x), beta=beta), x, tolerance=2.0**-11, optimized=True)
 
 
-def test_l2_normalization_of_nothing() -> None:
+def test_l2_normalization_of_zeros_and_of_tiny_numbers() -> None:
     x = np.zeros((2, 4), np.float32)
     x[1] = 1e-7
     check(L2Normalization(var(x)), x)
@@ -110,7 +110,7 @@ def test_instance_norm_of_rank_3_has_its_channels_second() -> None:
 
 
 def rotation(size: int, position: float) -> tuple[Array, Array]:
-    """Return tables of one row, as models have them: each frequency in both halves."""
+    """Return (sin, cos) of ``size`` angles, as models have them: the second half repeats the first."""
     angle = position / 100 ** (np.arange(size // 2) / (size // 2))
     both = np.concatenate([angle, angle])
     return np.sin(both).astype(np.float32), np.cos(both).astype(np.float32)
@@ -127,7 +127,7 @@ def test_rope_rotates_the_halves_as_complex_numbers() -> None:
     check_definition(RoPE(var(x), *tables), [x], wanted)
 
 
-def test_rope_of_neighbours() -> None:
+def test_rope_of_mode_gpt_j_rotates_neighbours() -> None:
     size = 8
     x = normal(0, 2, 3, 4, size)
     angle = np.repeat(np.linspace(0.3, 2, size // 2), 2)
@@ -137,7 +137,7 @@ def test_rope_of_neighbours() -> None:
     check_definition(RoPE(var(x), *tables, mode=RoPEMode.GPT_J), [x], wanted)
 
 
-def test_rope_each_element_has_its_own_entry() -> None:
+def test_rope_each_element_has_its_own_table_entry() -> None:
     x, sin, cos = normal(0, 1, 2, 3, 6), normal(1, 6), normal(2, 6)
     wide, half = x.astype(np.float64), np.concatenate([-x[..., 3:], x[..., :3]], -1)
     op = RoPE(var(x), const(sin.reshape(1, 1, 1, 6)), const(cos.reshape(1, 1, 1, 6)))
@@ -171,7 +171,7 @@ def test_instance_norm_computes_what_a_model_of_plain_operators_does(shared: Pat
     check_definition(op, [x], wanted)
 
 
-def test_which_permutations_are_free() -> None:
+def test_permutations_must_keep_the_normalized_axes() -> None:
     x = Value("", f32, (1, 2, 3, 4))
     for op in (Softmax(x), L2Normalization(x), RmsNorm(x, Value("", f32, (4,)))):
         assert op.permuted((2, 0, 1, 3)) == {}
@@ -181,7 +181,7 @@ def test_which_permutations_are_free() -> None:
     assert instance.permuted((1, 0, 2, 3)) is None
 
 
-def test_refusals() -> None:
+def test_wrong_shapes_are_errors() -> None:
     x = Value("", f32, (1, 2, 3, 4))
     with pytest.raises(ShapeError, match="expected 1 or 4 elements in gamma, got 3"):
         RmsNorm(x, Value("", f32, (3,)))
@@ -222,7 +222,7 @@ def test_unknown_shapes() -> None:
         InstanceNorm(Value("", f32, (2, 3, 4, 5)), vector, one)
 
 
-def test_the_dtype_of_a_wide_softmax_is_declared() -> None:
+def test_a_softmax_of_8_bits_may_declare_an_int16_result() -> None:
     for dtype, declared, wanted in ((i8, i16, i16), (u8, i16, i16), (i8, i8, i8), (f32, i16, f32)):
         op = Softmax(Value("", dtype, (2, 4)), results=[Value("", declared, (2, 4))])
         assert op.inferred()[0].dtype is wanted
@@ -231,11 +231,12 @@ def test_the_dtype_of_a_wide_softmax_is_declared() -> None:
 def test_local_response_at_the_edges() -> None:
     x = np.array([1, 2, 3, 4], np.float32).reshape(1, 1, 1, 4)
     op = LocalResponseNormalization(var(x), radius=1, bias=1.0, alpha=1.0, beta=-1.0)
-    (out,) = kernel_results(op, [x])  # channel c with c - 1 and c + 1
+    (out,) = kernel_results(op, [x])
+    # x[c] * (1 + sum of the squares of x[c - 1] to x[c + 1]): 1 * (1 + 1 + 4), 2 * (1 + 1 + 4 + 9), ...
     assert out.reshape(-1).tolist() == [6, 30, 90, 104]
 
 
-def test_a_mean_of_nothing_is_nan_without_a_warning() -> None:
+def test_norms_of_empty_inputs_give_no_warning() -> None:
     x, one = np.zeros((1, 0, 2, 3), np.float32), np.ones(3, np.float32)
     assert kernel_results(InstanceNorm(var(x), const(one), const(one)), [x])[0].shape == x.shape
     empty = np.zeros((2, 0), np.float32)

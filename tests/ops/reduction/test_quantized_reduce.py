@@ -25,7 +25,10 @@ def result_shape(kind: type[Op], source: Value, axis: Value, keep: bool) -> tupl
 
 
 def compare(kind: type[Op], dtype: DType, axes: list[int], keep: bool, ratio: float = 0) -> None:
-    """``ratio``: result scale / operand scale; 0: any.  SUM of int8 and int16: optimized kernels."""
+    """Compare a reduction with LiteRT's reference kernels; SUM of int8 and int16 with its optimized kernels.
+
+    ``ratio``: result scale / operand scale; 0: both are random.
+    """
     rng = generator(kind.code, dtype.short, tuple(axes), keep)
     x, scale = draw(rng, dtype, SHAPE), draw_scale(rng, 0.01, 1)
     zeros = [draw_zero(rng, dtype) for _ in range(2)]
@@ -68,7 +71,7 @@ def test_product(dtype: DType, axes: list[int], keep: bool) -> None:
         check(op, x)
 
 
-def test_mean_of_many_and_of_none() -> None:
+def test_mean_of_70000_elements_and_of_none() -> None:
     x = draw(generator("many"), i8, (3, 70000))
     axis = const([1], np.int32)
     check(Mean(quantized(i8, x.shape, 0.1, -128), axis, results=[quantized(i8, (3,), 0.003, 5)]), x)
@@ -78,14 +81,14 @@ def test_mean_of_many_and_of_none() -> None:
 
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("code", ["ARG_MAX", "ARG_MIN"])
-def test_places_of_extremes(code: str, dtype: DType) -> None:
+def test_arg_max_and_arg_min(code: str, dtype: DType) -> None:
     x = draw(generator(code), dtype, (3, 40, 5)) // 16
     check(REGISTRY[code](quantized(dtype, x.shape, 0.1, 3), const(1, np.int32), output_type=i32), x)
 
 
 @pytest.mark.parametrize("code", ["ARG_MAX", "ARG_MIN"])
-def test_places_pass_nan_by(code: str) -> None:
-    """Along columns: in rows of four or more, LiteRT's vector code loses the neighbours of a NaN."""
+def test_arg_max_and_arg_min_with_nan(code: str) -> None:
+    """The axis is 0: in rows of four or more, LiteRT's vector code loses the neighbours of a NaN."""
     nan, inf = np.nan, np.inf
     rows = [[nan, 1, nan, 3], [nan] * 4, [1, nan, -inf, inf], [nan, -inf, inf, 0], [inf, nan, inf, nan]]
     x = np.ascontiguousarray(np.array(rows, np.float32).T)
@@ -120,7 +123,7 @@ def test_pack(dtype: DType) -> None:
     check(Pack(*values, results=[result], axis=1, values_count=2), *parts)
 
 
-def test_refusals_are_sentences() -> None:
+def test_forms_without_a_kernel_are_refused() -> None:
     x = np.zeros((2, 3), np.int8)
     values = [quantized(i8, (2, 3), scale) for scale in (0.1, 0.3)]
     with pytest.raises(UnsupportedError, match="CONCATENATION on quantized i8"):

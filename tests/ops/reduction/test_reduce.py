@@ -114,20 +114,20 @@ def test_quantized() -> None:
         kernel_results(Sum(x, ints([1])), [data("i1", 2, 3)])
 
 
-def test_layout() -> None:
+def test_axes_follow_a_permutation_if_dimensions_are_kept() -> None:
     x = var(data("f4", 2, 3, 4, 5))
     assert Mean(x, ints([1, 2])).permuted((0, 3, 1, 2)) is None
     changed = Mean(x, ints([1, -1]), keep_dims=True).permuted((0, 3, 1, 2))
     assert changed is not None
     assert changed["axis"].dtype == np.int32
-    assert changed["axis"].tolist() == [2, 1]
+    assert changed["axis"].tolist() == [2, 1]  # the places of 1 and 3 in (0, 3, 1, 2)
     assert Mean(x, Value("a", i32, (1,)), keep_dims=True).permuted((0, 3, 1, 2)) is None
 
 
-def test_index_of_extremes_without_nan() -> None:
+def test_the_index_of_an_extreme_is_never_that_of_nan_beside_a_number() -> None:
     inf, nan = np.inf, np.nan
-    for kind, most in ((ArgMax, -inf), (ArgMin, inf)):
-        x = np.array([[nan, most], [nan, nan], [most, most], [most, 0], [nan, -most]], np.float32)
+    for kind, worst in ((ArgMax, -inf), (ArgMin, inf)):
+        x = np.array([[nan, worst], [nan, nan], [worst, worst], [worst, 0], [nan, -worst]], np.float32)
         op = kind(var(x), const(1, np.int32), output_type=i64)
         (out,) = kernel_results(op, [x])
         assert out.tolist() == [1, 0, 0, 1, 1]
@@ -159,7 +159,7 @@ def test_unknown_shapes() -> None:
     assert Cumsum(x, axis).output.shape == (None, 3, 4)
 
 
-def test_kinds_of_numbers() -> None:
+def test_bools_have_reductions_but_no_mean_and_no_cumsum() -> None:
     flags = Value("x", boolean, (2,))
     for code in ("MEAN", "CUMSUM"):
         with pytest.raises(UnsupportedError, match=f"{code} on bool has no kernel"):

@@ -86,7 +86,7 @@ def test_shapes_of_segments() -> None:
         kernel_results(SegmentSum(Value("x", f32, (2,)), ints([-1, 0])), [np.zeros(2, np.float32)])
 
 
-def test_kinds_of_segments() -> None:
+def test_segments_of_uint8_have_no_kernel() -> None:
     x = np.zeros(2, np.uint8)
     for op in (SegmentSum(var(x), ints([0, 0])), UnsortedSegmentSum(var(x), ints([0, 0]), ints(1))):
         with pytest.raises(UnsupportedError, match=f"{op.code} on uint8 has no kernel"):

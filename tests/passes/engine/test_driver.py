@@ -106,7 +106,7 @@ def test_passes_that_never_converge_are_named(model: Model) -> None:
 
 @pytest.mark.parametrize("converges", [True, False])
 def test_a_deep_model_gets_a_round_for_each_operator(converges: bool) -> None:
-    """Unless it is again as it was: then the passes undo each other."""
+    """If the model is again in an earlier state, there are no more rounds: the passes undo each other."""
     lines = [f"%v{i + 1} = Abs(%v{i})" for i in range(MAX_ROUNDS + 20)]
     text = "\n".join(lines)
     deep = parse_model(f"graph main(%v0: f32[1]) -> %v{len(lines)} {{\n{text}\n}}")

@@ -64,7 +64,7 @@ def test_settings_reach_the_pass() -> None:
 
 
 def test_one_refusal_for_each_operator() -> None:
-    """The one with the highest progress, of all rules of the pass; the nearest first."""
+    """An operator has the refusal of the picture of which most matched; the nearest miss comes first."""
     body = "%a = Transpose(%x, [1, 0])\n%d = Reshape(%a, [6])\n%y = Neg(%d)"
     sentences = [sentence for sentence, _ in explained(body, "remove_unnecessary_transpose")]
     assert sentences == [
@@ -118,13 +118,13 @@ def test_text_shows_at_most_three_misses() -> None:
     assert len(text.document()["refusals"]) == 5
 
 
-def test_two_misses_are_misses() -> None:
+def test_two_misses_have_a_heading_in_the_plural() -> None:
     model = circlekit.parse(THREE.replace("Minimum(%x, 6.0)", "Minimum(%x, 3.0)"))
     assert str(circlekit.explain(model, PASS)[0]).startswith(f"{PASS} rewrote nothing; the nearest misses:")
 
 
 def test_nearest_miss_comes_first() -> None:
-    """Of two operators the second misses only a condition; the first lacks half of the picture."""
+    """A lower ``missing - progress`` comes first; partial matches come last."""
     model = parse_model("""graph main(%x: f32[1,2,2,3]) -> %a, %b {
       %t = Transpose(%x, [0,3,1,2])
       %a = Transpose(%t, [0,1,3,2])
@@ -133,10 +133,11 @@ def test_nearest_miss_comes_first() -> None:
     refusals = explain_pass(model, "remove_redundant_transpose", "circle")
     assert [refusal.distance for refusal in refusals] == sorted(refusal.distance for refusal in refusals)
     op = model.main.ops[0]
-    far = Refusal("p", "main", op, "", progress=4, missing=13)
-    near = Refusal("p", "main", op, "", progress=4, missing=1)
-    whole = Refusal("p", "main", op, "", progress=5)
-    code, partial = Refusal("p", "main", op, ""), Refusal("p", "main", op, "", progress=9, is_partial=True)
+    far = Refusal("p", "main", op, "", progress=4, missing=13)  # 13 - 4 = 9
+    near = Refusal("p", "main", op, "", progress=4, missing=1)  # 1 - 4 = -3
+    whole = Refusal("p", "main", op, "", progress=5)  # 0 - 5 = -5
+    code = Refusal("p", "main", op, "")  # without a picture: -3, because its progress counts as 3
+    partial = Refusal("p", "main", op, "", progress=9, is_partial=True)
     nearest = sorted([partial, code, far, near, whole], key=lambda refusal: refusal.distance)
     assert [id(refusal) for refusal in nearest] == [id(x) for x in (whole, near, code, far, partial)]
     missing = Refusal("p", "main", op, "", progress=4, missing=13, is_partial=True)
@@ -155,7 +156,7 @@ def test_nearest_miss_comes_first() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_said(name: str, format: str, remark: str) -> None:
+def test_a_remark_says_why_there_is_no_refusal(name: str, format: str, remark: str) -> None:
     (explanation,) = circlekit.explain(circlekit.parse(THREE), name, format)
     assert explanation.remarks == [remark]
     assert str(explanation).endswith(f"  {remark}")

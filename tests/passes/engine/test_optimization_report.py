@@ -38,6 +38,7 @@ def test_summary_of_a_model() -> None:
         }
     """)
     found = summarize(model, 77)
+    # parameters: %w and %q; MACs: two layers of 3 * 4, for a batch of 1 in place of the unknown one
     assert found.ops == {"ADD": 2, "FULLY_CONNECTED": 2, "RESHAPE": 1}
     assert (found.op_count, found.parameters, found.macs, found.file_size) == (5, 12 + 2, 2 * 3 * 4, 77)
 
@@ -81,7 +82,7 @@ def test_html_of_the_report_has_the_table_passes_and_notes() -> None:
     assert items in report._repr_html_()
 
 
-def test_operators_that_only_one_model_has() -> None:
+def test_operators_that_one_model_lacks_count_0_there() -> None:
     assert Report(Summary({"ADD": 1}, 0, 0), Summary({"MUL": 1}, 0, 0)).rows()[0] == [
         ("ADD", "1", "0"),
         ("MUL", "0", "1"),
@@ -101,7 +102,9 @@ def test_operators_that_only_one_model_has() -> None:
         ),
     ],
 )
-def test_equal_says_within_what(differences: list[tuple[str, float, float]], sentences: list[str]) -> None:
+def test_the_verdict_states_the_difference_and_the_tolerance(
+    differences: list[tuple[str, float, float]], sentences: list[str]
+) -> None:
     report = Report(BEFORE, AFTER, verified=True)
     report.differences = [OutputDifference(name, "normal", a, b) for name, a, b in differences]
     assert report.verdicts() == sentences
@@ -112,12 +115,13 @@ def test_equal_says_within_what(differences: list[tuple[str, float, float]], sen
 def test_of_many_outputs_the_worst_is_named() -> None:
     report = Report(BEFORE, AFTER, verified=True)
     report.differences = [OutputDifference(f"y{i}", "zero", abs(20 - i) % 19 * 1e-6, 1e-4) for i in range(40)]
+    # the largest difference, 18e-6, is that of y2 and of y38
     sentence = "verified: 40 outputs; nearest to its tolerance is %y2: equal within 1.8e-05, allowed 0.0001"
     assert report.verdicts() == [sentence]
 
 
 def test_the_worst_output_is_the_one_nearest_to_its_tolerance() -> None:
-    """Outputs of other sizes have other tolerances; one that must be equal, and is, has none."""
+    """%b has 0.9 of its tolerance, %a 0.01; outputs with the tolerance 0 that are equal do not count."""
     report = Report(BEFORE, AFTER, verified=True)
     report.differences = [OutputDifference(f"y{i}", "zero", 0.0, 0.0) for i in range(MAX_VERDICTS - 1)]
     report.differences += [

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of origins: read word by word, as ONE's profiler does."""
+"""Tables of origins say from which operators of the original each operator comes.
+
+Here they are read word by word, as ONE's profiler does.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +87,7 @@ def test_number_of_origins_is_limited() -> None:
 
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_tables_lead_through_all_steps_to_the_first_model(is_damaged: bool) -> None:
+    """Damaged tables of the middle model are ignored, so the origins are operators of the middle model."""
     middle = parse_model("graph main(%x: f32[2,3]) -> %y { %b = Tanh(%x) %y = Sub(%b, %x) }")
     add_profile(parse_model(ORIGINAL), middle)
     if is_damaged:

@@ -31,6 +31,7 @@ graph main(%x: f32[2,3]) -> %z {
 
 
 def example(name: str) -> str:
+    """Return the code block of the guide that follows the comment ``<!-- name -->``."""
     found = re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", DOCS, re.DOTALL)
     assert found is not None
     return found[1]
@@ -45,7 +46,7 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install the package of the document for one test."""
+    """Install the plugin package of the guide for one test; return its folder."""
     home = tmp_path / "site"
     info = home / "my_passes-1.0.dist-info"
     info.mkdir(parents=True)

@@ -13,7 +13,7 @@ from tests.targets.toy import toy
 
 
 def findings(text: str) -> list[Finding]:
-    """Return findings about operators: a word is the kind, then the result."""
+    """Return a finding for each word; ``Aa`` is an operator of the kind A with the result %a."""
     return [Finding("toy", "main", i, word[0], word[1:], "none") for i, word in enumerate(text.split())]
 
 
@@ -35,14 +35,14 @@ def test_findings_that_a_change_resolves(before: str, after: str, gone: str) -> 
 
 
 def test_the_first_remedy_is_told_and_the_model_stays() -> None:
-    """Legalization replaces HARD_SWISH; nothing replaces what only the toy lacks."""
+    """Legalization replaces HARD_SWISH, which onert lacks; nothing replaces CEIL, which the toy lacks."""
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y, %z {\n%y = HardSwish(%x)\n%z = Ceil(%x)\n}")
     text = str(model)
     target = find_target("onert")
     (found,) = (f for f in with_remedies(model, target, find_unsupported(model, target)) if f.result == "y")
     assert found.remedy == "circlekit convert --target onert to .circle replaces it"
-    lacking = toy("HARD_SWISH")
-    (found,) = with_remedies(model, lacking, find_unsupported(model, lacking))
+    without_ceil = toy("HARD_SWISH")
+    (found,) = with_remedies(model, without_ceil, find_unsupported(model, without_ceil))
     assert (found.result, found.remedy) == ("z", "")
     assert str(model) == text
 
@@ -55,7 +55,7 @@ def test_a_pass_is_a_remedy() -> None:
     assert with_remedies(model, target, []) == []
 
 
-def test_delegation_after_passes() -> None:
+def test_delegation_is_that_of_an_optimized_copy() -> None:
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y {\n%a = Mul(%x, 1.0)\n%y = Abs(%a)\n}")
     assert optimized_delegation(model, toy("ABS", "MUL")) is None
     assert (

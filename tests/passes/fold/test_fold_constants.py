@@ -196,6 +196,7 @@ def test_packed_elements_are_unpacked() -> None:
     assert FoldConstants().run(Model([graph]), Context()) == 1
     folded = graph.ops[0].inputs[1]
     assert folded is not None
+    # the integers 1, 2, 3, -1: the low half of a byte comes first
     assert folded.array().tolist() == [0.5, 1.0, 1.5, -0.5]
 
 
@@ -240,7 +241,10 @@ def test_result_of_empty_operands_is_folded() -> None:
 
 
 def test_total_size_of_folded_results_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is for one optimization with all its rounds, else a file of many TILEs is a bomb."""
+    """One limit holds for all rounds of an optimization.
+
+    Here it is 40 bytes, and a result has 16: the third result exceeds the limit.
+    """
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MIN_TOTAL_BYTES", 40)
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_TOTAL_GROWTH", 2)
     text = """graph main(%x: f32[4]) -> %p, %q, %r {
@@ -257,6 +261,7 @@ def test_total_size_of_folded_results_is_limited(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("limit", ["MAX_TOTAL_MACS", "MIN_TOTAL_MACS"])
 def test_total_number_of_multiplications_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """A product of 2x2 matrices takes 8 multiplications."""
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MACS_PER_BYTE", 0)
     monkeypatch.setattr(f"circlekit.passes.fold.fold_constants.{limit}", 12)
     text = """graph main(%x: f32[2,2]) -> %p, %q {
@@ -276,6 +281,7 @@ def test_total_number_of_multiplications_is_limited(monkeypatch: pytest.MonkeyPa
 def test_number_of_multiplications_may_reach_the_limit(
     monkeypatch: pytest.MonkeyPatch, limit: int, changes: int
 ) -> None:
+    """Two products of 2x2 matrices take 16 multiplications."""
     monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_TOTAL_MACS", limit)
     text = """graph main(%x: f32[2,2]) -> %p, %q {
                 %c = const f32[2,2] [1, 2, 3, 4]
@@ -295,7 +301,10 @@ def test_number_of_multiplications_may_reach_the_limit(
     ],
 )
 def test_limits_follow_from_the_size_of_the_constants(size: int, max_bytes: int, max_macs: int) -> None:
-    """Constants that share their elements count once."""
+    """Constants that share their elements count once.
+
+    Bytes: 16 * size, from 2^27 to 2^32.  Multiplications: 1e9 + 1024 * size, at most 2e11.
+    """
     model = parse_model("graph main(%x: f32[1]) -> %y { %y = Concatenation(%x, %x, %x) {axis: 0} }")
     shared = np.zeros(size - 4, np.uint8).view(np.float32)
     for name, data in (("a", shared), ("b", shared), ("c", np.zeros(1, np.float32))):

@@ -217,7 +217,7 @@ def test_equal_constants_merge() -> None:
 @pytest.mark.parametrize("size", [64, SAMPLE_BYTES])
 @pytest.mark.parametrize("place", [0, 0.5, 1])
 def test_different_constants_stay(size: int, place: float) -> None:
-    """Including constants that differ in one element in the middle."""
+    """``other`` differs from ``big`` in one element: the first, the middle or the last."""
     big = np.arange(size, dtype=np.float32)
     other = big.copy()
     other[int(place * (size - 1))] += 1

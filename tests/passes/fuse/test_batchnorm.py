@@ -15,7 +15,11 @@ BIAS = "%b = const f32[3] [0.5, -1.0, 2.0]"
 
 
 def chain(op: str, *, mul: str = "", add: str = "", act: str = "", result: str = "%z", more: str = "") -> str:
-    """A graph of ``op`` (which makes %y from %x), then the Mul, then the Add, where they are given."""
+    """Return a graph of ``op`` (%y from %x), and of a Mul and an Add if their operands are given.
+
+    ``add``: %last stands for the value before the Add.  ``act``: the attributes of the last operator.
+    ``more``: further lines.
+    """
     lines = [BIAS, "%w = const " + FILTER[op.split("(")[0]] + " gaussian(0, 1)", f"%y = {op}"]
     last = "%y"
     if mul:
@@ -51,8 +55,8 @@ CONVOLUTIONS = [*itertools.product(("VALID", "SAME"), (1, 2, 3), (1, 2, 3), (Fal
 
 
 @pytest.mark.parametrize("number", range(len(CONVOLUTIONS)))
-def test_transposed_convolution(number: int) -> None:
-    """Each convolution with three of the forms, so that each form meets every padding and stride."""
+def test_a_batch_norm_is_fused_into_a_transposed_convolution(number: int) -> None:
+    """Each convolution is tried with 3 of the 24 forms, so that each form meets both paddings."""
     padding, stride_h, stride_w, bias = CONVOLUTIONS[number]
     for index in (number * 5 + 7 * step for step in range(3)):
         scale, shift, swap = FORMS[index % len(FORMS)]
@@ -84,7 +88,7 @@ def test_the_activation_of_the_last_operator_stays(act: str) -> None:
 
 
 @pytest.mark.parametrize("factors", ["[1e-44, 2.0, 0.0]", "[0.0, 0.0, 0.0]", "[1e-30, 1e-37, 1e-35]"])
-def test_small_factors(factors: str) -> None:
+def test_small_factors_are_accepted(factors: str) -> None:
     """Underflow is accepted next to weights of normal size, and zeros are not small numbers."""
     text = chain(TCONV, mul=f"%y, {factors}", add=ADD)
     check_pass(text, "fuse_batchnorm_with_tconv", expect_ops=["TransposeConv"])
@@ -96,14 +100,9 @@ def test_factors_that_underflow_all_weights_are_refused(factors: str) -> None:
     check_pass(chain(TCONV, mul=f"%y, {factors}", add=ADD), "fuse_batchnorm_with_tconv", refused=refused)
 
 
-def wide(scale: str) -> str:
-    """A factor along the width (10 columns) instead of one per channel."""
-    return chain(tconv("SAME", 2, 2, bias=False), mul=f"%y, {scale}", add=ADD)
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [
+    [  # the replaced texts add {act: RELU} to the Mul, and act: RELU to the TransposeConv
         (chain(TCONV, mul=MUL + ") {act: RELU", add=ADD).replace("RELU)", "RELU}"), "%m: act is RELU"),
         (chain(TCONV, mul=MUL, add=ADD, more="%o = Neg(%m)", result="%z, %o"), "%m: is also read by Neg"),
         (chain(TCONV, mul=MUL, add=ADD, more="%o = Neg(%y)", result="%z, %o"), "%y: is also read by Neg"),
@@ -112,7 +111,7 @@ def wide(scale: str) -> str:
         (chain(TCONV, mul="%y, %dyn", add=ADD), "%dyn: is not constant"),
         (chain(TCONV, mul=MUL, add="%last, %dyn"), "%dyn: is not constant"),
         (chain(TCONV.replace("%x)", "%x, %dyn)"), mul=MUL, add=ADD), "%dyn: is not constant"),
-        (chain(TCONV, mul="%y, %s", add=ADD, more=""), "shape is [8,1], expected [*,O|1]"),
+        (chain(TCONV, mul="%y, %s", add=ADD), "shape is [8,1], expected [*,O|1]"),
         (chain(TCONV, mul="%y, %h", add=ADD), "shape is [10,1,1], expected [*,O|1]"),
         (chain(TCONV, mul=MUL, add="%last, %s"), "shape is [8,1], expected [*,O|1]"),
         (chain(TCONV, mul=MUL, add="%last, %full"), "shape is [10,8,3], expected [*,O|1]"),
@@ -144,14 +143,13 @@ def test_constant_that_adds_a_dimension_is_refused() -> None:
 @pytest.mark.parametrize("bias", ["", ", %b"])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("stride", [1, 2])
-def test_convolution(scale: str, bias: str, stride: int) -> None:
+def test_a_batch_norm_is_fused_into_a_convolution(scale: str, bias: str, stride: int) -> None:
     op = f"Conv2D(%x, %w{bias}) {{stride_h: {stride}, dilation_w: 1, padding: VALID}}"
-    for name, kind in (("fuse_batchnorm_with_conv", Conv2D),):
-        text = chain(op, mul=f"%y, {scale}", add=ADD, act=" {act: RELU6}")
-        (left,) = check_pass(text, name, expect_ops=["Conv2D"]).main.ops
-        assert isinstance(left, kind)
-        assert left.stride_h == stride
-        assert left.act.name == "RELU6"
+    text = chain(op, mul=f"%y, {scale}", add=ADD, act=" {act: RELU6}")
+    (left,) = check_pass(text, "fuse_batchnorm_with_conv", expect_ops=["Conv2D"]).main.ops
+    assert isinstance(left, Conv2D)
+    assert left.stride_h == stride
+    assert left.act.name == "RELU6"
 
 
 DEPTHWISE = "DepthwiseConv2D(%x, %w) {depth_multiplier: 3}"
@@ -160,7 +158,7 @@ DEPTHWISE = "DepthwiseConv2D(%x, %w) {depth_multiplier: 3}"
 @pytest.mark.parametrize(
     "scale", ["[2.0, 1.5, -0.5, 1.0, -3.0, 0.25]", "0.5", "[[[[2.0, 1.5, -0.5, 1.0, 3.0, 4.0]]]]"]
 )
-def test_depthwise_convolution_with_a_multiplier(scale: str) -> None:
+def test_a_batch_norm_is_fused_into_a_depthwise_convolution_with_a_multiplier(scale: str) -> None:
     text = chain(DEPTHWISE, mul=f"%y, {scale}", add="%last, 0.5")
     (op,) = check_pass(text, "fuse_batchnorm_with_dwconv", expect_ops=["DepthwiseConv2D"]).main.ops
     assert isinstance(op, DepthwiseConv2D)
@@ -171,7 +169,7 @@ def test_depthwise_convolution_with_a_multiplier(scale: str) -> None:
     ("kind", "op"), [("conv", "Conv2D(%x, %w)"), ("dwconv", DEPTHWISE), ("tconv", TCONV)]
 )
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_factor_or_an_offset_alone(kind: str, op: str, bias: bool) -> None:
+def test_a_factor_or_an_offset_alone_is_fused(kind: str, op: str, bias: bool) -> None:
     name = op.split("(")[0]
     if bias:
         values = "[1.0, 2.0, -3.0, 0.5, 0.25, -1.0]" if kind == "dwconv" else "%b"
@@ -201,7 +199,7 @@ def dense(rest: str, bias: str = "none", more: str = "", result: str = "%z", kin
 
 @pytest.mark.parametrize("bias", ["none", "%b"])
 @pytest.mark.parametrize("scale", SCALES[:1] + SCALES[2:] + ["[[[2.0, 1.5, -0.5]]]"])
-def test_fully_connected(scale: str, bias: str) -> None:
+def test_a_factor_or_an_offset_is_fused_into_a_fully_connected_layer(scale: str, bias: str) -> None:
     for operation in ("mul", "add"):
         name = {"mul": "fuse_mul_with_fullyconnected", "add": "fuse_add_with_fully_connected"}[operation]
         for operands in (f"%y, {scale}", f"{scale}, %y"):

@@ -117,7 +117,7 @@ def test_constants_per_channel_are_fused(operator: str, name: str, constant: str
         ("Add", "[3,1,1]", "SAME", "[1,3,6,6]", "got SAME"),
     ],
 )
-def test_constants_of_other_axes_stay(
+def test_convolution_near_misses(
     operator: str, constant: str, padding: str, shape: str, sentence: str
 ) -> None:
     name = MUL if operator == "Mul" else ADD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants on both sides of a division, before a fully connected layer, and the sum of two such layers."""
+"""Fused constants: before a division, in a PRELU, before layers; the sum of two fully connected layers."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def test_prelu() -> None:
 
 @pytest.mark.parametrize("bias", ["", ", %b"])
 @pytest.mark.parametrize("c", ["[1.0, 2.0, -3.0, 4.0]", "0.5", "[[1.0, 2.0, -3.0, 4.0]]"])
-def test_before_a_fully_connected_layer(c: str, bias: str) -> None:
+def test_a_constant_before_a_fully_connected_layer_is_fused(c: str, bias: str) -> None:
     add = graph(f"%a = Add(%x, {c})\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
+    # the first layer computes the new bias from constants, so folding removes it
     check_pass(add, "fuse_add_to_fullyconnected_bias", expect_ops=["FullyConnected"] * 2)
     both = ["fuse_add_to_fullyconnected_bias", "fold_constants"]
     check_pass(add, both, expect_ops=["FullyConnected"])
@@ -92,7 +93,7 @@ def test_before_a_fully_connected_layer_near_misses(kind: str) -> None:
 
 
 @pytest.mark.parametrize("biases", [("", ""), (", %b", ""), ("", ", %b"), (", %b", ", [1.0, 2.0, 3.0]")])
-def test_two_layers_of_one_input(biases: tuple[str, str]) -> None:
+def test_the_sum_of_two_layers_of_one_input_is_one_layer(biases: tuple[str, str]) -> None:
     first, second = biases
     layers = f"%l = FullyConnected(%x, %w{first})\n%r = FullyConnected(%x, %v{second})"
     body = f"{layers}\n%z = Add(%l, %r) {{act: RELU}}"

@@ -13,6 +13,7 @@ from circlekit.passes.normalization.forward_batchnorm import ForwardBatchNorm
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
+# one number per channel, for channels on the last axis, on axis 1 and on axis 0; and ROW once per pixel
 ROW = "[1.5, -0.5, 2.0, 0.25]"
 COLUMN = "[[[1.5]], [[-0.5]], [[2.0]], [[0.25]]]"
 FIRST = "[[[[1.5]]], [[[-0.5]]], [[[2.0]]], [[[0.25]]]]"
@@ -56,7 +57,7 @@ def net(between: str, norm: str) -> str:
         (IDENTITY, ROW, []),
     ],
 )
-def test_moves_across_data_movement_and_pooling(between: str, constant: str, left: list[str]) -> None:
+def test_norms_move_across_data_movement_and_pooling(between: str, constant: str, left: list[str]) -> None:
     text = net(between, f"%m = Mul(%b, {constant}) %y = Add(%m, {constant})")
     check_pass(text, "fold_batch_norms", ["Conv2D", *left])
 
@@ -88,7 +89,7 @@ def test_moves_across_data_movement_and_pooling(between: str, constant: str, lef
         (f"Pad(%a, {BORDER})", "%c = Mean(%b, [1,2]) %y = Add(%c, 2.0)", "%b: comes from Pad"),
     ],
 )
-def test_stays_behind_operators_that_mix_channels(between: str, norm: str, sentence: str) -> None:
+def test_norms_that_cannot_move_are_refused(between: str, norm: str, sentence: str) -> None:
     check_pass(net(between, norm), "forward_batchnorm", refused=sentence)
 
 
@@ -127,7 +128,7 @@ def test_stays_behind_concatenations(text: str, sentence: str) -> None:
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("kind", ["conv", "dwconv"])
 def test_images_are_normalized_in_the_convolution(kind: str, padding: str) -> None:
-    """(x - mean) / deviation before the first convolution; the offset needs data below every tap."""
+    """(x - mean) / deviation before a convolution; with SAME, the mean stays: the padding's zeros lack it."""
     filter, call = ("[4,3,3,3]", "Conv2D") if kind == "conv" else ("[1,3,3,6]", "DepthwiseConv2D")
     more = ", depth_multiplier: 2" if kind == "dwconv" else ""
     text = f"""
@@ -159,7 +160,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("call", VIEWS)
 def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> None:
-    """Factors in all shapes that broadcast; whether each channel gets one number only is counted here."""
+    """Try factors of all SHAPES that broadcast; the test counts the factors that each channel gets."""
     moved = 0
     for shape in SHAPES:
         for kind in ("one", "period 4", "period 2", "different"):
@@ -181,13 +182,13 @@ def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> N
             view = model.main.ops[1]
             if model.main.outputs[0].shape != view.output.shape:
                 continue
-            places = np.broadcast_to(np.arange(4, dtype=np.float32), (1, 2, 3, 4))
-            operands = [places, *(v.array() for v in view.inputs[1:] if v is not None)]
+            channel_numbers = np.broadcast_to(np.arange(4, dtype=np.float32), (1, 2, 3, 4))
+            operands = [channel_numbers, *(v.array() for v in view.inputs[1:] if v is not None)]
             channels = np.asarray(evaluate(view, operands)[0])
             factors = np.broadcast_to(numbers, channels.shape)
             expected = [np.unique(factors[channels == channel]) for channel in range(4)]
             is_one_each = all(each.size == 1 for each in expected)
-            if not ForwardBatchNorm().run(model, Context()):
+            if not ForwardBatchNorm().run(model, Context()):  # equal numbers and few numbers may be refused
                 assert not is_one_each or kind == "one" or size < 4, (shape, kind)
                 continue
             moved += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a number moves to the layers before it, and what the signs of parts move into."""
+"""forward_number moves a number into earlier layers; fuse_neg_with_factor moves signs into a factor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_operators_that_choose_elements_stay(body: str, sentence: str) -> None:
     check_pass(graph(f"{LAYER}{body}\n%y = Mul(%r, -0.5)"), NAME, refused=sentence)
 
 
-def test_channels_of_a_depthwise_convolution() -> None:
+def test_a_number_moves_into_some_channels_of_a_depthwise_convolution() -> None:
     body = """
         %w = const f32[1,2,3,8] gaussian(0, 1)
         %f = DepthwiseConv2D(%x, %w, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {depth_multiplier: 2}
@@ -78,9 +78,9 @@ HALVES = "%lo, %hi = Split(2, %x) {num_splits: 2}\n%n = Neg(%hi)\n%c = Concatena
 @pytest.mark.parametrize(
     ("shape", "factor", "is_moved"),
     [
-        ("2,3,4", "3,4", True),  # 12 elements, as many as are negated
+        ("2,3,4", "3,4", True),  # 12 elements, as many as %hi has
         ("2,3,4", "2,3,4", False),
-        ("1,2,4", "?,1,4", True),  # an unknown size counts as 1
+        ("1,2,4", "?,1,4", True),  # an unknown size counts as 1; %hi has 4 elements
         ("1,2,4", "?,2,4", False),
     ],
 )

@@ -53,6 +53,7 @@ def weights_and_bundle(flipped: bool = False, padded: bool = False) -> tuple[Arr
 
 
 def model_of(op: Op, inputs: Sequence[Value], bundle: Sequence[Value]) -> Model:
+    # ONE's metadata: start, version, number of outputs, number of constants of each weight, end
     mark = np.array([-(10**9) * 2 + 27, 1, 1, len(bundle), 2 * 10**9 - 27], np.int32)
     graph = Graph("main", inputs)
     graph.append(op)
@@ -66,7 +67,8 @@ def model_of(op: Op, inputs: Sequence[Value], bundle: Sequence[Value]) -> Model:
 def fused(model: Model, arrays: Sequence[Array], tmp_path: Path) -> list[str]:
     """Return the operators after the pass; values must stay equal."""
     wanted = circlekit.run(clone(model), arrays)[1]
-    assert circlekit.optimize(model, ["fuse_bcq"]).changes == {"fuse_bcq": 2}
+    changes = circlekit.optimize(model, ["fuse_bcq"]).changes
+    assert changes == {"fuse_bcq": 2}  # the operator, and the removed outputs
     check(model)
     assert [value.name for value in model.main.outputs] == ["y"]
     assert list(model.signatures[0].outputs) == ["y"]
@@ -80,7 +82,7 @@ def fused(model: Model, arrays: Sequence[Array], tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("flipped", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
-def test_weights(flipped: bool, padded: bool, tmp_path: Path) -> None:
+def test_a_layer_with_coded_weights_is_fused(flipped: bool, padded: bool, tmp_path: Path) -> None:
     weights, bundle = weights_and_bundle(flipped, padded)
     x = Value("x", f32, (3, HIDDEN))
     bias = Value.constant("b", RNG.standard_normal(ROWS).astype(np.float32))
@@ -90,7 +92,7 @@ def test_weights(flipped: bool, padded: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_input_of_rank_3(keep: bool, tmp_path: Path) -> None:
+def test_an_input_of_rank_3_is_reshaped(keep: bool, tmp_path: Path) -> None:
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (2, 3, HIDDEN))
     op = FullyConnected(x, Value.constant("w", weights), keep_num_dims=keep)
@@ -99,7 +101,7 @@ def test_input_of_rank_3(keep: bool, tmp_path: Path) -> None:
     assert found == ([*inner, "RESHAPE"] if keep else inner)
 
 
-def test_weights_on_the_left(tmp_path: Path) -> None:
+def test_coded_weights_on_the_left_need_no_transpose_after(tmp_path: Path) -> None:
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (5, HIDDEN))
     op = FullyConnected(Value.constant("w", weights), x)
@@ -110,7 +112,9 @@ def test_weights_on_the_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
-def test_gather(columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_a_gather_from_a_coded_table_is_fused(
+    columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path
+) -> None:
     """``columns``: the codes are those of the table's transpose."""
     weights, bundle = weights_and_bundle()
     table = np.ascontiguousarray(weights.T) if columns else weights
@@ -121,7 +125,7 @@ def test_gather(columns: bool, axis: int, shape: tuple[int, ...], tmp_path: Path
     assert found == (["BCQ_GATHER", "TRANSPOSE"] if columns and shape else ["BCQ_GATHER"])
 
 
-def test_operands_and_options_in_the_file(tmp_path: Path) -> None:
+def test_the_file_has_the_operands_and_options_of_the_codes(tmp_path: Path) -> None:
     """Read by the circle_schema package: operands and options."""
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (3, HIDDEN))
@@ -151,7 +155,7 @@ def test_pass_does_nothing_for_tflite() -> None:
     x = Value("x", f32, (3, HIDDEN))
     model = model_of(FullyConnected(x, Value.constant("w", weights)), [x], bundle)
     assert circlekit.optimize(model, ["fuse_bcq"], format="tflite").changes == {}
-    assert len(model.main.outputs) == 10
+    assert len(model.main.outputs) == 10  # the mark, %y and the 8 constants of the bundle
     context = Context("tflite", refusals=[])
     assert FuseBcq().run(model, context) == 0
     assert [r.sentence for r in context.refusals or ()] == ["%mark: TFLite has no operators on binary codes"]

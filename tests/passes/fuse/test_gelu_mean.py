@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GELU by its custom operator, and means of means."""
+"""Fusion of GELU by Erf or by Tanh, of a mean of a mean, and of the reciprocal square root of int16."""
 
 from __future__ import annotations
 
@@ -67,25 +67,28 @@ def means(first: str, second: str, keep: str, keep2: str, outputs: str = "%z") -
     }}"""
 
 
-AXES = [
+KEPT = [
     ("[1]", "[2]", [1, 2]),
     ("[2]", "[1]", [1, 2]),
     ("[1]", "[3]", [1, 3]),
     ("[1]", "[-2]", [1, 2]),
     ("[1]", "[1]", [1]),
 ]
+"""Axes of the first and of the second Mean, and of the fused one, if both keep the dimensions."""
+
 DROPPED = [
     ("[1]", "[1]", [1, 2]),
     ("[2, 1]", "[1]", [1, 2, 3]),
     ("[-1]", "[-1]", [2, 3]),
     ("[0]", "[0, 2]", [0, 1, 3]),
 ]
+"""The same if both drop the dimensions; the second Mean then counts the axes that are left."""
 
 
 @pytest.mark.parametrize(
     ("first", "second", "keep", "keep2", "axes"),
     [
-        *((a, b, "true", "true", c) for a, b, c in AXES),
+        *((a, b, "true", "true", c) for a, b, c in KEPT),
         *((a, b, "false", "false", c) for a, b, c in DROPPED),
         ("[1, 2]", "[1, 2]", "true", "false", [1, 2]),
         ("[1]", "[1, 2]", "true", "false", [1, 2]),
@@ -110,6 +113,7 @@ def test_mean_near_misses(text: str, sentence: str) -> None:
 
 
 def rsqrt(one: str = "const i16[1] quant(scale: 0.0001) [10000]", s: str = "quant(scale: 0.001)") -> Model:
+    """Return 1 / sqrt(x); ``one``: the constant 1, such as 10000 * 0.0001; ``s``: the quantization of %s."""
     text = f"""graph main(%x: i16[4] quant(scale: 0.01)) -> %z {{
       %k = {one}
       %s = Sqrt(%x) : i16[4] {s}
@@ -144,7 +148,7 @@ def test_int16_rsqrt_near_misses(model: Model, sentence: str) -> None:
 # -- tanh --------------------------------------------------------------------------------------
 
 CUBES = ("%c = Pow(%x, 3.0)", "%p = Mul(%x, %x)\n%c = Mul(%x, %p)", "%p = Square(%x)\n%c = Mul(%p, %x)")
-LASTS = (
+PRODUCTS = (
     "%m = Mul(%a, %x)\n%y = Mul(0.5, %m)",
     "%m = Mul(%x, 0.5)\n%y = Mul(%a, %m)",
     "%m = Mul(%a, 0.5)\n%y = Mul(%x, %m)",
@@ -166,7 +170,7 @@ def tanh_form(cube: str, last: str, third: str = "0.044715", root: str = "0.7978
 
 
 @pytest.mark.parametrize("cube", CUBES)
-@pytest.mark.parametrize("last", LASTS)
+@pytest.mark.parametrize("last", PRODUCTS)
 def test_gelu_by_tanh(cube: str, last: str) -> None:
     (op,) = check_pass(tanh_form(cube, last), "fuse_gelu", ["Gelu"]).main
     assert op.attribute_items() == {"approximate": True}
@@ -198,11 +202,14 @@ def test_gelu_by_tanh_of_a_factored_cubic(square: str, product: str, last: str) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (tanh_form(CUBES[0], LASTS[0], third="0.05"), "%k/lhs: expected 0.044715, got 0.05"),
-        (tanh_form(CUBES[1], LASTS[1], root="0.7"), "%s/rhs: expected 0.797885, got 0.7"),
-        (tanh_form("%c = Pow(%x, 2.0)", LASTS[0]), "%c/rhs: expected the constant 3.0"),
-        (tanh_form("%c = Pow(%z, 3.0)", LASTS[0]), "expected the same value in two places"),
-        (tanh_form(CUBES[0], LASTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"), "expected the constant 1.0"),
+        (tanh_form(CUBES[0], PRODUCTS[0], third="0.05"), "%k/lhs: expected 0.044715, got 0.05"),
+        (tanh_form(CUBES[1], PRODUCTS[1], root="0.7"), "%s/rhs: expected 0.797885, got 0.7"),
+        (tanh_form("%c = Pow(%x, 2.0)", PRODUCTS[0]), "%c/rhs: expected the constant 3.0"),
+        (tanh_form("%c = Pow(%z, 3.0)", PRODUCTS[0]), "expected the same value in two places"),
+        (
+            tanh_form(CUBES[0], PRODUCTS[0]).replace("Add(1.0, %t)", "Add(2.0, %t)"),
+            "expected the constant 1.0",
+        ),
     ],
 )
 def test_gelu_by_tanh_near_misses(text: str, sentence: str) -> None:

@@ -47,6 +47,7 @@ def test_all_forms(relu6: str, tail: tuple[str, str, str], sixth: str, swap: boo
 
 
 def neighbour(steps: int) -> str:
+    """Return SIXTH plus ``steps`` units in its last place, as text."""
     value = np.float32(SIXTH) + np.float32(steps) * np.spacing(np.float32(SIXTH))
     return repr(float(value))
 
@@ -56,7 +57,7 @@ TIMES = text(RELU6[1], TAILS[1], SIXTHS[1])
 
 
 @pytest.mark.parametrize("steps", [-1, 1])
-def test_factor_must_be_the_nearest_float32_to_one_sixth(steps: int) -> None:
+def test_factor_may_be_one_unit_in_the_last_place_off(steps: int) -> None:
     check_pass(TIMES.replace(repr(SIXTH), neighbour(steps)), NAME, ["Neg", "HardSwish", "Neg"])
 
 

@@ -18,12 +18,14 @@ SQUARES = (
     "%e = Sub(%x, %m) %q = Square(%e)",
     "%e = Sub(%x, %m) %q = Mul(%e, %e)",
 )
+# SCALES, SUMS: {lines: operators that are left of them}
 SCALES = {"%r = Rsqrt(%a) %f = Mul(%r, %g)": ["Mul"], "%f = Rsqrt(%a)": []}
 SUMS = {
     "%p = Mul(%x, %f) %i = Neg(%m) %o = Mul(%i, %f) %z = Add(%p, %o)": [],
     "%p = Mul(%x, %f) %o = Mul(%m, %f) %z = Sub(%p, %o)": [],
     "%p = Mul(%x, %f) %o = Mul(%m, %f) %h = Sub(%b, %o) %z = Add(%p, %h) {act: RELU}": ["Add"],
 }  # fmt: skip
+# {lines that square x - mean(x): lines that divide it by the standard deviation}
 QUOTIENTS = {
     "%q = SquaredDifference(%x, %m)": "%d = Sub(%x, %m) %s = Sqrt(%a) %n = Div(%d, %s)",
     "%d = Sub(%x, %m) %q = Pow(%d, 2.0)": "%s = Sqrt(%a) %n = Div(%d, %s)",
@@ -47,7 +49,7 @@ def norm(square: str, ending: str) -> str:
 @pytest.mark.parametrize("square", SQUARES)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("total", SUMS)
-def test_separate_products(square: str, scale: str, total: str) -> None:
+def test_scaled_x_minus_scaled_mean_is_rewritten(square: str, scale: str, total: str) -> None:
     text = norm(square, f"{scale} {total}")
     check_pass(text, "fuse_layernorm", [*CENTERED, *SCALES[scale], *SUMS[total]], tolerance=3e-5)
     check_pass(text, pipeline_passes("O1"), ["Mean", "Sub", "RmsNorm", *SUMS[total]], tolerance=3e-5)

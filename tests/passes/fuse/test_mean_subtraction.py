@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which subtractions are those of a mean over the last axis."""
+"""Which operators subtract from a value its own mean over the last axis."""
 
 from __future__ import annotations
 

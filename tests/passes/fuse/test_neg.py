@@ -12,7 +12,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
 from tests.passes.kit import check_pass, make_input
 
-NEG = {
+NEG = {  # {users of %n = Neg(%x): the kinds of operators after the pass, None if NEG stays}
     "%y = Add(%a, %n) {act: RELU}": ["Sub"],
     "%y = Add(%n, %a)": ["Sub"],
     "%y = Sub(%a, %n)": ["Add"],
@@ -26,12 +26,12 @@ NEG = {
 }
 
 
-@pytest.mark.parametrize("behind", NEG)
-def test_neg_is_fused_into_its_user(behind: str) -> None:
-    text = f"graph main(%x: f32[2,1], %a: f32[2,3]) -> %y {{\n%n = Neg(%x)\n{behind}\n}}"
-    left = NEG[behind]
-    model = check_pass(text, "fuse_neg", left)
-    assert left is not None or any(op.code == "NEG" for op in model.main)
+@pytest.mark.parametrize("lines", NEG)
+def test_neg_is_fused_into_its_user(lines: str) -> None:
+    text = f"graph main(%x: f32[2,1], %a: f32[2,3]) -> %y {{\n%n = Neg(%x)\n{lines}\n}}"
+    kinds = NEG[lines]
+    model = check_pass(text, "fuse_neg", kinds)
+    assert kinds is not None or any(op.code == "NEG" for op in model.main)
     inputs = [make_input(value, "boundary") for value in model.main.inputs]
     before, after = run(parse_model(text), inputs)[0], run(model, inputs)[0]
     np.testing.assert_array_equal(before.view(np.uint32), after.view(np.uint32))
@@ -39,7 +39,10 @@ def test_neg_is_fused_into_its_user(behind: str) -> None:
 
 @pytest.mark.parametrize(("sine", "products"), [("%sin", 1), ("[0.5, -2.0, 3.0, 0.0]", 0), ("%other", 2)])
 def test_equal_products_of_a_factor_and_signs_are_made_once(sine: str, products: int) -> None:
-    """Two factors have the same signs; with ``%other`` the second factor is another value."""
+    """A factor that is not constant is multiplied by the signs [-1, -1, 1, 1].
+
+    One product serves both uses of %sin; %sin and %other need one each.
+    """
     first = "%sin" if sine == "%other" else sine
     text = f"""graph main(%x: f32[2,4], %z: f32[2,4], %sin: f32[4], %other: f32[4]) -> %y, %w {{
       %a, %b = Split(1, %x) {{num_splits: 2}}
@@ -66,7 +69,7 @@ def test_reshape_before_a_layer_is_removed(shape: str) -> None:
     check_pass(text, "remove_reshape_before_fullyconnected", ["FullyConnected"])
 
 
-def test_quantized_rows() -> None:
+def test_reshape_of_a_quantized_input_is_removed() -> None:
     quantized = "quant(scale: 0.05, zero_point: 3)"
     text = f"""graph main(%x: i8[2,1,1,6] {quantized}) -> %y {{
       %w = const i8[5,6] quant(scale: 0.01) uniform(-100, 100)
@@ -74,8 +77,8 @@ def test_quantized_rows() -> None:
       %y = FullyConnected(%r, %w) : i8[2,5] quant(scale: 0.1, zero_point: -7)
     }}"""
     model = parse_model(text)
-    other = clone(model)
+    before = clone(model)
     circlekit.optimize(model, ["remove_reshape_before_fullyconnected"])
     assert [op.code for op in model.main] == ["FULLY_CONNECTED"]
     x = np.random.default_rng(2).integers(-128, 128, (2, 1, 1, 6), np.int8)
-    np.testing.assert_array_equal(circlekit.run(model, [x])[0], circlekit.run(other, [x])[0])
+    np.testing.assert_array_equal(circlekit.run(model, [x])[0], circlekit.run(before, [x])[0])

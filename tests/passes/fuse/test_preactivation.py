@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm before RELU, between convolutions; GELU between fully connected layers."""
+"""Batch norm before RELU, between convolutions or alone; GELU between fully connected layers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_fused_into_the_convolution_after() -> None:
     check_pass(net(NO_CONV, POSITIVE, behind=mean), PASS, ["Neg", "Add", "Mean", "Conv2D"])
 
 
-def test_mean_over_a_single_channel_too() -> None:
+def test_a_mean_over_the_channels_is_passed_if_there_is_one_channel() -> None:
     text = """graph main(%x: f32[1,6,6,1]) -> %z {
       %c = Neg(%x)
       %m = Mul(%c, [2.0])
@@ -93,7 +93,7 @@ def test_near_misses(text: str, sentence: str) -> None:
     check_pass(text, PASS, refused=sentence)
 
 
-def positive(gamma: str = "[1.0, -2.0, 0.0]", act: str = "{act: RELU}") -> str:
+def norm(gamma: str = "[1.0, -2.0, 0.0]", act: str = "{act: RELU}") -> str:
     return f"""graph main(%x: f32[1,4,4,3]) -> %y {{
       %m = Mul(%x, {gamma})
       %y = Add(%m, [1.0, 2, 3]) {act}
@@ -101,7 +101,7 @@ def positive(gamma: str = "[1.0, -2.0, 0.0]", act: str = "{act: RELU}") -> str:
 
 
 def test_negative_factors_become_tiny() -> None:
-    model, kind = parse_model(positive()), all_passes()["make_batchnorm_gamma_positive"]
+    model, kind = parse_model(norm()), all_passes()["make_batchnorm_gamma_positive"]
     assert kind.changes_values
     assert kind().run(model, Context()) == 1
     gamma = model.main.ops[0].inputs[1]
@@ -113,8 +113,8 @@ def test_negative_factors_become_tiny() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (positive("[1.0, 2.0, 0.0]"), "expected a negative factor"),
-        (positive(act=""), "act is NONE, expected RELU"),
+        (norm("[1.0, 2.0, 0.0]"), "expected a negative factor"),
+        (norm(act=""), "act is NONE, expected RELU"),
     ],
 )
 def test_gamma_near_misses(text: str, sentence: str) -> None:
@@ -123,10 +123,12 @@ def test_gamma_near_misses(text: str, sentence: str) -> None:
 
 # -- channelwise factors as a depthwise convolution ----------------------------------------------
 
-WISE = "replace_cw_mul_add_with_depthwise_conv"
+CHANNELWISE = "replace_cw_mul_add_with_depthwise_conv"
 
 
-def wise(gamma: str = GAMMA, beta: str = BETA, act: str = "", mul: str = "", shape: str = "[2,4,5,3]") -> str:
+def channelwise(
+    gamma: str = GAMMA, beta: str = BETA, act: str = "", mul: str = "", shape: str = "[2,4,5,3]"
+) -> str:
     return f"""graph main(%x: f32{shape}) -> %z {{
       %m = Mul(%x, {gamma}) {mul}
       %z = Add({beta}, %m) {act}
@@ -136,21 +138,21 @@ def wise(gamma: str = GAMMA, beta: str = BETA, act: str = "", mul: str = "", sha
 @pytest.mark.parametrize("gamma", [GAMMA, "[[[[2.0, 0.5, 1.0]]]]", "3.0"])
 @pytest.mark.parametrize("act", ["", "{act: RELU6}"])
 def test_channelwise(gamma: str, act: str) -> None:
-    check_pass(wise(gamma, act=act), WISE, ["DepthwiseConv2D"])
+    check_pass(channelwise(gamma, act=act), CHANNELWISE, ["DepthwiseConv2D"])
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (wise(mul="{act: RELU}"), "%m: act is RELU, expected NONE"),
-        (wise("[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1] with C = 3"),
-        (wise(beta="[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1]"),
-        (wise(shape="[4,5,3]"), "shape is [4,5,3], expected [_,_,_,C]"),
-        (wise(act="{act: TANH}"), "act is TANH"),
+        (channelwise(mul="{act: RELU}"), "%m: act is RELU, expected NONE"),
+        (channelwise("[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1] with C = 3"),
+        (channelwise(beta="[[[2.0],[1.0],[0.5],[1.0],[1.0]]]"), "expected [*,C|1]"),
+        (channelwise(shape="[4,5,3]"), "shape is [4,5,3], expected [_,_,_,C]"),
+        (channelwise(act="{act: TANH}"), "act is TANH"),
     ],
 )
 def test_channelwise_near_misses(text: str, sentence: str) -> None:
-    check_pass(text, WISE, refused=sentence)
+    check_pass(text, CHANNELWISE, refused=sentence)
 
 
 # -- FC, GELU, FC --------------------------------------------------------------------------------

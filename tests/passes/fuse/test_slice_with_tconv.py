@@ -24,7 +24,7 @@ def sliced(
     bias: str = ", %b",
     result: str = "%z",
 ) -> str:
-    """Return a transposed convolution with padding as exporters from PyTorch write it: then a Slice."""
+    """Return a transposed convolution and a Slice of its result: exporters from PyTorch write padding so."""
     return f"""graph main(%x: {input}, %dyn: i32[4]) -> {result} {{
       %w = const {filter} gaussian(0, 1)
       %b = const f32[3] [0.5, -1.0, 2.0]
@@ -44,7 +44,9 @@ def sliced(
         ("[0,0,0,1]", "[1,10,10,1]", "VALID", (1, 10, 10, 1)),
     ],
 )
-def test_a_padding_is_found(begin: str, size: str, padding: str, shape: tuple[int, ...], bias: str) -> None:
+def test_the_slice_becomes_the_padding(
+    begin: str, size: str, padding: str, shape: tuple[int, ...], bias: str
+) -> None:
     model = check_pass(sliced(begin, size, bias=bias), "fuse_slice_with_tconv", expect_ops=["TransposeConv"])
     (op,) = model.main.ops
     assert isinstance(op, TransposeConv)
@@ -84,8 +86,8 @@ def test_different_strides_and_kernels() -> None:
     assert (op.stride_h, op.stride_w, op.padding.name) == (1, 3, "SAME")
 
 
-def test_output_that_uses_all_rows() -> None:
-    """14 of 18 rows: SAME would derive 7 input rows from that, all 8 are needed; for TFLite it is undone."""
+def test_same_padding_that_litert_rejects_becomes_a_slice_again() -> None:
+    """6 of 10 rows, stride 2: LiteRT expects 3 input rows for 6 rows with SAME, but the input has 4."""
     text = sliced("[0,1,1,0]", "[1,6,6,3]")
     model = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"])
     lowered = legalize(model, "tflite")

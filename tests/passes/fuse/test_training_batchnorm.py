@@ -34,9 +34,11 @@ graph main(%x: f32[4,6,6,3]) -> %y {
   %y = Add(%m, %o) {act: RELU}
 }
 """
+# the variance by elementary operators: mean((c - mean)^2)
 PLAIN = NET.replace("SquaredDifference(%c, %mean)", "Sub(%c, %mean)").replace(
     "%variance = Mean(%square", "%q = Mul(%square, %square)\n %variance = Mean(%q"
 )
+# the variance as mean(c^2) - mean^2
 OF_SQUARES = NET.replace("%square = SquaredDifference(%c, %mean)", "%square = Square(%c)").replace(
     "%variance = Mean(%square, [0,1,2]) {keep_dims: true}",
     "%q = Mean(%square, [0,1,2]) {keep_dims: true}\n %p = Square(%mean)\n %variance = Sub(%q, %p)",
@@ -67,8 +69,9 @@ def expected(records: list[Array], weights: list[float], x: Array) -> Array:
     variance = sum(
         w * c.var((0, 1, 2), dtype=np.float64) for w, (c, _, _) in zip(weights, results, strict=True)
     )
-    c, gamma, beta = circlekit.run(model, [x])
-    return np.asarray(np.maximum((c - mean) / np.sqrt(variance + 0.001) * -gamma - beta, 0))
+    c, minus_gamma, minus_beta = circlekit.run(model, [x])
+    factor = -minus_gamma / np.sqrt(variance + 0.001)
+    return np.asarray(np.maximum((c - mean) * factor - minus_beta, 0))
 
 
 @pytest.mark.parametrize("text", FORMS)
@@ -96,6 +99,7 @@ def test_mean_and_variance_over_other_axes_are_not_reported() -> None:
 def test_frozen_statistics_are_moving_averages(
     text: str, settings: dict[str, float], weights: list[float]
 ) -> None:
+    """With the decay 0.75, three records have the weights 0.75 * 0.75, 0.75 * 0.25 and 0.25."""
     data, model = batches(3), parse_model(text)
     given = {"freeze_batchnorm": [[x] for x in data], **settings}
     report = circlekit.optimize(model, ["freeze_batchnorm", "fuse_activation_function"], settings=given)

@@ -8,11 +8,11 @@ from circlekit.ir.graph import Model
 NHWC, NCHW = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
 
 POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}"
-"""A max pool: it works on NHWC alone, whatever its operands are."""
+"""The attributes of a max pool that keeps the shape."""
 
 
 def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> str:
-    """A model in which a pool makes %n; %m, the same in NCHW, is what ``body`` starts with."""
+    """Return a model in which a pool makes %n in NHWC; ``body`` starts with %m, which is %n in NCHW."""
     return f"""graph main({inputs}) -> {outputs} {{
                  %n = MaxPool2D(%x) {POOL}
                  %m = Transpose(%n, {NCHW})

@@ -23,10 +23,11 @@ from circlekit.ops.reduction.reduce import Mean
 NHWC, NCHW, OTHER = (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)
 
 Step = tuple[int, int, int]
+"""The index of the operator in BUILDERS, a number that selects its operand, the seed of its attributes."""
 
 
 def steps(most: int) -> st.SearchStrategy[list[Step]]:
-    """Up to ``most`` steps: the operator to append, its operand, and its attributes."""
+    """Return a strategy for 1 to ``most`` steps."""
     return st.lists(
         st.tuples(st.integers(0, len(BUILDERS) - 1), st.integers(0, 50), st.integers(0, 10**6)),
         min_size=1,
@@ -35,10 +36,10 @@ def steps(most: int) -> st.SearchStrategy[list[Step]]:
 
 
 def make_model(chosen: Sequence[Step]) -> Model:
-    """The model of ``chosen``: one input, the last value and some others as outputs."""
+    """Return the model of the steps ``chosen``: one input; the last value and some others as outputs."""
     x = Value("x", f32, (1, 2, 3, 4))
     graph = Graph("main", [x])
-    pool = [x]
+    pool = [x]  # all values so far
     for kind, pick, how in chosen:
         op = BUILDERS[kind](pool, pool[-1 - pick % len(pool)], np.random.default_rng(how))
         graph.append(op)
@@ -116,7 +117,7 @@ def split(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
 
 
 def wall(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
-    """Append a Reshape, which works in one layout only."""
+    """Return a Reshape, which works in one layout only."""
     return Reshape(x, constant(np.array(random.permutation(x.static_shape), np.int32)))
 
 
@@ -134,3 +135,4 @@ BUILDERS: tuple[Callable[[list[Value], Value, np.random.Generator], Op], ...] = 
     wall,
     transpose(OTHER),
 )
+"""Functions of all values so far, the operand and a random generator, which return the next operator."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators compute each channel separately: compared with the kernels on permuted channels."""
+"""Operators that compute each channel separately, and groups of values whose channels may change places."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_permuted_channels_of_the_operands_give_permuted_channels(code: str) -> 
         ("DepthwiseConv2D(%one, %f, %row) {depth_multiplier: 6}", False),
     ],
 )
-def test_near_misses_of_operators_of_separate_channels(call: str, expected: bool) -> None:
+def test_operators_of_separate_channels_and_near_misses(call: str, expected: bool) -> None:
     model = parse_model(f"""
 graph main(%x: f32[2,4,4,6], %y: f32[2,4,4,6], %one: f32[2,4,4,1], %g: f32[1,3,3,6]) -> %o {{
   %row = const f32[6] gaussian(0, 1)
@@ -146,7 +146,7 @@ graph main(%x: f32[2,3]) -> %y {
 
 @pytest.mark.parametrize(("text", "inner"), [(LAYERS, "abpqme"), (SUM, "abc")])
 def test_layers_absorb_every_order_of_a_free_group(text: str, inner: str) -> None:
-    """The group is free in the model as it is; in a mutant it may be, and then the results stay, too."""
+    """The group is free in the model as it is.  It may be free in a mutant; then the results stay, too."""
     base = parse_model(text)
     for what, model in [("as it is", clone(base)), *mutants(base)]:
         value = next((v for v in model.main.values() if v.name == "a"), None)
@@ -186,8 +186,8 @@ def test_near_misses_of_free_groups(old: str, new: str) -> None:
     assert group.obstacle is not None
 
 
-def test_groups_whose_layers_disagree_are_fixed() -> None:
-    """The factor has the channels of the other operand of the product, and is no constant."""
+def test_the_computed_operands_of_a_product_are_in_one_group() -> None:
+    """The product %b = %a * %j: both factors are results of layers, whose weights change together."""
     text = LAYERS.replace(
         "%b = Add(%a, %k) {act: RELU}", "%h = Relu(%z) %j = Conv2D(%h, %i, none) %b = Mul(%a, %j)"
     )

@@ -16,7 +16,7 @@ from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, NHWC, _can_move
 from tests.passes.kit import check_pass, make_input
 
-ONE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
+SINGLE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
 
 BODY = """
 graph main(%x: f32[1,3,6,5]) -> %y {
@@ -46,7 +46,7 @@ graph main(%x: f32[1,3,6,5]) -> %y {
     ],
 )
 def test_single_operators(call: str, ops: list[str]) -> None:
-    check_pass(ONE.format(call), "convert_nchw_to_nhwc", ops)
+    check_pass(SINGLE.format(call), "convert_nchw_to_nhwc", ops)
 
 
 def test_user_of_a_convolution_is_nhwc_already() -> None:
@@ -64,7 +64,7 @@ def test_user_of_a_convolution_is_nhwc_already() -> None:
     ],
 )
 def test_other_operators_have_the_cheapest_layout(outputs: str, ops: list[str]) -> None:
-    """A Relu is always NHWC, a Sin or a Cos only between operators or outputs that are."""
+    """A Relu always becomes NHWC.  Sin and Cos become NHWC only where that saves a Transpose."""
     body = "%a = Sin(%x)\n %b = Relu(%a)\n %y = Cos(%b)"
     check_pass(f"graph main(%x: f32[1,3,4,5]) -> {outputs} {{ {body} }}", "convert_nchw_to_nhwc", ops)
 
@@ -73,7 +73,8 @@ def test_nchw_operators_around_a_convolution() -> None:
     check_pass(BODY, "convert_nchw_to_nhwc", ["Transpose", "Conv2D", "Mul", "Add", "Transpose"])
 
 
-def test_parts_that_are_views_stay_joined_along_the_axis_with_the_fewest_runs() -> None:
+def test_a_concatenation_stays_if_nhwc_would_copy_more_runs() -> None:
+    """For each part it copies one run of 2 contiguous elements in NCHW, but two runs of 1 in NHWC."""
     text = "graph main(%x: f32[1,1,2,1]) -> %y { %y = Concatenation(%x, %x, %x) {axis: 1} }"
     check_pass(text, "convert_nchw_to_nhwc", ["Concatenation"])
 
@@ -83,7 +84,7 @@ def test_converges_together_with_o1() -> None:
 
 
 def test_operators_beside_a_region_say_why_they_keep_their_layout() -> None:
-    text = ONE.format("Softmax(%a)").replace("{", "{ %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")
+    text = SINGLE.format("Softmax(%a)").replace("{", "{ %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")
     sentences = [r.sentence for r in explain_pass(parse_model(text), "convert_nchw_to_nhwc", "circle")]
     assert sentences[0] == "%y: Softmax cannot work on permuted axes"
 
@@ -105,7 +106,7 @@ def test_a_transpose_to_a_third_layout_is_left_alone() -> None:
     assert [type(op).__name__ for op in model.main] == ["Concatenation", "Reshape", "Transpose"]
 
 
-@pytest.mark.parametrize("text", [BODY, ONE.format("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")])
+@pytest.mark.parametrize("text", [BODY, SINGLE.format("Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")])
 def test_the_interface_with_channels_last(text: str) -> None:
     """Values stay equal on transposed inputs, and no transpose is left."""
     original = parse_model(text)
@@ -120,7 +121,7 @@ def test_the_interface_with_channels_last(text: str) -> None:
 
 
 def test_convert_only_the_interface() -> None:
-    text = 'signature "s" @main (image: %x) -> (out: %y)\n' + ONE.format("Softmax(%x)")
+    text = 'signature "s" @main (image: %x) -> (out: %y)\n' + SINGLE.format("Softmax(%x)")
     model = converted(text, ["nchw_to_nhwc_input_shape"])
     assert [type(op).__name__ for op in model.main] == ["Transpose", "Softmax"]
     (x,) = model.main.inputs
@@ -173,7 +174,7 @@ def test_reduction_after_a_transpose_that_rescales(scale: str) -> None:
 
 
 def test_an_input_of_a_convolution_stays() -> None:
-    text = ONE.format("MaxPool2D(%x) {padding: VALID}")
+    text = SINGLE.format("MaxPool2D(%x) {padding: VALID}")
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
     assert [op.code for op in model.main] == ["MAX_POOL_2D"]
     assert model.main.inputs[0].shape == (1, 3, 4, 5)
@@ -192,16 +193,15 @@ def test_an_input_of_a_convolution_stays() -> None:
         ("%t = Relu(%x) %y = Sum(%t, [2,3])", NHWC, False),
         ("%t = const f32[1,3,4,5] ones %y = Sum(%t, [2,3])", NCHW, False),
         ("%t: f32[1,3,4,5] variable %y = Sum(%t, [2,3])", NCHW, False),
-        ("%t = Relu(%q) : i8[1,1,1,2] QUANT %y = Sum(%t, [2,3]) : i8[1,1] ONE", NCHW, False),
-        ("%t = Relu(%q) : i8[1,1,1,2] ONE %y = Sum(%t, [2,3]) : i8[1,1] ONE", NCHW, True),
+        ("%t = Relu(%q) : i8[1,1,1,2] PER_CHANNEL %y = Sum(%t, [2,3]) : i8[1,1] PER_TENSOR", NCHW, False),
+        ("%t = Relu(%q) : i8[1,1,1,2] PER_TENSOR %y = Sum(%t, [2,3]) : i8[1,1] PER_TENSOR", NCHW, True),
     ],
 )
 def test_reductions_that_can_read_nhwc(body: str, side: int | None, moves: bool) -> None:
-    scales = {"QUANT": "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 3)", "ONE": "quant(scale: 0.5)"}
-    inputs = "%x: f32[1,3,4,5], %i: i32[2], %q: i8[1,1,1,2] ONE"
+    per_channel = "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 3)"
+    inputs = "%x: f32[1,3,4,5], %i: i32[2], %q: i8[1,1,1,2] PER_TENSOR"
     text = f"graph main({inputs}) -> %y {{ {body} }}"
-    for word, scale in scales.items():
-        text = text.replace(word, scale)
+    text = text.replace("PER_CHANNEL", per_channel).replace("PER_TENSOR", "quant(scale: 0.5)")
     op = parse_model(text).main.ops[-1]
     assert isinstance(op, Reduction)
     assert _can_move(op, {} if side is None else {op.input: side}) is moves

@@ -8,7 +8,7 @@ import pytest
 from circlekit.ir.text import parse_model
 from circlekit.passes.layout.held_in_place import NAMED_ENDS, ends_of, why_no_map
 
-INPUTS = "%x: f32[2,3], %z: f32[2,3], %i: i32[2], %u: f32[?,?]"
+INPUTS = "%x: f32[2,3], %z: f32[2,3]"
 FIXED = "FullyConnected %y, which works only in its own layout"
 
 
@@ -74,8 +74,8 @@ def test_ends_of_data_movement(body: str, outputs: str, expected: tuple[str, str
     assert NAMED_ENDS == 2
 
 
-Q = "quant(scale: 0.5, zero_point: 0)"
-P = "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 1)"
+SCALE = "quant(scale: 0.5, zero_point: 0)"
+SCALES = "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 1)"
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ P = "quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 1)"
         ("%x: f32[?,?]", "Transpose(%x, [1,0])", "more than one dimension"),
         ("%x: f32[*]", "Reshape(%x, [2,3])", "more than one dimension"),
         ("%x: f32[6]", "Reshape(%x, [2,-1]) : f32[?,?]", "more than one dimension"),
-        (f"%x: i8[6] {Q}", "Reshape(%x, [2,3]) : i8[2,3] quant(scale: 0.25)", "different quantization"),
-        (f"%x: i8[6] {Q}", f"Gather(%x, [2,3,1]) : i8[3] {Q}", "where its elements go"),
-        (f"%x: i8[6] {Q}, %i: i32[3]", f"Gather(%x, %i) : i8[3] {Q}", "where its elements go"),
+        (f"%x: i8[6] {SCALE}", "Reshape(%x, [2,3]) : i8[2,3] quant(scale: 0.25)", "different quantization"),
+        (f"%x: i8[6] {SCALE}", f"Gather(%x, [2,3,1]) : i8[3] {SCALE}", "where its elements go"),
+        (f"%x: i8[6] {SCALE}, %i: i32[3]", f"Gather(%x, %i) : i8[3] {SCALE}", "where its elements go"),
         ("%x: f32[0,3]", "Transpose(%x, [1,0])", "a dimension of 0"),
         ("%x: f32[2,3] variable", "Transpose(%x, [1,0])", "a variable, which may change"),
-        (f"%x: i8[2,2] {P}", f"Transpose(%x, [1,0]) : i8[2,2] {P}", "quantized per channel"),
+        (f"%x: i8[2,2] {SCALES}", f"Transpose(%x, [1,0]) : i8[2,2] {SCALES}", "quantized per channel"),
         ("%x: f32[?,3]", "Gather(%x, [2,0,1]) {axis: 1}", "where its elements go"),
         ("%x: f32[2,3], %i: i32[2]", "Transpose(%x, %i) : f32[2,3]", "where its elements go"),
     ],

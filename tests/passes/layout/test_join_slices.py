@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slices of a value become one SPLIT, SPLIT_V or UNPACK: those that are each index once."""
+"""Slices of a value become one SPLIT, SPLIT_V or UNPACK if together they have each index of an axis once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.passes.kit import check_pass
 
 Pairs = list[tuple[int, int]]
 
-CASES: list[tuple[Pairs, str | None]] = [
+CASES: list[tuple[Pairs, str | None]] = [  # (start, stop) of each slice of an axis of 6
     ([(0, 3), (3, 6)], "Split"),
     ([(0, 2), (2, 4), (4, 6)], "Split"),
     ([(0, 1), (1, 6)], "SplitV"),
@@ -24,13 +24,14 @@ CASES: list[tuple[Pairs, str | None]] = [
 ]
 
 
-def model(slices: list[str], shape: str = "2,6,4", types: str = "f32") -> str:
+def model(slices: list[str], shape: str = "2,6,4") -> str:
+    """Return a graph in which an Abs reads each of ``slices``, calls that read %x or %o."""
     names = [f"%s{k}" for k in range(len(slices))]
     body = "".join(
         f"{name} = {call} {name}n = Abs({name}) " for name, call in zip(names, slices, strict=True)
     )
     outputs = ", ".join(f"{name}n" for name in names)
-    return f"graph main(%x: {types}[{shape}], %o: {types}[{shape}]) -> {outputs} {{ {body} }}"
+    return f"graph main(%x: f32[{shape}], %o: f32[{shape}]) -> {outputs} {{ {body} }}"
 
 
 def calls(pairs: Pairs, axis: int, value: str = "%x") -> list[str]:
@@ -77,12 +78,12 @@ def test_slices_that_drop_their_axis_are_an_unpack() -> None:
         [*calls([(0, 3)], 1), *calls([(3, 6)], 1, "%o")],  # of two values
         [*calls([(0, 3)], 1), *calls([(3, 6)], 2)],  # along two axes
         ["Slice(%x, [0,0,0], [6,3,3])", "Slice(%x, [0,3,3], [6,3,3])"],  # along both at once
-        [
+        [  # even and odd indices
             "StridedSlice(%x, [0,0,0], [6,6,6], [1,2,1])",
             "StridedSlice(%x, [0,1,0], [6,6,6], [1,2,1])",
         ],
-        [*calls([(0, 3)], 1), "StridedSlice(%x, [0,5,0], [6,2,6], [1,-1,1])"],
-        ["Gather(%x, [0,1,2]) {axis: 1}", "Gather(%x, [5,4,3]) {axis: 1}"],
+        [*calls([(0, 3)], 1), "StridedSlice(%x, [0,5,0], [6,2,6], [1,-1,1])"],  # backwards
+        ["Gather(%x, [0,1,2]) {axis: 1}", "Gather(%x, [5,4,3]) {axis: 1}"],  # not in ascending order
         ["Gather(%x, [0,1,2]) {axis: 1}", "Gather(%x, [3,5,4]) {axis: 1}"],
     ],
 )

@@ -86,7 +86,7 @@ def test_two_labels_have_minimal_cost_and_fewest_changes(problem: Problem, moves
 
 @EXAMPLES
 @given(problems(3), st.booleans())
-def test_no_swap_and_no_expansion_improves_more_labels(problem: Problem, moves_first: bool) -> None:
+def test_no_swap_and_no_expansion_improves_three_labels(problem: Problem, moves_first: bool) -> None:
     found = problem.solve(moves_first)
     here = worth(problem, found, moves_first)
     assert here <= worth(problem, problem.current, moves_first)
@@ -102,7 +102,10 @@ def test_no_swap_and_no_expansion_improves_more_labels(problem: Problem, moves_f
 
 
 def test_one_expansion_replaces_two_copies() -> None:
-    """An operator between three fixed layouts: none of the two of its operands and its result is its own."""
+    """Two operands and the result have the fixed layouts 1, 2 and 3; the operator between them has layout 0.
+
+    That needs three copies.  With layout 1, 2 or 3 it needs two.
+    """
     demands = [Demand(~1, [0], Cost(8, 1)), Demand(~2, [0], Cost(8, 1)), Demand(0, [~3], Cost(8, 1))]
     charges = [dict.fromkeys(range(4), Cost())]
     problem = Problem([0], demands, charges, range(4))
@@ -155,7 +158,7 @@ def test_costs_are_zero_unless_given() -> None:
 
 @pytest.mark.parametrize("kind", ["chain", "wide", "walls"])
 def test_a_large_problem(kind: str) -> None:
-    """Many nodes are relabelled globally, and gaps close."""
+    """So many nodes need the global relabelling and the gaps of the minimum cut (minimum_cut.py)."""
     count = 2_000
     random = np.random.default_rng(0)
     sizes = random.integers(1, 1000, count).tolist()

@@ -12,6 +12,7 @@ MERGE = "merge_data_movement"
 
 POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}"
 
+# lines that shuffle the channels of %n; the result is %s
 SHUFFLE = """%r = Reshape(%n, [1,4,4,2,3])
              %t = Transpose(%r, [0,1,2,4,3])
              %s = Reshape(%t, [1,4,4,6])"""
@@ -57,7 +58,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_cheapest_operators(name: str) -> None:
+def test_a_chain_becomes_the_cheapest_operators(name: str) -> None:
     body, expected = FORMS[name]
     inputs = "%d: f32[1,2,2,24]" if "%d" in body else "%x: f32[1,4,4,6]"
     assert kinds(check_pass(graph(body, inputs), MERGE)) == expected
@@ -113,6 +114,7 @@ def test_weights_take_another_order_of_channels(name: str) -> None:
     assert kinds(check_pass(graph(body, inputs), MERGE)) == expected
 
 
+# lines that make %n with a layer whose channels must keep their order
 HELD = {
     "groups": "%w = const f32[6,1,1,3] gaussian(0, 1) %n = Conv2D(%x, %w, none)",
     "second reader": "%w = const f32[6,1,1,6] gaussian(0, 1) %n = Conv2D(%x, %w, none) %z = Abs(%n)",

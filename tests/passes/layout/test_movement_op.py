@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movement that are one operator meanwhile: its map is theirs, and they come back."""
+"""``collapse`` replaces chains of data movement by MovementOps of equal index maps; ``expand`` undoes it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ BODIES = {
     "%r = Concatenation(%a, %a) {axis: 3} %s = Reshape(%r, [1,6,8,4]) %y = Abs(%s)": 1,
     "%r = ReverseV2(%a, [1]) %s = Reshape(%r, [1,6,8,2]) %y = Abs(%s)": 2,
 }
+"""Operators after HEAD, and how many of them a MovementOp replaces."""
 
 
 def collapsed(model: Model, perms: list[tuple[int, ...]]) -> list[MovementOp]:
@@ -43,7 +44,7 @@ def collapsed(model: Model, perms: list[tuple[int, ...]]) -> list[MovementOp]:
 
 
 def check_maps(model: Model, perms: list[tuple[int, ...]]) -> list[MovementOp]:
-    """Collapse and expand; compare each map with what the chain did in a run of the model as it was."""
+    """Collapse and expand; compare each index map with the values of its chain in a run of the original."""
     before = clone(model)
     arrays: dict[str, Array] = {}
     inputs = [make_input(value, "normal") for value in model.main.inputs]
@@ -59,7 +60,7 @@ def check_maps(model: Model, perms: list[tuple[int, ...]]) -> list[MovementOp]:
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_chains_between_values_of_the_rank_are_one_operator(body: str) -> None:
+def test_chains_between_values_of_rank_4_become_one_operator(body: str) -> None:
     outputs = "%y, %z" if "%z" in body else "%y"
     model = parse_model(f"graph main(%x: f32[1,6,4,4]) -> {outputs} {{ {HEAD}{body} }}")
     ops = check_maps(model, [NHWC])

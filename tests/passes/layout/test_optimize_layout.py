@@ -30,6 +30,7 @@ from tests.passes.layout.pooled_models import NCHW, NHWC, POOL, kinds, last, poo
 
 LAYOUT = "optimize_layout"
 
+# lines between the pools: they make %z from %m (see ``pooled`` and ``last``)
 BETWEEN = {
     "unary": "%z = Relu(%m)",
     "chain": "%a = Tanh(%m) %b = Abs(%a) %z = Neg(%b)",
@@ -83,7 +84,10 @@ SHUFFLES = {
 
 @pytest.mark.parametrize("name", SHUFFLES)
 def test_data_movement_between_the_layouts_changes_its_map(name: str) -> None:
-    """What only regroups axes is the same between other axes; what moves nothing then stays a Reshape."""
+    """The operators are written anew for NHWC, with other shapes and axes.
+
+    An operator that moves no element in NHWC is a Reshape there, or is left out.
+    """
     body, expected = SHUFFLES[name]
     assert kinds(check_pass(pooled(body + "\n" + last("%z"), "%x: f32[1,4,5,6]"), LAYOUT)) == expected
 
@@ -202,7 +206,7 @@ def test_two_equal_outputs_stay_separate() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Transpose", "Transpose"])
 
 
-def test_a_variable_that_reads_the_second_of_two_equal_outputs_stays() -> None:
+def test_an_operator_that_reads_the_second_of_two_equal_outputs_stays() -> None:
     text = """
     graph main(%x: f32[2,3]) -> %r, %t, %y {
       %r = Reshape(%x, [2,3])
@@ -246,6 +250,7 @@ def test_shared_constant_is_not_modified() -> None:
     assert shapes == {"Mul": (1, 1, 1, 3), "Sub": (1, 3, 1, 1)}
 
 
+# lines from %m to %z with an operator that holds the layout: (lines, part of its refusal)
 WALLS = {
     "reshape": ("%z = Reshape(%m, [1, 5, 3, 4])", "Reshape works only in its own layout"),
     "reduction without the axes": (
@@ -356,7 +361,7 @@ def test_constants_are_permuted_with_their_quantization() -> None:
 # -- parts -------------------------------------------------------------------------------------
 
 
-def test_axes() -> None:
+def test_permutations_that_keep_an_order_or_a_shape() -> None:
     assert inverse((0, 2, 3, 1)) == (0, 3, 1, 2)
     assert keeps_order((2, 3, 1, 1), (0, 2, 3, 1))
     assert not keeps_order((2, 3, 4, 1), (0, 2, 3, 1))
@@ -383,7 +388,7 @@ def test_a_long_chain() -> None:
 
 
 LEFT = {"cbr": 1, "dcgan": 1, "mbv2": 1, "resnet": 1, "unet": 2}
-"""Transposes that PyTorch's models keep: at the interface, whose layout is theirs to choose."""
+"""How many transposes each model keeps: those at inputs and outputs, whose layout must not change."""
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -466,7 +471,10 @@ def test_an_input_or_output_is_not_merged_with_an_equal_output(text: str, left: 
 
 @pytest.mark.parametrize(("shape", "size"), [("[1,1,1,3]", 0), ("[1,2,2,3]", 48), ("[?,?,1,1]", 4)])
 def test_cost_of_copies(shape: str, size: int) -> None:
-    """A Reshape moves no bytes; it cannot express two unknown dimensions."""
+    """A Reshape moves no bytes; it cannot express two unknown dimensions.
+
+    [1,2,2,3] has 12 elements of 4 bytes; an unknown dimension counts as 1.
+    """
     model = parse_model(
         f"""graph main(%x: f32{shape}) -> %y {{
               %a = Transpose(%x, {NCHW})
@@ -485,7 +493,10 @@ def test_cost_of_copies(shape: str, size: int) -> None:
 
 @pytest.mark.parametrize(("channels", "run_bytes", "kept"), [(3, 0, 0), (3, 64, 3), (32, 64, 0)])
 def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) -> None:
-    """Joined along the last axis, each pixel is a run: transposes of few channels are cheaper than that."""
+    """A concatenation along the last axis copies each pixel as a run; ``run_bytes`` is the cost of a run.
+
+    With 3 channels, the three transposes cost less than the runs, so they are kept.
+    """
     shape = f"f32[1,9,9,{channels}]"
     model = parse_model(
         f"""graph main(%x: {shape}, %z: {shape}) -> %y {{

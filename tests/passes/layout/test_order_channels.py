@@ -76,6 +76,7 @@ def test_the_cost_of_a_join_is_that_of_its_operator() -> None:
 
 
 def test_a_single_part_costs_its_channels_and_runs() -> None:
+    # 2 channels of 2 * 3 rows, 4 bytes each; a run for each row
     assert _cost_of_cut([Part(A, 1, 3)]) == MovementCost(2 * 6 * 4 + 6 * RUN_BYTES, 1)
-    bits = Value("k", f32, (None, 3, 6))
-    assert _cost_of_cut([Part(bits, 1, 3)]) == MovementCost(2 * 3 * 4 + 3 * RUN_BYTES, 1)
+    unknown = Value("k", f32, (None, 3, 6))  # the unknown dimension counts as 1
+    assert _cost_of_cut([Part(unknown, 1, 3)]) == MovementCost(2 * 3 * 4 + 3 * RUN_BYTES, 1)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of channels that a layer absorbs: what is left of a map gives the same elements, by numpy."""
+"""Orders of channels that a layer absorbs: the rest of the map, on ordered channels, gives the same elements.
+
+The expected elements are computed by numpy.  See permute_channels.py for orders and digits.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def test_orders_of_many_digits_are_not_tried() -> None:
 
 
 NEAR_MISSES = {
-    "the bias is an operand, too": ("%c = Reshape", "%k = Neg(%b) %c = Reshape", "user"),
+    "the bias has another reader": ("%c = Reshape", "%k = Neg(%b) %c = Reshape", "user"),
     "the weights have another reader": ("%c = Reshape", "%k = Neg(%f) %c = Reshape", "user"),
     "the source has another reader": ("%c = Reshape", "%k = Neg(%a) %c = Reshape", "user"),
     "the source is an output": ("-> %y", "-> %y, %a", "user"),
@@ -97,7 +100,7 @@ NEAR_MISSES = {
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_layers_that_absorb_no_order(name: str) -> None:
-    """One condition does not hold for one of the layers; the other layer absorbs orders as before."""
+    """One condition does not hold for one of the layers; the other layer (``other``) still absorbs orders."""
     old, new, other = NEAR_MISSES[name]
     text = BASE.replace(old, new, 1).replace("(%x: f32[2,3,3,4],", "(%x: f32[2,3,3,4], %p: f32[2,3,3,4],")
     graph, source, result = graph_of(text)

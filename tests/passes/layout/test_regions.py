@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of random graphs: the values of a tensor are transposes of its root, by a run of the graph."""
+"""In regions of random graphs, the values of a tensor are transposes of its root, as a run shows.
+
+The terms (region, tensor, root, side, variable) are those of ``region.py``.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,12 @@ from tests.passes.layout.random_graphs import BUILDERS, NHWC, OTHER, Step, make_
 
 
 def drawn(seed: int) -> list[Step]:
-    """Return random steps, half of them transposes."""
+    """Return random steps, more than half of them transposes."""
     random = np.random.default_rng(seed)
-    turns = (0, 1, len(BUILDERS) - 1)
+    count = len(BUILDERS)
+    transposes = (0, 1, count - 1)
     kinds = [
-        int(random.choice(turns) if random.integers(2) else random.integers(len(BUILDERS))) for _ in range(14)
+        int(random.choice(transposes) if random.integers(2) else random.integers(count)) for _ in range(14)
     ]
     return [(kind, int(random.integers(50)), int(random.integers(10**6))) for kind in kinds]
 
@@ -48,11 +52,11 @@ def test_values_of_a_tensor_are_transposes_of_its_root(seed: int, most_sides: in
                 np.testing.assert_array_equal(arrays[value.name], moved)
                 assert finder.sides[value] == side
             places = np.arange(root.size).reshape(root.shape)
-            on = {side: places.transpose(finder.perm(tensor.side, side)) for side in region.sides}
+            places_on = {side: places.transpose(finder.perm(tensor.side, side)) for side in region.sides}
             for a, b in product(region.sides, repeat=2):
-                is_same = np.array_equal(on[a], on[b])
+                is_same = np.array_equal(places_on[a], places_on[b])
                 assert (tensor.shapes[a] == tensor.shapes[b]) is is_same
-                is_view = np.array_equal(on[a].reshape(-1), on[b].reshape(-1))
+                is_view = np.array_equal(places_on[a].reshape(-1), places_on[b].reshape(-1))
                 assert (tensor.orders[a] == tensor.orders[b]) is is_view
         for variable in region.variables:
             values = [variable.op.inputs[index] for index in sorted(variable.operands)] + variable.op.results

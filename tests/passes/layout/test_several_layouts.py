@@ -33,7 +33,7 @@ THREE_LAYOUTS = """graph main(%a: f32[2,3,4,5], %b: f32[3,4,5,2]) -> %y {
 
 
 def test_a_layout_among_several_is_found() -> None:
-    """Of three layouts around Add none is its own; it takes one of them."""
+    """Three transposes by different permutations surround Add; in one of these layouts, it needs only two."""
     model = check_pass(THREE_LAYOUTS, LAYOUT)
     assert kinds(model).count("Transpose") == 2
 
@@ -57,8 +57,11 @@ def test_a_transpose_within_one_layout_moves_with_it() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Transpose", "Add", "MaxPool2D"])
 
 
-def test_parts_that_any_layout_has_are_joined_in_few_runs() -> None:
-    """Along the last axis the join would need no Transpose, but merge_data_movement moves it back."""
+def test_a_join_does_not_move_to_an_axis_with_more_runs() -> None:
+    """As [4,1,1,1], joined along axis 1, %a and %z would need no Transpose before %y.
+
+    But that join copies 8 runs of contiguous elements instead of 2, so the join stays along axis 0.
+    """
     text = """graph main(%x: f32[1,1,4,1], %z: f32[1,1,4,1], %w: f32[2,3,4,5]) -> %y, %v {
         %a = Tanh(%x)
         %j = Concatenation(%a, %z) {axis: 0}
@@ -71,8 +74,8 @@ def test_parts_that_any_layout_has_are_joined_in_few_runs() -> None:
     )
 
 
-def test_more_layouts_than_are_compared() -> None:
-    """Each operator is between layouts of its own; those beyond MAX_LABELS stay as they are."""
+def test_layouts_beyond_the_largest_number_stay() -> None:
+    """Each of MAX_LABELS + 3 transposes has a permutation of its own; at most 4 of them may stay."""
     perms = list(itertools.islice(itertools.permutations(range(4)), 1, MAX_LABELS + 4))
     links = [f"%t{i} = Transpose(%v{i}, {list(p)})\n%v{i + 1} = Relu(%t{i})" for i, p in enumerate(perms)]
     body = "\n".join(links)
@@ -80,7 +83,7 @@ def test_more_layouts_than_are_compared() -> None:
     assert 1 <= kinds(model).count("Transpose") <= 4
 
 
-FRUSTRATED = {
+SELF_MEETING = {
     "a sum of data and its transpose": (
         """%t = Transpose(%x, [0, 2, 1]) %u = Transpose(%x, [1, 2, 0]) %r = Relu(%u)
            %b = Transpose(%r, [2, 0, 1]) %y = Add(%b, %t)""",
@@ -94,6 +97,6 @@ FRUSTRATED = {
 }
 
 
-@pytest.mark.parametrize(("body", "expected"), FRUSTRATED.values(), ids=FRUSTRATED)
+@pytest.mark.parametrize(("body", "expected"), SELF_MEETING.values(), ids=SELF_MEETING)
 def test_data_may_meet_itself_transposed(body: str, expected: list[str]) -> None:
     check_pass(f"graph main(%x: f32[3,3,3]) -> %y {{ {body} }}", "optimize_layout", expected)

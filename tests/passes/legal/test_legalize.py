@@ -19,7 +19,7 @@ from tests.passes.kit import KINDS, assert_close, interface_of, make_input, veri
 
 
 def check(text: str, format: str, ops: list[str]) -> Model:
-    """The legalized model has ``ops`` and the values of the model of ``text``, which stays as it is."""
+    """Return the legalized model of ``text``; it must have ``ops``, and the values of the original."""
     model = parse_model(text)
     before = clone(model)
     lowered = legalize(model, format)
@@ -40,7 +40,7 @@ def check(text: str, format: str, ops: list[str]) -> Model:
 
 
 @pytest.mark.parametrize(("side", "shape"), [("outputs", (2, 4)), ("outputs", (1, 9, 9, 3)), ("inputs", ())])
-def test_transposed_convolution_of_odd_shapes_stays(side: str, shape: tuple[int, ...]) -> None:
+def test_transposed_convolution_with_impossible_shapes_stays(side: str, shape: tuple[int, ...]) -> None:
     model = parse_model(
         """
         graph main(%x: f32[1,3,3,2]) -> %y {
@@ -57,7 +57,10 @@ def test_transposed_convolution_of_odd_shapes_stays(side: str, shape: tuple[int,
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 1), (2, 2), (3, 2), (2, 3), (3, 3)])
 def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: int) -> None:
-    """LiteRT gets each size that is a part of the full result: without padding, any up to that."""
+    """LiteRT runs a size only if a convolution over it gives the 3 rows of %x (``runs``).
+
+    A size that it does not run is sliced from the full result; with VALID padding, any smaller size can be.
+    """
     full, pads = 2 * stride + kernel, f"{{padding: {padding}, stride_h: {stride}}}"
     for size in range(1, full + 2):
         text = f"""
@@ -145,7 +148,11 @@ BOTH, LEAST = ["Maximum", "Minimum"], ["Maximum"]
     ],
 )
 def test_activation_of_concatenated_integers(format: str, dtype: str, act: str, ops: list[str]) -> None:
-    """By an operator where runtimes have it for this type, else by limits that its numbers can exceed."""
+    """One operator if runtimes have it for the dtype, else MAXIMUM and MINIMUM.
+
+    A limit that no integer of the dtype exceeds is left out: u8 is never below -1.  A fused TANH does nothing
+    to integers.
+    """
     name, _, quantization = dtype.partition(" ")
     text = f"""graph main(%x: {name}[2,3] {quantization}) -> %y {{
       %y = Concatenation(%x, %x) {{axis: 1, act: {act}}} : {name}[2,6] {quantization}
@@ -352,7 +359,7 @@ def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
 
 @pytest.mark.parametrize(("shape", "kept"), [("?,2", "Reshape"), ("?,?", "Transpose")])
 def test_a_view_of_unknown_shape_that_litert_would_overwrite_is_kept(shape: str, kept: str) -> None:
-    """RESHAPE infers one dimension; for more, SOFTMAX works on a copy."""
+    """A RESHAPE can state one unknown dimension; with two, SOFTMAX reads a copy, made by a TRANSPOSE."""
     model = parse_model(f"""
     graph main(%a: f32[{shape},4]) -> %y {{
       %n = Neg(%a)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms that a runtime lacks are replaced where it takes the result; values stay equal.
+"""Forms that a runtime lacks are replaced if it has all replacing operators; values stay equal.
 
 The runtimes here are made up: they have all operators but those that a test takes away.
 """
@@ -101,8 +101,8 @@ def test_a_pool_of_no_elements_stays() -> None:
 @pytest.mark.parametrize(
     ("attributes", "ops"), [("act: TANH", "Conv2D Tanh"), ("act: RELU6", "Conv2D Relu6")]
 )
-def test_an_operator_that_lacks_two_things(attributes: str, ops: str) -> None:
-    """Neither a bias nor an activation operator alone makes it run."""
+def test_an_operator_gets_a_bias_and_loses_its_activation(attributes: str, ops: str) -> None:
+    """The runtime needs both: its CONV_2D has a bias and fuses no activation."""
     body = f"%w = const f32[4,3,3,4] gaussian(0, 1)\n%y = Conv2D(%x, %w, none) {{{attributes}}}"
     target = runtime(forms={"CONV_2D": {"f32,f32,f32:f32": NO_ACTIVATION}})
     legal = check(body, target, ops)
@@ -141,6 +141,7 @@ LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
     ],
 )
 def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
+    """ONE's runtime ignores the activation of a Concatenation.  Without MAXIMUM, an Add of 0 fuses it."""
     check(INTEGERS + body, runtime(lacks, name="onert"), ops)
 
 

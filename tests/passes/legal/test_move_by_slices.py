@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement that a runtime lacks is written as slices, joined or repeated, with equal values."""
+"""Data movement that a runtime lacks is written as slices, joined or repeated, with equal values.
+
+``runtime("TILE")`` is a runtime that has all operators but TILE.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +56,10 @@ def test_indices_that_are_computed_are_not_moved() -> None:
     assert kinds(legalize(parse_model(text), "circle", targets=[runtime("GATHER")])) == ["Gather"]
 
 
-@pytest.mark.parametrize(("rows", "ops"), [(MAX_PIECES, 3), (MAX_PIECES + 1, 0)])
-def test_number_of_pieces(rows: int, ops: int) -> None:
-    expected = ["Slice"] * rows + ["Concatenation"] * ops if ops else ["ReverseV2"]
+# 10 slices: two concatenations of 5, and one that joins these
+@pytest.mark.parametrize(("rows", "joins"), [(MAX_PIECES, 3), (MAX_PIECES + 1, 0)])
+def test_the_number_of_slices_is_limited(rows: int, joins: int) -> None:
+    expected = ["Slice"] * rows + ["Concatenation"] * joins if joins else ["ReverseV2"]
     check("%y = ReverseV2(%x, [0])", runtime("REVERSE_V2 GATHER"), " ".join(expected), shape=f"{rows},2")
 
 
@@ -120,8 +124,11 @@ def test_padding_of_no_elements_stays() -> None:
 
 
 @pytest.mark.parametrize(("limit", "op"), [(40, "Concatenation"), (39, "PadV2")])
-def test_most_elements_of_padding(limit: int, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_padded_elements_is_limited(
+    limit: int, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lower_padding, "MAX_CONSTANT_ELEMENTS", limit)
+    # 1 row before and 3 rows behind, in 2 images of 5 columns: 2 * 4 * 5 = 40 elements
     check("%y = PadV2(%x, [[0,0],[1,3],[0,0]], 2.0)", runtime("PADV2"), op, shape="2,4,5")
     model = parse_model("graph main(%x: f32[?,4]) -> %y { %y = PadV2(%x, [[0,0],[1,1]], 2.0) }")
     assert kinds(legalize(model, "circle", targets=[runtime("PADV2")])) == ["PadV2"]

@@ -34,9 +34,9 @@ def legal(shape: str, constant: str) -> tuple[Model, Model]:
         ("1,8,6,8", "8", (1, 8, 6, 8)),
         ("1,2,3,4", "4", (1, 2, 3, 4)),
         ("3,5,7,2", "7,1", (1, 5, 7, 2)),
-        ("1,32,30,64", "64", (64,)),
+        ("1,32,30,64", "64", (64,)),  # the runs of this constant and the next are long enough
         ("1,8,32,32", "8,1,1", (8, 1, 1)),
-        ("1,9,2048,4", "4", (4,)),
+        ("1,9,2048,4", "4", (4,)),  # [2048,4] would have 32 KiB, more than MAX_WIDE_BYTES, 16 KiB
         (f"1,9,{MAX_WIDE_BYTES // 16},4", "4", (1, 1, MAX_WIDE_BYTES // 16, 4)),
         (f"1,9,2,{LONG_ELEMENTS}", str(LONG_ELEMENTS), (LONG_ELEMENTS,)),
         (f"1,9,2,{LONG_ELEMENTS - 1}", str(LONG_ELEMENTS - 1), (1, 1, 2, LONG_ELEMENTS - 1)),

@@ -70,7 +70,7 @@ class Net:
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """A convolution with padding of kernel // 2 on all sides, by a Pad operator if SAME differs."""
+        """A convolution, padded by kernel // 2 on all sides: by SAME, or by a Pad operator if stride > 1."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
@@ -84,6 +84,7 @@ class Net:
         return self.permute(x, *NCHW)
 
     def depthwise(self, x: Value, kernel: int = 3, stride: int = 1) -> Value:
+        """A depthwise convolution.  If stride > 1, the padding is 1, so ``kernel`` must be 3."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         if stride > 1:
@@ -117,6 +118,7 @@ class Net:
         return self.add(Relu(x))
 
     def cbr(self, x: Value, out: int, kernel: int = 3, stride: int = 1) -> Value:
+        """Convolution, batch norm, ReLU."""
         return self.relu(self.norm(self.conv(x, out, kernel, stride)))
 
     def hard_swish(self, x: Value) -> Value:
@@ -169,6 +171,7 @@ class Net:
         return self.add(Add(self.add(Mul(x, cos)), self.add(Mul(turned, sin))))
 
     def heads(self, x: Value, count: int) -> Value:
+        """Linear layer [n, rows, width], split into ``count`` heads: [n, count, rows, width / count]."""
         n, rows, width = x.static_shape
         return self.permute(self.reshape(self.linear(x, width), n, rows, count, width // count), 0, 2, 1, 3)
 
@@ -205,6 +208,7 @@ class Net:
         return self.reshape(x, n, c, h, w)
 
     def chunk(self, x: Value) -> tuple[Value, Value]:
+        """The two halves of the channels."""
         op = Split(self.ints(1), x, num_splits=2)
         self.add(op)
         return op.results[0], op.results[1]

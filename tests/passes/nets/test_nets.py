@@ -24,10 +24,10 @@ TRANSPOSES = {
     "group_convolution": 2, "convnext": 1, "pyramid": 3, "densenet": 1, "transformer": 4,
     "vision_transformer": 5, "shufflenet": 6, "gated": 3,
 }  # fmt: skip
-"""At most so many are left: one at each input and output in NCHW, and those that the network itself has."""
+"""How many transposes may remain: one for each NCHW input and output, and those of the network itself."""
 
 NORMS_STAY = {"densenet": 4, "transformer": 1, "vision_transformer": 2, "convnext": 2}
-"""A factor and an offset per channel that have no convolution before them alone."""
+"""How many norms may remain: none of them is the only user of a convolution's result."""
 
 
 def original(model: Model) -> Original:
@@ -37,7 +37,7 @@ def original(model: Model) -> Original:
 
 
 def norms(model: Model) -> int:
-    """Return the operators that multiply by a constant per channel."""
+    """Return the number of operators that multiply by a constant per channel."""
     return sum(
         isinstance(op, Mul) and any(v.is_const and v.numel > 1 for v in (op.lhs, op.rhs)) for op in model.main
     )
@@ -46,17 +46,17 @@ def norms(model: Model) -> int:
 @pytest.mark.parametrize(("name", "seed"), [*((name, 0) for name in ZOO), ("resnet", 1)])
 def test_o1_on_network(name: str, seed: int, tmp_path: Path) -> None:
     model = ZOO[name](seed)
-    kinds = Counter(op.code for op in model.main)
+    codes_before = Counter(op.code for op in model.main)
     before = original(model)
     after = before.check("O1", "circle")
     before.check_files(after, tmp_path)
-    small = clone(model)
-    before.run_on(small, "O1", "tflite")
-    assert litert_faults(before, [PassFile("O1", tflite_of(small))]) == []
+    tflite = clone(model)
+    before.run_on(tflite, "O1", "tflite")
+    assert litert_faults(before, [PassFile("O1", tflite_of(tflite))]) == []
     left = Counter(op.code for op in after.main)
     assert left["TRANSPOSE"] <= TRANSPOSES[name]
     assert norms(after) <= NORMS_STAY.get(name, 0)
-    assert left["TRANSPOSE_CONV"] == kinds["TRANSPOSE_CONV"]
+    assert left["TRANSPOSE_CONV"] == codes_before["TRANSPOSE_CONV"]
     assert all(op.bias is not None for op in after.main if isinstance(op, TransposeConv))
     for code in ("RELU", "RELU6", "SLICE", "DIV", "NEG"):
         assert left[code] == 0, code

@@ -29,7 +29,10 @@ RECIPE = Path(__file__).parents[3] / "recipes/passes/reorder_for_memory.ck"
 
 
 def branches(count: int, seed: int) -> circlekit.Model:
-    """Return a model in which each value is a larger or smaller function of earlier ones."""
+    """Return a model of ``count`` branches, with tensors of several sizes.
+
+    A branch is the maximum %s of an earlier value %v, repeated to 4, 32 or 256 columns.
+    """
     choice = random.Random(seed)
     lines, values = [], ["%x"]
     for index in range(count):
@@ -67,7 +70,7 @@ def test_no_order_has_a_lower_peak() -> None:
 
 
 def problem(seed: int) -> tuple[list[int], list[BufferUse]]:
-    """Return the predecessors and buffers of a random small graph."""
+    """Return the predecessors of each operator, as a set of bits, and the buffers of a random small graph."""
     choice = random.Random(seed)
     count = choice.randint(1, 6)
     predecessors = [0] * count
@@ -100,7 +103,7 @@ def peak_of(order: Sequence[int], buffers: Sequence[BufferUse]) -> int:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_both_searches_find_the_lowest_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oracle tries every order; the bounded search keeps all sets of so few operators."""
+    """The oracle tries every order.  EXACT_TRIALS of -1 select the bounded search, exact for 6 operators."""
     predecessors, buffers = problem(seed)
     edges = [(before, op) for op, bits in enumerate(predecessors) for before in lowest_peak.members(bits)]
     orders = permutations(range(len(predecessors)))
@@ -190,7 +193,10 @@ def test_omem_is_o1_and_then_the_order() -> None:
 
 
 def test_the_named_target_plans_the_arena() -> None:
-    """The arena of onert lacks inputs and outputs; a target without a planner has that of the format."""
+    """A tensor has 256 bytes.  The arena of LiteRT holds %x, %a and %b at once; that of TFLM drops %x.
+
+    The arena of onert has no inputs and outputs.  A target without a planner has that of the format, LiteRT.
+    """
     text = "graph main(%x: f32[1,64]) -> %y {\n  %a = Neg(%x)\n  %b = Abs(%a)\n  %y = Neg(%b)\n}"
     sizes = {}
     for target in ("none", "onert", "tflm,onert", toy("NEG", "ABS")):

@@ -118,6 +118,7 @@ def test_wrong_int16_sums_are_found() -> None:
     ],
 )
 def test_models_get_other_dtypes(kind: str | DType, types: str) -> None:
+    """``types``: operands:results of each operator; q: quantized per tensor, qc: per channel."""
     text = """graph main(%x: f32[1,4,4,2]) -> %y {
         %w = const f32[3,3,3,2] gaussian(0, 1)
         %c = Conv2D(%x, %w, [0.1, 0.2, 0.3])
@@ -146,7 +147,7 @@ class Subtractions(GraphPass):
 
 
 @pytest.mark.parametrize(("dtype", "sentence"), [("i16", "LiteRT does not run it"), ("f32", "values")])
-def test_results_that_litert_does_not_run_are_found(
+def test_results_that_litert_does_not_run_or_that_differ_are_found(
     dtype: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Subtractions, "name", "subtractions")

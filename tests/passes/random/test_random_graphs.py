@@ -25,7 +25,7 @@ from tools.random_graphs.graphs import PARTS, Step, make, pictures, random_steps
 FIRST, GRAPHS = 31_006, 9
 
 UNMADE = 0.05
-"""Share of pictures that need operands which the generator does not make."""
+"""Largest share of pictures without an instance: they need operands that the generator does not make."""
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + GRAPHS))
@@ -106,7 +106,7 @@ def test_rounding_difference_is_not_a_finding() -> None:
 
 
 def test_overflow_difference_is_not_a_finding() -> None:
-    """1 / sqrt(0) is the largest number, rsqrt(0) is infinite; their differences are 0, and NaN."""
+    """DIV clamps 1 / sqrt(0) to the largest float, RSQRT(0) is infinite; minus its mean, that is 0 or NaN."""
     text = """graph main(%x: f32[1,4]) -> %y {
       %s = Sqrt(%x)
       %r = Div(1.0, %s)
@@ -137,8 +137,8 @@ def is_made(picture: Picture, seed: int) -> bool:
     return True
 
 
-def test_pictures_have_instances() -> None:
-    """Nearly every picture of a sample has instances."""
+def test_nearly_every_picture_has_an_instance() -> None:
+    """An instance is operators that match the picture; every third picture is tried."""
     sample = pictures()[::3]
     wanted = [p for p in sample if not any(k.code in RANDOM_OPERATORS for n in p.nodes for k in n.kinds)]
     never = [p for p in wanted if not any(is_made(p, seed) for seed in range(60))]

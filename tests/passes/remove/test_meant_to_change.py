@@ -15,15 +15,17 @@ GRID = "quant(scale: 0.5, zero_point: 3)"
 FINE = "quant(scale: 0.1, zero_point: -3)"
 
 
-def guarded(i: str = "%i", n: str = "5", n2: str = "5", gather: str = "{axis: 0}") -> str:
+def guarded(addend: str = "5", modulus: str = "5", gather: str = "{axis: 0}") -> str:
+    """Return a model with indices that wrap around: -1 becomes (-1 + 5) mod 5 = 4."""
     return f"""graph main(%p: f32[5,4], %i: i32[3]) -> %z {{
-      %a = Add({i}, {n})
-      %m = FloorMod(%a, {n2})
+      %a = Add(%i, {addend})
+      %m = FloorMod(%a, {modulus})
       %z = Gather(%p, %m) {gather}
     }}"""
 
 
 def twice(kind: str = "FullyConnected(%x, %w)", outputs: str = "%z") -> str:
+    """Return a model that quantizes the result of ``kind`` twice, to u8 and then to i16."""
     return f"""graph main(%x: f32[2,4], %w: f32[4,4]) -> {outputs} {{
       %f = {kind}
       %a = Quantize(%f) : u8[2,4] {GRID}
@@ -33,7 +35,7 @@ def twice(kind: str = "FullyConnected(%x, %w)", outputs: str = "%z") -> str:
     }}"""
 
 
-def dropout(last: str = "%z = Mul(%s, %m)", factor: str = "2.0", more: str = "") -> str:
+def dropout(last: str = "%z = Mul(%s, %m)", factor: str = "2.0") -> str:
     return f"""graph main(%x: f32[2,4]) -> %y {{
       %r = RandomUniform([2, 4]) {{seed: 1, seed2: 2}}
       %g = GreaterEqual(%r, 0.5)
@@ -45,7 +47,7 @@ def dropout(last: str = "%z = Mul(%s, %m)", factor: str = "2.0", more: str = "")
     }}"""
 
 
-LEFT = {
+REMAINING = {
     "remove_fakequant": (
         "graph main(%x: f32[4]) -> %y { %a = Neg(%x) %y = FakeQuant(%a) {min: -1.0, max: 1.0, num_bits: 8} }",
         ["Neg"],
@@ -60,8 +62,8 @@ LEFT = {
 }
 
 
-def left(text: str, name: str) -> list[str]:
-    """Return the kinds of operators after the pass; check the interface and idempotence."""
+def kinds_after(text: str, name: str) -> list[str]:
+    """Return the kinds of operators after the pass; check its one change, the interface and idempotence."""
     model = parse_model(text)
     before = interface_of(model)
     assert all_passes()[name]().run(model, Context()) == 1
@@ -73,26 +75,26 @@ def left(text: str, name: str) -> list[str]:
     return [type(op).__name__ for op in clone(model).main]
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", REMAINING)
 def test_operator_is_removed(name: str) -> None:
-    text, kinds = LEFT[name]
-    assert left(text, name) == kinds
+    text, kinds = REMAINING[name]
+    assert kinds_after(text, name) == kinds
     assert all_passes()[name].changes_values
 
 
 def test_other_forms_are_removed() -> None:
     selected = dropout("%z = SelectV2(%g, %s, 0.0)").replace("%m = Cast(%g) : f32[2,4]", "")
-    assert left(selected, "remove_dropout") == ["Neg", "Neg"]
-    assert left(twice("BatchMatMul(%x, %w)"), "remove_qdq_for_mpo") == [
+    assert kinds_after(selected, "remove_dropout") == ["Neg", "Neg"]
+    assert kinds_after(twice("BatchMatMul(%x, %w)"), "remove_qdq_for_mpo") == [
         "BatchMatMul",
         "Quantize",
         "Dequantize",
     ]
-    kept = twice(outputs="%z, %b")
+    kept = twice(outputs="%z, %b")  # the output %b keeps the first pair, %c no longer reads it
     both = ["FullyConnected", "Quantize", "Dequantize", "Quantize", "Dequantize"]
-    assert left(kept, "remove_qdq_for_mpo") == both
-    other_axis = guarded("%i", "4", "4", "{axis: -1}")
-    assert left(other_axis, "remove_gather_guard") == ["Gather"]
+    assert kinds_after(kept, "remove_qdq_for_mpo") == both
+    other_axis = guarded("4", "4", "{axis: -1}")
+    assert kinds_after(other_axis, "remove_gather_guard") == ["Gather"]
 
 
 @pytest.mark.parametrize(
@@ -110,12 +112,12 @@ def test_other_forms_are_removed() -> None:
         ),
         (
             "remove_gather_guard",
-            guarded(n="4"),
+            guarded(addend="4"),
             "%p: expected 5, its rows, as addend and as modulus, got 4 and 5",
         ),
         (
             "remove_gather_guard",
-            guarded(n2="4"),
+            guarded(modulus="4"),
             "%p: expected 5, its rows, as addend and as modulus, got 5 and 4",
         ),
         (
@@ -131,9 +133,9 @@ def test_other_forms_are_removed() -> None:
         ),
         (
             "remove_qdq_for_mpo",
-            twice(outputs="%z, %c")
-            .replace("-> %z, %c", "-> %z, %d")
-            .replace("%z = Dequantize(%c)", f"%z = Dequantize(%c)\n%d = Quantize(%c) : i8[2,4] {FINE}"),
+            twice(outputs="%z, %d").replace(
+                "%z = Dequantize(%c)", f"%z = Dequantize(%c)\n%d = Quantize(%c) : i8[2,4] {FINE}"
+            ),
             "%c: has users other than Dequantize",
         ),
         (

@@ -29,7 +29,8 @@ def test_quantize_to_the_parameters_of_an_input_is_removed() -> None:
     check_pass(text, PASS, ["Dequantize"])
 
 
-def test_same_scale_in_another_dtype() -> None:
+def test_a_first_quantize_of_the_same_scale_and_no_smaller_range_is_removed() -> None:
+    """Both ranges of the first pair are -8 to 247 steps; the range of i16 includes that of i8."""
     check_pass(
         twice("i8 quant(scale: 0.5, zero_point: -120)", "u8 quant(scale: 0.5, zero_point: 8)"),
         PASS,
@@ -47,7 +48,7 @@ def test_same_scale_in_another_dtype() -> None:
         ("i8", "quant(scale: [0.5, 0.25], zero_point: [1, 2])"),
     ],
 )
-def test_quantize_to_another_grid_and_back(dtype: str, grid: str) -> None:
+def test_quantize_of_a_dequantized_value_to_its_own_grid_is_removed(dtype: str, grid: str) -> None:
     text = f"""graph main(%x: {dtype}[2,8] {grid}) -> %y, %d {{
       %d = Dequantize(%x)
       %z = Quantize(%d) : {dtype}[2,8] {grid}
@@ -81,7 +82,7 @@ def test_first_quantize_with_other_users_stays() -> None:
         (
             f"i8 {GRID}",
             "i8 quant(scale: 0.5)",
-            "%a: is clamped to steps from -131 to 124, the range of %b is larger",
+            "%a: is clamped to steps from -131 to 124, the range of %b is larger",  # -128 - 3 to 127 - 3
         ),
         (
             "i8 quant(scale: 0.5)",
@@ -105,6 +106,7 @@ def test_first_quantize_that_rounds_or_clamps_stays(first: str, second: str, sen
     ],
 )
 def test_dequantize_and_back_is_kept_where_numbers_change(kind: str, sentence: str) -> None:
+    # a scale must be below the largest float32 / 2^17: integer minus zero point may need 17 bits
     text = f"""graph main(%x: {kind.replace(" ", "[2,8] ", 1)}) -> %y {{
       %d = Dequantize(%x) : f32[2,8]
       %z = Quantize(%d) : {kind.replace(" ", "[2,8] ", 1)}

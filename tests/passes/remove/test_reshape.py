@@ -116,7 +116,7 @@ def test_chain_from_input_to_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "inner", "constant", "form"),
+    ("source", "inner", "constant", "reshaped"),
     [
         ("[2,3,4]", "[6, 4]", "const f32[4]", (4,)),
         ("[2,3,4]", "[6, 4]", "const f32[1,4]", (4,)),
@@ -127,7 +127,9 @@ def test_chain_from_input_to_output() -> None:
         ("[1,6,4]", "[6, 4]", "const f32[6,1]", (6, 1)),
     ],
 )
-def test_constants_of_several_elements(source: str, inner: str, constant: str, form: tuple[int, ...]) -> None:
+def test_constants_of_several_elements(
+    source: str, inner: str, constant: str, reshaped: tuple[int, ...]
+) -> None:
     text = f"""
         graph main(%x: f32{source}) -> %y {{
           %k = {constant} gaussian(0, 1)
@@ -138,7 +140,7 @@ def test_constants_of_several_elements(source: str, inner: str, constant: str, f
     """
     for name in (AROUND, SAME):
         (op,) = check_pass(text, name, ["Mul"]).main
-        assert [v.shape for v in op.inputs if v is not None and v.is_const] == [form]
+        assert [v.shape for v in op.inputs if v is not None and v.is_const] == [reshaped]
 
 
 def test_chain_with_a_value_read_twice() -> None:

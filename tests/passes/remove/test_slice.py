@@ -122,7 +122,7 @@ def test_padding_of_width_zero_is_removed(call: str) -> None:
     "call",
     ["Pad(%a, [[0, 0], [0, 1]])", "PadV2(%a, [[1, 0], [0, 0]], 1.5)", "MirrorPad(%a, [[0, 0], [0, 1]])"],
 )
-def test_border(call: str) -> None:
+def test_padding_that_adds_a_border_is_refused(call: str) -> None:
     check_pass(chain("[2,3]", call), PAD, refused="expected only 0, got 1")
 
 
@@ -131,19 +131,20 @@ PADS = [
     "PadV2(%a, [[1, 2], [2, 1]], 1.5)",
     "MirrorPad(%a, [[1, 2], [2, 1]])",
 ]
+"""%a is [3,4], the result is [6,7]; %a lies in it from [1, 2] on."""
 
 
 @pytest.mark.parametrize("pad", PADS)
 @pytest.mark.parametrize(
-    ("cut", "left"),
+    ("cut", "kinds"),
     [
         ("Slice(%b, [1, 2], [3, 4])", ["Neg", "Neg"]),
         ("Slice(%b, [1, 3], [3, 2])", ["Neg", "Slice", "Neg"]),
         ("Slice(%b, [1, 2], [3, 3])", ["Neg", "Slice", "Neg"]),
     ],
 )
-def test_padding_that_is_sliced_off(pad: str, cut: str, left: list[str]) -> None:
-    model = check_pass(chain("[3,4]", pad, cut), PAD, left)
+def test_padding_that_is_sliced_off(pad: str, cut: str, kinds: list[str]) -> None:
+    model = check_pass(chain("[3,4]", pad, cut), PAD, kinds)
     for op in model.main:
         if isinstance(op, Slice):
             assert op.begin.array().tolist() == [0, 0 if "[1, 2]" in cut else 1]
@@ -170,6 +171,6 @@ def test_padding_with_other_users_stays() -> None:
     check_pass(text, PAD, ["Neg", "Pad", "Neg"])
 
 
-def test_padding_of_an_unknown_dimension() -> None:
+def test_padding_of_an_unknown_dimension_is_refused() -> None:
     text = chain("[?,4]", "Pad(%a, [[1, 2], [2, 1]])", "Slice(%b, [1, 2], [3, 4])")
     check_pass(text, PAD, refused="expected a static shape")

@@ -15,7 +15,7 @@ from tests.passes.kit import chain, check_pass, check_refusal
 ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"
 
 
-# -- one ---------------------------------------------------------------------------------------
+# -- one Transpose -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("perm", ["[0, 1, 2]", "[0, 1, -1]", "[-3, -2, -1]"])
@@ -31,12 +31,12 @@ def test_other_perm_stays() -> None:
     )
 
 
-def test_computed_perm() -> None:
+def test_computed_perm_stays() -> None:
     text = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %a = Neg(%x)\n%y = Transpose(%a, %p) : f32[2,2] }"
     check_refusal(text, ALONE, "%p: is not constant")
 
 
-# -- two ---------------------------------------------------------------------------------------
+# -- two or more Transposes --------------------------------------------------------------------
 
 
 def test_two_transposes_cancel() -> None:
@@ -54,10 +54,10 @@ def test_two_transposes_merge() -> None:
     text = chain("[2,3,4,5]", "Transpose(%a, [1, 0, 3, 2])", "Transpose(%b, [-1, 0, 2, 1])")
     model = check_pass(text, PAIR, ["Neg", "Transpose", "Neg"])
     (op,) = (op for op in model.main if isinstance(op, Transpose))
-    np.testing.assert_array_equal(op.perm.array(), [2, 1, 3, 0])
+    np.testing.assert_array_equal(op.perm.array(), [2, 1, 3, 0])  # items 3, 0, 2 and 1 of [1, 0, 3, 2]
 
 
-def test_three_become_one() -> None:
+def test_three_become_one_or_none() -> None:
     turn = ["Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 2, 0])", "Transpose(%c, [1, 0, 2])"]
     check_pass(chain("[2,3,4]", *turn), PAIR, ["Neg", "Transpose", "Neg"])
     back = ["Transpose(%a, [1, 2, 0])", "Transpose(%b, [1, 2, 0])", "Transpose(%c, [1, 2, 0])"]
@@ -71,7 +71,8 @@ def test_first_transpose_with_other_users_stays() -> None:
     check_pass(text, PAIR, ["Neg", "Transpose", "Transpose", "Neg"])
 
 
-def test_input_and_output_are_two_values() -> None:
+def test_an_output_is_not_replaced_by_an_input() -> None:
+    """Two Transposes that cancel become one that moves no axis."""
     text = """
         graph main(%x: f32[2,3]) -> %y {
           %a = Transpose(%x, [1, 0])
@@ -93,7 +94,7 @@ def test_output_keeps_its_name() -> None:
     check_pass(text, PAIR, ["Neg"])
 
 
-def test_equally_quantized_transposes() -> None:
+def test_quantized_transposes_cancel_if_all_parameters_are_equal() -> None:
     q, other = "quant(scale: 0.5, zero_point: 3)", "quant(scale: 0.25, zero_point: 3)"
     text = f"""
         graph main(%x: i8[2,3] {q}) -> %y {{
@@ -153,27 +154,30 @@ def test_transposes_that_reorder_elements_stay(shape: str, calls: list[str], sen
     check_pass(chain(shape, *calls), ALONE, refused=sentence)
 
 
-def test_unknown_dimensions() -> None:
+def test_transpose_and_reshape_of_unknown_dimensions_stay() -> None:
     text = chain("[?,1,3]", "Transpose(%a, [1, 0, 2])", "Reshape(%b, [-1, 3])")
     check_pass(text, ALONE, refused="expected a static shape")
 
 
-def test_intermediate_value_with_other_users() -> None:
+def test_intermediate_value_with_other_users_stays() -> None:
     text = chain("[1,1,1,64]", "Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 64])", outputs="%y, %b")
     check_pass(text, ALONE, refused="%b: is an output of the graph")
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.data())
-def test_moves_agree_with_numpy(data: st.DataObject) -> None:
-    """If ``Moves`` can follow a chain, it reports the same element order as numpy."""
+def test_element_order_agrees_with_numpy(data: st.DataObject) -> None:
+    """If ``ElementOrder`` can follow all steps, it knows whether the elements are in the old order.
+
+    The steps are random Transposes, and Reshapes to three dimensions.
+    """
     shape = data.draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=1, max_size=4))
     array = np.arange(np.prod(shape)).reshape(shape)
-    moves = ElementOrder(shape)
+    order = ElementOrder(shape)
     for _ in range(data.draw(st.integers(1, 4))):
         if data.draw(st.booleans()):
             perm = data.draw(st.permutations(range(array.ndim)))
-            moves.transpose(perm)
+            order.transpose(perm)
             array = array.transpose(perm)
         else:
             factors = [d for d in range(1, array.size + 1) if array.size % d == 0]
@@ -181,7 +185,7 @@ def test_moves_agree_with_numpy(data: st.DataObject) -> None:
             rest = array.size // first
             second = data.draw(st.sampled_from([d for d in factors if rest % d == 0]))
             target = (first, second, rest // second)
-            if not moves.reshape(target):
+            if not order.reshape(target):
                 return
             array = array.reshape(target)
-    assert moves.is_unchanged() == bool((array.reshape(-1) == np.arange(array.size)).all())
+    assert order.is_unchanged() == bool((array.reshape(-1) == np.arange(array.size)).all())

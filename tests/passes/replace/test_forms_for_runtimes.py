@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that change constants, batches and outputs into the form that a runtime or user needs."""
+"""Passes that change constants, batches, outputs and LSTMs into the form that a runtime or user needs."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def test_weights_are_shuffled_by_blocks_of_16_rows() -> None:
     assert op.attribute_items()["weights_format"] is WeightsFormat.SHUFFLED16x1FLOAT32
     assert before is not None
     assert op.inputs[1] is not None
+    # 32 rows of 3 columns: a block of 16 rows has 48 elements, column by column
     flat, rows = op.inputs[1].array().reshape(-1), before.array()
     assert np.array_equal(flat[:16], rows[:16, 0])
     assert np.array_equal(flat[16:32], rows[:16, 1])
@@ -277,6 +278,7 @@ graph main(%x: f32[{}]) -> %y {{
 def lstm(
     shape: str, batch: int, attributes: str = "act: TANH", cifg: bool = False, peephole: str = "none"
 ) -> str:
+    """Return the LSTM on an input of ``shape``; ``cifg``: the input gate is coupled to the forget gate."""
     gate = ("none", "none", "none") if cifg else ("%wi", "%ri", "%bi")
     return LSTM.format(shape, batch, batch, gate[0], gate[1], peephole, gate[2], attributes)
 
@@ -292,6 +294,10 @@ def lstm(
     ],
 )
 def test_lstm_is_unrolled(text: str, count: int) -> None:
+    """The first step, with the operators around the steps, takes 10 operators; each later step 12.
+
+    A clipped cell takes 2 more in each step, a coupled input gate 1 more in the first step.
+    """
     model = check_pass(text, "unroll_unidirseqlstm")
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
     assert len(model.main) == count
@@ -359,6 +365,7 @@ def test_lstm_with_optional_operands_is_unrolled(form: str, time_major: bool) ->
 
 
 STATE = "%h = const f32[2,3] uniform(0.5, 1)"
+"""A state that does not start at zero."""
 
 
 def test_a_constant_state_of_zeros_is_unrolled() -> None:

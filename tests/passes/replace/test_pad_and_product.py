@@ -32,16 +32,16 @@ def pooled(
 @pytest.mark.parametrize(
     "source", ["Relu(%x)", "Relu6(%x)", "Logistic(%x)", "Square(%x)", "Add(%x, 1.0) {act: RELU}"]
 )
-def test_padv2_before_a_max_pool(source: str) -> None:
+def test_padv2_before_a_max_pool_becomes_pad(source: str) -> None:
     kind = source.split("(")[0]
     check_pass(pooled(source), PAD, [kind, "Pad", "MaxPool2D"])
 
 
-def test_padv2_by_zeros_before_a_max_pool() -> None:
+def test_padv2_by_zeros_before_a_max_pool_becomes_pad() -> None:
     check_pass(pooled(value="0.0"), PAD, ["Relu", "Pad", "MaxPool2D"])
 
 
-def test_padv2_before_transposes_and_a_max_pool() -> None:
+def test_padv2_before_transposes_and_a_max_pool_becomes_pad() -> None:
     text = pooled(
         pool="Transpose(%p, [0,2,1,3])\n%z = MaxPool2D(%y) {padding: VALID,filter_width: 3,filter_height: 2}"
     )
@@ -134,7 +134,7 @@ def layer(
         ),
     ],
 )
-def test_computed_weights(text: str, kinds: list[str]) -> None:
+def test_a_layer_with_computed_weights_becomes_a_batch_matmul(text: str, kinds: list[str]) -> None:
     check_pass(text, FC, kinds)
     graph = parse_model(text).main
     assert growth(graph, next(op for op in graph if isinstance(op, FullyConnected))) == len(kinds) - len(
@@ -181,12 +181,12 @@ def test_constant_weights_stay() -> None:
     check_pass(layer("FullyConnected(%x, [[1.0, 2, 3]])"), FC, ["FullyConnected"])
 
 
-GAIN = "fuse_transpose_with_fullyconnected"
+FUSE_TRANSPOSE = "fuse_transpose_with_fullyconnected"
 TURNED = "%t = Transpose(%w, [1, 0])"
 
 
 def test_transpose_of_weights_is_removed() -> None:
-    check_pass(layer("FullyConnected(%x, %t)", w="[3,4]", before=TURNED), GAIN, ["BatchMatMul"])
+    check_pass(layer("FullyConnected(%x, %t)", w="[3,4]", before=TURNED), FUSE_TRANSPOSE, ["BatchMatMul"])
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_transpose_of_weights_is_removed() -> None:
     ],
 )
 def test_transpose_stays_if_nothing_is_gained(text: str, sentence: str) -> None:
-    check_pass(text, GAIN, refused=sentence)
+    check_pass(text, FUSE_TRANSPOSE, refused=sentence)

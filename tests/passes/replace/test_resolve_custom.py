@@ -51,7 +51,7 @@ def test_broadcast_that_the_sum_needs_stays() -> None:
 
 @pytest.mark.parametrize("operands", ["%b, %y", "%y, %b"])
 def test_a_broadcast_of_an_unknown_batch_stays(operands: str) -> None:
-    """Batches of 1 would not become 3."""
+    """If the batch is 1, the broadcast makes 3 of it; the sum alone would not."""
     text = f"""graph main(%u: f32[?,2], %y: f32[?,2]) -> %z {{
       %b = BroadcastTo(%u, [3, 2]) : f32[3,2]
       %z = {custom("AddV2", operands)} : f32[3,2]
@@ -152,6 +152,11 @@ def pool(
     padding: str = "VALID",
     images: bool = False,
 ) -> str:
+    """Return a model of one MaxPoolWithArgmax.
+
+    ``result``: the shape of both results.  ``places``: the dtype of the positions %p.  ``taps``: the window.
+    ``images``: whether positions count the elements of all images (``include_batch_in_index``).
+    """
     options: dict[str, Any] = {"ksize": list(taps), "strides": list(strides), "padding": padding}
     if images:
         options["include_batch_in_index"] = True
@@ -162,6 +167,7 @@ def pool(
 
 
 def parts(channels: int, padded: bool = False) -> list[str]:
+    """Return the operators that replace a MaxPoolWithArgmax."""
     per_channel = [
         "Conv2D",
         "ArgMax",
@@ -205,7 +211,7 @@ def test_max_pool_with_argmax_of_one_channel() -> None:
 def test_max_pool_with_argmax_has_the_operators_that_the_rules_of_one_count(
     window: int, counts: dict[str, int]
 ) -> None:
-    """Those of the recipes MaxPoolWithArgmax_000 and 001."""
+    """The counts are those of the rules of ONE's recipes MaxPoolWithArgmax_000 and 001."""
     taps = (1, window, window, 1)
     model = check_pass(pool("[1,18,18,1]", "[1,9,9,1]", taps=taps, padding="SAME"), PASS)
     found = Counter(type(op).__name__ for op in model.main)
@@ -216,7 +222,7 @@ def test_max_pool_with_argmax_padded() -> None:
     """The padding of a SAME window is never the maximum, even if all elements are negative."""
     check_pass(pool("[2,6,7,2]", "[2,3,4,2]", padding="SAME", images=True), PASS, parts(2, True))
     wide = pool("[1,14,14,2]", "[1,2,2,2]", taps=(1, 7, 7, 1), strides=(1, 7, 7, 1), padding="SAME")
-    check_pass(wide, PASS, parts(2))
+    check_pass(wide, PASS, parts(2))  # windows of 7 fit 14 rows and columns without padding
 
 
 def test_max_pool_with_argmax_of_the_whole_image() -> None:
@@ -239,6 +245,7 @@ def test_max_pool_with_argmax_of_the_whole_image() -> None:
 def test_limits_of_max_pool_with_argmax(
     monkeypatch: pytest.MonkeyPatch, limit: str, number: int, sentence: str | None
 ) -> None:
+    """The data have 2 * 6 * 7 * 3 = 252 elements, the window has 3 * 2 = 6."""
     monkeypatch.setattr(f"circlekit.passes.replace.{PASS}.{limit}", number)
     if sentence is None:
         check_pass(pool(), PASS, parts(3))

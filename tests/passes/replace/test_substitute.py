@@ -33,7 +33,7 @@ def graph(body: str, result: str = "%z", type: str = "f32[2,1,3,1]") -> str:
             "substitute_strided_slice_to_reshape",
             "%z = StridedSlice(%x, [0,0,0,0], [0,0,0,0], [1,1,1,1]) {begin_mask: 15, end_mask: 15}",
         ),
-        # it reverses axes of size 1, and entry 1 of strides is for axis 3
+        # the ellipsis stands for axes 0 to 2; entry 1 reverses axis 3, which has one element
         (
             "substitute_strided_slice_to_reshape",
             "%z = StridedSlice(%x, [0,0], [0,-2], [1,-1]) {begin_mask: 1, ellipsis_mask: 1}",

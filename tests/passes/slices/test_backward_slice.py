@@ -149,7 +149,7 @@ def model(body: str, outputs: str = "%y") -> str:
 
 
 @pytest.mark.parametrize(("body", "expected"), MOVED.values(), ids=MOVED)
-def test_slices_move_before(body: str, expected: list[str]) -> None:
+def test_slices_move_before_operators(body: str, expected: list[str]) -> None:
     check_pass(model(body), "backward_slice", expected)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes that operators keep: what is needed of the operands gives the slice of the result, against kernels."""
+"""Axes along which slices of the operands give the slice of the result; checked by running kernels."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ CASES = {
     "Cumsum(%x, 1)": "",
     "BatchMatMul(%x, %hybrid)": "",
 }
+"""{operator: the axes along which a slice of the result needs only slices of the operands}."""
+
 TEXT = """
 graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], %y: f32[3,4,6,7],
            %z: f32[3,4,5,7], %t: f32[3,4,7,6], %m: f32[6,7], %c: bool[3,1,1,6]) -> %r {{
@@ -60,7 +62,10 @@ graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], 
 
 
 def sliced(op: Op, needed: dict[int, tuple[int, range]], arrays: list[np.ndarray | None]) -> np.ndarray:
-    """Return the result of ``op`` for the needed slices of its operands."""
+    """Return the result of ``op`` for slices of its operands.
+
+    ``needed``: {index of an operand: (its axis, indices along this axis)}.  ``arrays``: the whole operands.
+    """
     cut = [
         a.take(list(needed[i][1]), needed[i][0]) if a is not None and i in needed else a
         for i, a in enumerate(arrays)
@@ -125,6 +130,7 @@ DROPPED = {
     "Conv2D(%x, %filter, %bias)": "",
     "MaxPool2D(%x) {filter_height: 2, filter_width: 1}": "",
 }
+"""{operator: the axes that can be dropped from its operands and its result}."""
 
 
 @pytest.mark.parametrize("line", DROPPED)
@@ -160,6 +166,7 @@ def test_operators_work_on_operands_without_an_axis(line: str) -> None:
 
 
 def test_shapes_and_bytes_of_parts() -> None:
+    """3 and 5 elements of INT4 take 2 and 3 bytes; a string counts as 1 byte; 4 of FLOAT16 take 8 bytes."""
     value = Value("x", DType.INT4, (2, None, 5))
     assert part_of(value, {0: range(2), 2: range(5)}, frozenset()) == Part(value, ())
     part = part_of(value, {2: range(1, 4), 0: range(1, 2)}, frozenset())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators are examined for what they move."""
+"""``moved_operand``: which operators can be examined for the indices that they take."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_tensors_are_static_small_and_not_empty(shape: str, is_examined: bool) -
 @pytest.mark.parametrize(
     ("repeats", "is_examined"), [(MAX_ELEMENTS, True), (MAX_ELEMENTS + 1, False), (0, False)]
 )
-def test_the_result_counts_too(repeats: int, is_examined: bool) -> None:
+def test_the_size_of_the_result_is_limited_too(repeats: int, is_examined: bool) -> None:
     op = parse_model(f"graph main(%x: f32[1]) -> %y {{ %y = Tile(%x, [{repeats}]) }}").main.ops[0]
     assert (moved_operand(op) is not None) == is_examined
 
 
 @pytest.mark.parametrize("call", ["Transpose(%x, %p)", "Neg(%x)", "Reshape(%x, %p)"])
-def test_only_constants_say_what_moves(call: str) -> None:
+def test_only_data_movement_with_constant_operands_is_examined(call: str) -> None:
     op = parse_model(f"graph main(%x: f32[2,3], %p: i32[2]) -> %y {{ %y = {call} : f32[2,3] }}").main.ops[0]
     assert moved_operand(op) is None

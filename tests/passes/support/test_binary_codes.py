@@ -143,7 +143,11 @@ CLUSTER_COUNT = (
         ),
     ],
 )
-def test_bundles(changes: dict[str, Array], found: str | None) -> None:
+def test_bundles_are_coded_or_wrong(changes: dict[str, Array], found: str | None) -> None:
+    """The clusters need bits * rows codes each: here 2 * 1 + 1 * 2 = 4; 0 are expected if they are invalid.
+
+    ``found``: the sentence about a wrong bundle; None: the bundle is valid.
+    """
     info = read(outputs_of([START, 1, 0, 7, END], 0, *bundle("w", changes)))
     assert isinstance(info, Info)
     assert list(info.wrong) == ([] if found is None else [found])

@@ -116,7 +116,7 @@ def test_broadcasting_that_keeps_the_shape(
 
 
 def test_unused_producers_are_removed() -> None:
-    """Recursively, but not what something else reads, an output, or an operator with side effects."""
+    """Also their own producers, but no operator that another one reads, no output, and no side effects."""
     model = parse_model(
         """graph main(%x: f32[2,3]) -> %y, %s, %g {
              %s = Neg(%x)

@@ -15,7 +15,7 @@ from circlekit.passes.support.equality import different_constants, different_ope
 
 @pytest.mark.parametrize("size_bytes", [64, 2 * SAMPLE_BYTES, 2 * SAMPLE_BYTES + 512, 4 * SAMPLE_BYTES])
 @pytest.mark.parametrize("place", [0, 0.5, 1])
-def test_two_constants_that_differ_in_one_element(size_bytes: int, place: float) -> None:
+def test_two_constants_that_differ_in_one_element_are_not_equal(size_bytes: int, place: float) -> None:
     first = np.arange(size_bytes // 4, dtype=np.int32)
     second = first.copy()
     second[int(place * (first.size - 1))] += 1
@@ -23,7 +23,7 @@ def test_two_constants_that_differ_in_one_element(size_bytes: int, place: float)
     assert equal_constants(values) == [[values[0]], [values[1]]]
 
 
-def test_large_constants_are_read_only_if_their_ends_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_constants_with_different_ends_are_not_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equality, "digest", lambda array: pytest.fail("a constant was read completely"))
     first = np.zeros(4 * SAMPLE_BYTES, np.int8)
     values = [Value.constant("first", first), Value.constant("second", first + np.int8(1))]
@@ -47,7 +47,7 @@ FIRST = "%a = Add(%x, %k)"
 
 
 @pytest.mark.parametrize(
-    ("second", "found"),
+    ("second", "found"),  # in ``found``, CONST is the name of the second operand, TYPE that of the result
     [
         ("%b = Add(%x, [3.0])", [("%b: reads %CONST, but %a reads %k", 1)]),
         ("%b = Add(%x, %x)", [("%b: reads %x, but %a reads %k", 1)]),
@@ -98,15 +98,16 @@ def test_another_number_of_operands_is_a_difference() -> None:
 
 def test_absent_operand_is_a_difference() -> None:
     layer = "FullyConnected(%x, [[1.0, 2.0]], {})"
-    for bias, found in (("none", []), ("[1.0]", ["%b: reads nothing, but %a reads "])):
+    # different_operators assumes that equal operators are merged: then only the types can differ
+    for bias, beginning in (("none", "%b: is f32"), ("[1.0]", "%b: reads nothing, but %a reads ")):
         model = parse_model(
             f"""graph main(%x: f32[1,2]) -> %a, %b {{
                   %a = {layer.format(bias)}
                   %b = {layer.format("none")}
                 }}"""
         )
-        sentences = [s for _, s, _ in different_operators(model.main)]
-        assert [s.startswith(f) for s, f in zip(sentences, found or ["%b: is f32"], strict=True)] == [True]
+        ((_, sentence, _),) = different_operators(model.main)
+        assert sentence.startswith(beginning)
 
 
 def test_operators_with_side_effects_are_named() -> None:

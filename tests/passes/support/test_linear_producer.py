@@ -32,7 +32,7 @@ def moves(count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "shifts", "refusal"),
+    ("body", "is_offset", "refusal"),
     [
         (f"{CONV} %v = Mul(%c, 2.0)", True, None),
         (f"{CONV} %v = Mul(2.0, %c)", True, None),
@@ -74,7 +74,8 @@ def moves(count: int) -> str:
         (f"{CONV} {moves(MAX_STEPS)}", True, f"%c: comes from Mul, {LAYER}"),
     ],
 )
-def test_producer(body: str, shifts: bool, refusal: str | None) -> None:
+def test_which_producers_absorb_a_constant(body: str, is_offset: bool, refusal: str | None) -> None:
+    """A constant, an offset if ``is_offset``, is applied to %v."""
     model = parse_model(
         f"""graph main(%x: f32[1,4,4,3], %f: f32[3,1,1,3]) -> %y {{
               %w = const f32[3,1,1,3] gaussian(0, 1)
@@ -83,7 +84,7 @@ def test_producer(body: str, shifts: bool, refusal: str | None) -> None:
             }}"""
     )
     value = next(v for v in model.main.values() if v.name == "v")
-    assert producer_refusal(value, shifts) == refusal
+    assert producer_refusal(value, is_offset) == refusal
 
 
 def test_outputs_stay_as_they_are() -> None:
@@ -141,7 +142,7 @@ def test_constants_of_channels() -> None:
 
 @pytest.mark.parametrize(
     ("bias", "scale", "expected"),
-    [([5, 7], [2, 3], [11, 23]), ([5, 7], None, [6, 9]), (None, [2, 3], [1, 2])],
+    [([5, 7], [2, 3], [11, 23]), ([5, 7], None, [6, 9]), (None, [2, 3], [1, 2])],  # bias * scale + [1, 2]
 )
 def test_fold_bias(bias: list[int] | None, scale: list[int] | None, expected: list[int]) -> None:
     def array(numbers: list[int] | None) -> Array | None:

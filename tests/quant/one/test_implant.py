@@ -49,7 +49,7 @@ IMPLANTED = [
 
 
 @pytest.mark.parametrize("name", IMPLANTED)
-def test_implanted_parameters_of_ones_rows(name: str, shared: Path, tmp_path: Path) -> None:
+def test_implanted_parameters_are_in_the_saved_model(name: str, shared: Path, tmp_path: Path) -> None:
     model = one_recipe(shared, name)
     values = floats(model)
     path = write_parameters(tmp_path, values)
@@ -93,6 +93,7 @@ def test_a_constant_without_integers_is_rounded_by_channel(tmp_path: Path) -> No
     tree = {"x": one, "y": one, constant.name: {**one, "scale": "scales.npy", "zerop": "zeros.npy"}}
     (tmp_path / "qparam.json").write_text(json.dumps(tree))
     implant(model, tmp_path / "qparam.json")
+    # 1 / 0.5, 2 / 0.5; round(3 / 2) + 10, 4 / 2 + 10
     np.testing.assert_array_equal(constant.array(), [[2, 4], [12, 12]])
 
 
@@ -129,7 +130,10 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_parameters_fit_their_tensors(change: dict[str, Any], message: str | None, tmp_path: Path) -> None:
+def test_parameters_must_fit_their_tensors(
+    change: dict[str, Any], message: str | None, tmp_path: Path
+) -> None:
+    """``change``: new fields of the parameters of the constant, or of the tensor ``of``."""
     text = "graph main(%x: f32[2,2]) -> %y { %y = Add(%x, [[1.0, 2.0], [3.0, 4.0]]) : f32[2,2] }"
     model = circlekit.parse(text)
     path = write_parameters(tmp_path, [v for v in floats(model) if not v.is_const])

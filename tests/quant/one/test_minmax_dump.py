@@ -40,7 +40,7 @@ def write_dump(path: Path, model: Model, runs: int, prefix: bool = True) -> None
 
 
 @pytest.mark.parametrize("name", ["Abs_000", "Add_000", "Net_Conv_Relu6_000"])
-def test_embedded_ranges_of_ones_rows(name: str, shared: Path, tmp_path: Path) -> None:
+def test_embedded_ranges_are_in_the_saved_model(name: str, shared: Path, tmp_path: Path) -> None:
     model = one_recipe(shared, name)
     write_dump(tmp_path / "minmax.h5", model, 2)
     circlekit.save(model, tmp_path / "in.circle")
@@ -58,6 +58,7 @@ def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
     model = circlekit.parse(text)
     write_dump(tmp_path / "a.h5", model, 3, prefix=False)
     assert embed_ranges(model, tmp_path / "a.h5", 50, 25) == 2
+    # 50th percentile of the minima 0, 10000, 20000; 25th of the maxima 7, 10007, 20007: (7 + 10007) / 2
     assert range_of(model.main.outputs[0]) == [10000, 5007]
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["value/run_0/model_0/subg_0/op_0"] = np.zeros(2, np.float32)

@@ -81,7 +81,7 @@ def test_bisection_raises_one_side(
     lines = [line.split() for line in Path("tried/errors.mpq.txt").read_text().splitlines()]
     errors = {tag: float(error) for tag, error in lines}
     target = errors["Q16"] + 0.6 * (errors["Q8"] - errors["Q16"])
-    tried = [
+    tried = [  # all but Q8, Q16 and FINAL
         json.loads(Path(f"tried/Configuration_{n}.mpq.json").read_text()) for n in range(1, len(errors) - 2)
     ]
     error = min(errors[str(n)] for n, one in enumerate(tried, 1) if one["layers"] == final["layers"])
@@ -90,7 +90,7 @@ def test_bisection_raises_one_side(
     assert f"target qerror ({target:g})"[:18] in capsys.readouterr().out
 
 
-def test_patterns_stand_in_the_quantized_dtype(files: Path) -> None:
+def test_layers_in_no_pattern_have_the_quantized_dtype(files: Path) -> None:
     words = ["--patterns", "--quantized_dtype", "int16", "--granularity", "layer"]
     assert solve(*words, "--save_intermediate", "tried") == 0
     assert {activation_dtypes("out.circle")[name] for name in "ab"} == {"i16"}
@@ -142,7 +142,7 @@ def test_as_few_depths_are_raised_as_the_target_needs(
     [({"a": 2, "y": 1}, "21"), ({"a": 1, "y": 1}, "11"), ({"b": 1}, "01"), ({"x": 1, "z": 9}, "10")],
 )
 def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, float], sums: str) -> None:
-    """The depth in the middle, that of %b, belongs to the rear."""
+    """The depth in the middle, that of %b, belongs to the rear.  ``sums``: the errors of front and rear."""
     model, lines = circlekit.parse(CHAIN), list[str]()
     solver = Solver(model, Settings(layer_setting("uint8", "layer")), say=lines.append)
     assert solver._front(depths_of(model.main), errors) == (sums[0] > sums[1])

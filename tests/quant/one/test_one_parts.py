@@ -23,7 +23,7 @@ from tests.quant.one.test_one_quantizer import FC, ONE_TO_ONE, kinds, on_floats,
 
 
 def form(scales: int = 1, zero_point: int = 0) -> Quantization:
-    """Return parameters with so many scales."""
+    """Return quantization parameters with ``scales`` scales of 0.5."""
     return Quantization(np.full(scales, 0.5, np.float32), np.full(scales, zero_point))
 
 
@@ -66,7 +66,7 @@ def test_a_range_is_recorded_if_both_ends_are() -> None:
 @pytest.mark.parametrize("scales", [0, 1])
 @pytest.mark.parametrize("low", [None, np.zeros(1, np.float32)])
 @pytest.mark.parametrize("high", [None, np.zeros(1, np.float32)])
-def test_without_ranges_scales_stay(scales: int, low: Array | None, high: Array | None) -> None:
+def test_removing_ranges_keeps_scales(scales: int, low: Array | None, high: Array | None) -> None:
     model = parse("graph main(%x: f32[1]) -> %x { }")
     (value,) = model.main.inputs
     value.quantization = replace(form(scales), min=low, max=high)
@@ -106,6 +106,7 @@ def test_slopes_have_a_scale_for_each_element_if_there_is_one_for_each_channel(
     assert slopes.quantization.scale.size == (count if granularity == CHANNEL else 1)
 
 
+# the ranges of u8 with RECORDED: (0 to 255) * 0.5 for channel 0, (-128 to 127) * 0.25 for channel 1
 LOW, HIGH = np.array([[0, -32], [127.5, 31.75]], np.float32)
 RECORDED = Quantization(np.array([0.5, 0.25], np.float32), np.array([0, 128]), 0, LOW, HIGH)
 
@@ -120,7 +121,7 @@ RECORDED = Quantization(np.array([0.5, 0.25], np.float32), np.array([0, 128]), 0
         ({"scale": np.ones(1, np.float32)}, 0, u8, False),
         ({}, 1, u8, False),
         ({}, None, u8, False),
-        ({}, 0, i16, False),  # the ranges have other numbers of steps
+        ({}, 0, i16, False),  # the ranges have 255 steps, those of u8
         ({"max": np.array([127.5, 31.0], np.float32)}, 0, u8, False),
     ],
 )

@@ -98,7 +98,7 @@ FC = (
 
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
 def test_a_bias_that_overflows_gets_larger_weight_scales(granularity: str) -> None:
-    """The bias 1000 in units of 1e-5 / 128 is 1.3e10."""
+    """The bias 1000 in units of 1e-5 / 128 is 1.3e10, above the largest i32, 2.1e9."""
     model = quantized(FC.format(w=1e-6, b=1000.0, r=1001.0), Settings(LayerSetting(u8, granularity)))
     bias = value_of(model, "b")
     assert bias.dtype is i32
@@ -136,7 +136,7 @@ def test_shapes_of_biases(shape: str, axis: int | None, granularity: str) -> Non
     """With scales of channels, the channels are on the last axis."""
     text = FC.format(w=0.25, b=0.5, r=4.0).replace("f32[2] [0.5, 0.5]", f"f32[{shape}] gaussian(0, 1)")
     settings = Settings(LayerSetting(u8, granularity))
-    if axis is None and (granularity == CHANNEL or "2" not in shape):
+    if axis is None and (granularity == CHANNEL or "2" not in shape):  # LAYER takes any shape of 2 elements
         with pytest.raises(ShapeError, match="expected the shape" if granularity == CHANNEL else "bias of 2"):
             quantized(text, settings)
         return
@@ -186,7 +186,7 @@ def test_a_layer_with_a_computed_bias_stays_float() -> None:
     assert kinds(model) == ["DEQUANTIZE", "DEQUANTIZE", "FULLY_CONNECTED", "QUANTIZE"]
 
 
-def test_constant_inputs_of_operators_that_one_refuses() -> None:
+def test_constant_inputs_of_operators_that_one_refuses_are_quantized() -> None:
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{
       %y = SquaredDifference(%x, [0.5, -0.25]) : f32[2] quant(min: 0.0, max: 2.25)
     }}"""
@@ -209,7 +209,7 @@ def test_unknown_operators_stay_float_between_conversions() -> None:
     assert value_of(model, "c").dtype is f32
 
 
-def test_casts_count_real_numbers() -> None:
+def test_the_result_of_a_cast_from_integers_stays_float() -> None:
     model = quantized(
         """graph main(%n: i32[3]) -> %y {
           %x = Cast(%n) {in_data_type: i32, out_data_type: f32} : f32[3] quant(min: 0.0, max: 51.0)
@@ -241,7 +241,7 @@ def test_signatures_follow_renamed_outputs() -> None:
     assert graph.outputs[0].name == "y_Dequantize"
 
 
-def test_options_of_one() -> None:
+def test_options_keep_the_scale_of_a_max_pool_and_the_recorded_range() -> None:
     text = f"""graph main(%x: f32[1,2,2,1] {ONE_TO_ONE}) -> %y {{
       %y = MaxPool2D(%x) {{filter_width: 2, filter_height: 2}} : f32[1,2,2,1] quant(min: -0.5, max: 0.5)
     }}"""
@@ -362,7 +362,7 @@ def test_rounded_weights_give_the_integers_that_they_stand_for() -> None:
     assert np.array_equal(value_of(rounded, "w").array(), value_of(quantized(text), "w").array())
 
 
-def test_parameters_by_name() -> None:
+def test_parameters_are_forced_and_copied_by_name() -> None:
     model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
     force_parameters(model, [("x", 2.3, 33), ("y", 0.5, 255)])
     copy_parameters(model, [("x", "y")])

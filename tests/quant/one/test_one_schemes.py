@@ -106,6 +106,7 @@ def quantized_text(text: str, **options: Any) -> Model:
 def test_a_conversion_has_the_scale_that_its_operand_has_in_the_other_dtype(
     code: str, scales: list[float]
 ) -> None:
+    """The result of LOGISTIC has the scale 1/256 in uint8; its conversion to int16 gets the scale 1/32768."""
     text = f"graph main(%x: f32[4]) -> %y {{ %s = {code}(%x)\n %t = Mul(%s, %s)\n %y = Abs(%t) }}"
     model = quantized_text(text, operators={"t": "one_int16"})
     found = {value.name: value for value in model.main.values()}
@@ -136,5 +137,6 @@ def test_a_constant_that_is_an_output_keeps_its_name_and_its_floats() -> None:
     assert {f"w_{index}" for index in (1, 2)} <= set(names)
     kept = model.main.outputs[2]
     assert (kept.name, kept.dtype, kept.array().tolist()) == ("w", f32, [1.0, 2.0])
-    only = quantized_text(f"graph main(%x: f32[2]) -> %y, %z {{ {lines} }}", operators={"z": "one_int16"})
-    assert {"w", "w_1"} <= {value.name for value in only.main.values()}
+    # where %w is no output, one of the two copies keeps the name
+    internal = quantized_text(f"graph main(%x: f32[2]) -> %y, %z {{ {lines} }}", operators={"z": "one_int16"})
+    assert {"w", "w_1"} <= {value.name for value in internal.main.values()}

@@ -35,12 +35,12 @@ def test_quantize_with_minmax(row: Row) -> None:
 
 @pytest.mark.parametrize("row", cases("Add"))
 def test_quantize_dequantize_weights(row: Row) -> None:
-    """From the recipe, where its constants are written out; ONE fills the others with random numbers."""
+    """Quantize the recipe.  If it is absent or has random constants, quantize ONE's result again."""
     recipe, expected = row.file("test.recipe"), row.model("fq")
     is_random = recipe is None or 'tag: "gaussian"' in recipe.read_text()
     model = row.model("fq") if recipe is None or is_random else load(recipe)
     quantize_dequantize_weights(model, row.settings())
-    if is_random:  # what is rounded once keeps its integers
+    if is_random:  # weights that are rounded already keep their integers
         assert integers_of_weights(model) == integers_of_weights(expected)
     else:
         give_shape_operand(model, expected)
@@ -79,7 +79,7 @@ def test_fake_quantize(row: Row) -> None:
 
 @pytest.mark.parametrize("row", cases("AddReQuant"))
 def test_requantize(row: Row) -> None:
-    """From the recipe; where that is absent, from ONE's result with everything 128 lower."""
+    """Convert the recipe; if there is no recipe, ONE's result converted back from uint8 to int8."""
     recipe, expected = row.file("test.recipe"), row.model("q")
     model = row.model("q") if recipe is None else load(recipe)
     if recipe is None:
@@ -89,6 +89,7 @@ def test_requantize(row: Row) -> None:
 
 
 def lower_to_int8(model: Model) -> None:
+    """Subtract 128 from zero points and data of quantized uint8 values, and make them int8."""
     for value in model.main.values():
         if value.dtype is u8 and is_quantized(value):
             value.dtype = i8
