@@ -129,18 +129,23 @@ QUIET, FIRED, WOULD = (
     Explanation("fired", rewrote=1),
     Explanation("would", would_rewrite=2),
 )
-OTHER = "other passes have nothing to say: neither a rewrite nor a near miss"
+NOTHING = "nothing to say: neither a rewrite nor a near miss"
 
 
 @pytest.mark.parametrize(
     ("passes", "lines"),
     [
         ([QUIET], ["quiet rewrote nothing"]),
-        ([QUIET, QUIET], [f"2 {OTHER}"]),
-        ([QUIET, FIRED], ["fired rewrote 1 place; no near miss", "", f"1 {OTHER}"]),
+        ([QUIET, QUIET], [f"2 other passes have {NOTHING}"]),
+        ([FIRED, FIRED], ["fired rewrote 1 place; no near miss", "", "fired rewrote 1 place; no near miss"]),
+        ([QUIET, FIRED], ["fired rewrote 1 place; no near miss", "", f"1 other pass has {NOTHING}"]),
         (
             [WOULD, QUIET],
-            ["these passes would rewrite something if named by the user: would (2 places)", "", f"1 {OTHER}"],
+            [
+                "these passes would rewrite something if named by the user: would (2 places)",
+                "",
+                f"1 other pass has {NOTHING}",
+            ],
         ),
     ],
 )

@@ -28,6 +28,13 @@ def test_numpy_files_hold_one_record_or_stack_several(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), a)
 
 
+def test_an_output_that_a_graph_lists_twice_is_written_twice(tmp_path: Path) -> None:
+    write_outputs(tmp_path / "out.npz", ["y", "b", "y"], {"first": [A, B, A]})
+    with np.load(tmp_path / "out.npz") as found:
+        assert list(found) == ["y", "b", "y:2"]
+        np.testing.assert_array_equal(found["y:2"], A)
+
+
 def test_hdf5_files_hold_names_or_numbered_records(tmp_path: Path) -> None:
     write_outputs(tmp_path / "out.h5", ["a", "b"], ONE_RECORD)
     with h5py.File(tmp_path / "out.h5") as file:

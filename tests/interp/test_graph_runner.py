@@ -31,12 +31,13 @@ def test_outputs_in_order_with_inputs_constants_and_repetitions() -> None:
 
 def test_outputs_share_no_memory() -> None:
     graph = chain(Alias)
-    graph.outputs = [graph.inputs[0], graph.outputs[0], Value.constant("c", X)]
+    result = graph.append(Twice(graph.inputs[0])).output
+    graph.outputs = [graph.inputs[0], graph.outputs[0], Value.constant("c", X), result, result]
     x = X.copy()
     interpreter = Interpreter(model(graph))
     for _ in range(2):
-        for array in interpreter.run([x]):
-            np.testing.assert_array_equal(array, X)
+        for array, factor in zip(interpreter.run([x]), [1, 1, 1, 2, 2], strict=True):
+            np.testing.assert_array_equal(array, X * factor)
             array[0] = 99
     assert x[0] == X[0] == 1
 

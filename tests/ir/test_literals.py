@@ -265,6 +265,8 @@ def test_dtypes_of_inline_constants(text: str, allowed: list[DType], alike: DTyp
         (0.1, 0.1 + 1e-12, True),
         (0.1, 0.11, False),
         (2**53, 2**53 + 1, False),
+        (2, 2.5, False),
+        (2, 2.0, True),
         (True, 1, False),
         (True, True, True),
         ([1, 2], (1, 2), True),

@@ -34,6 +34,7 @@ def test_everything_is_undone(model: Model) -> None:
     neg = model.main.ops[1]
     for operand in (None, *neg.inputs):
         neg.set_input(0, operand)  # the oldest use of %a becomes its newest
+    model.main.extra["unused"] = []
     copy, ops, values = clone(model), model.main.ops, list(model.main.values())
     uses = {value: value.uses for value in values}
     snapshot = Snapshot(model)
@@ -45,6 +46,8 @@ def test_everything_is_undone(model: Model) -> None:
     model.main.replace_uses(ops[1].output, a.output)
     model.main.remove(ops[1])
     model.main.inputs = (Value("new", a.output.dtype, (2, 3)), *model.main.inputs)
+    model.main.table.append(a.output)
+    model.main.extra["unused"] = [a.output]
     model.signatures[0].inputs.clear()
     model.metadata.append(("key", b""))
     assert not snapshot.is_of(model)

@@ -92,6 +92,21 @@ def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_pat
     assert operator.length_hint(open_samples(tmp_path / name, model)) == (len(X) if is_counted else 1)
 
 
+def test_a_list_may_name_more_files_than_a_path_has_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is longer than 255 characters, the longest name of a file."""
+    names = [f"input_of_the_model_{index}" for index in range(20)]
+    inputs = ", ".join(f"%{name}: f32[1]" for name in names)
+    model = ck.parse(f"graph main({inputs}) -> %y {{ %y = Add(%{names[0]}, %{names[19]}) }}")
+    monkeypatch.chdir(tmp_path)
+    for index, name in enumerate(names):
+        Path(f"{name}.raw").write_bytes(np.float32(index).tobytes())
+    Path("samples.txt").write_text(" ".join(f"{name}.raw" for name in names))
+    (sample,) = open_samples("samples.txt", model)
+    np.testing.assert_array_equal(np.concatenate(sample), np.arange(20))
+
+
 def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
     model = ck.parse("graph main(%x: f32[3]) -> %x { }")
     (plain,), (same,), (other,) = (list(RandomSamples(model, 1, *seed)) for seed in ((), (0,), (1,)))

@@ -109,6 +109,14 @@ BYPASS = "%o: f32[2,4,4,3]"
             [("y", "act_quant"), ("w", "weights_quant"), ("z", "activation_quant")],
         ),
         (call("%z", "Mul(%x, %o)"), BYPASS, []),
+        # each ADD doubles the number of ways from %z back to %x
+        (
+            call("%a0", "Add(%x, %o)")
+            + "".join(call(f"%a{n + 1}", f"Add(%a{n}, %a{n})") for n in range(2000))
+            + call("%z", "Mul(%a2000, %o)"),
+            BYPASS,
+            [],
+        ),
     ],
 )
 def test_fake_quant_is_inserted_where_tensorflow_inserts_it(

@@ -66,6 +66,15 @@ def test_heads_are_rotated_alone_and_the_outputs_stay() -> None:
     np.testing.assert_allclose(circlekit.run(model, data[1])[0], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("factor", [2.0**-12, 2.0**12])
+def test_outputs_of_any_size_may_change_by_a_part_of_their_size(factor: float) -> None:
+    model = net()
+    weights = model.main.ops[-1].inputs[1]
+    assert weights is not None
+    weights.data = (weights.array() * factor).astype(np.float32)
+    assert find_rotations(model, samples()[0]) == find_rotations(net(), samples()[0]) != []
+
+
 @pytest.mark.parametrize("which", ["first", "second"])
 def test_layers_to_rotate_must_exist(which: str) -> None:
     model = net()

@@ -14,6 +14,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
+from circlekit.interp import run
+from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
@@ -275,3 +277,16 @@ def test_codes_are_ordered_by_number_and_custom_ones_come_last() -> None:
     assert [code["builtin_code"] for code in tree["operator_codes"]] == ["SIN", "ABS", "CUSTOM"]
     data = [bytes(tree["buffers"][item["buffer"]]["data"]) for item in tree["metadata"]]
     assert data == [b"text", b"\0\1"]
+
+
+def test_a_sparse_constant_without_columns_has_all_its_rows() -> None:
+    text = """
+    operand { name: "w" type: FLOAT32 shape { dim: 2 dim: 0 } make_sparse: true
+              filler { tag: "constant" arg: "0" } }
+    operand { name: "y" type: FLOAT32 shape { dim: 2 dim: 0 } }
+    operation { type: "Densify" input: "w" output: "y" }
+    output: "y"
+    """
+    model = read_recipe(text, "r")
+    (result,) = run(load_bytes(memoryview(to_bytes(model)), "r"), [])
+    assert result.shape == (2, 0)

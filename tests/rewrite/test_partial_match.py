@@ -124,3 +124,18 @@ def test_no_partial_match_after_a_near_miss_or_a_change() -> None:
     assert sentences(near, "transform_min_relu_to_relu6", outputs="%a, %y") == []
     done = "%m = Minimum(%x, 6.0)\n%a = Relu(%m)\n%y = Relu(%x)"
     assert sentences(done, "transform_min_relu_to_relu6", outputs="%a, %y") == []
+
+
+def test_the_sentence_about_a_region_is_not_that_of_another_region() -> None:
+    """The first Reshape finds nothing because of %b; %a, which both read, is computed from a Reshape."""
+    body = """
+      %y = Reshape(%x, [3,4])
+      %a = Relu(%y)
+      %s = Add(%a, %b)
+      %r1 = Reshape(%s, [12])
+      %r2 = Reshape(%a, [4,3])
+    """
+    model = parse_model(f"graph main(%x: f32[2,6], %b: f32[3,4]) -> %r1, %r2 {{{body}}}")
+    refusals = explain_pass(model, "remove_reshape_around_unaryop", "circle")
+    sentences_of_last = [r.sentence for r in refusals if r.op is not None and r.op.output.name == "r2"]
+    assert sentences_of_last == ["%a: has 2 users, some outside of the Reshapes"]

@@ -106,6 +106,12 @@ def test_parameters_defined_in_two_steps() -> None:
     assert "test_half_Log" in PASSES
 
 
+def test_parameters_that_contain_each_other_are_refused() -> None:
+    for words in ({"one": "$one", "other": "Log"}, {"one": "$other", "other": "$one"}):
+        with pytest.raises(RewriteError, match=r"the value of \$(one|other) contains itself"):
+            Inverse.member(**words, name="test_endless")
+
+
 def test_unused_parameter_is_refused() -> None:
     with pytest.raises(RewriteError, match=r"the texts of the class have no \$third"):
         Inverse.member(one="Exp", other="Log", third="Abs")

@@ -59,6 +59,7 @@ def test_a_package_has_models_and_configurations(
     [
         ("-m a.circle b.tflite -c a.cfg", "expected a config file for each of 2 models, got 1"),
         ("-m a.circle -c a.cfg b.cfg", "expected a config file for each of 1 models, got 2"),
+        ("-m a.circle b.tflite -i one.json", "expected an io info file for each of 2 models, got 1"),
         ("-m a.circle none.circle", "none.circle does not exist."),
         ("-m a.circle -c none.cfg", "none.cfg does not exist."),
         ("-m a.circle -i none.json", "none.json does not exist."),

@@ -84,8 +84,9 @@ class GraphRunner:
                 limited_blas_threads(self._plan(graph).largest_macs),
             ):
                 outputs = self._run(graph, inputs)
-                # copy an output whose memory may belong to an input, a constant or the state
-                return [x if x.flags.carray and x.flags.owndata else x.copy() for x in outputs]
+                # copy an output whose memory may belong to an input, a constant, the state or another output
+                own = {id(x): x for x in outputs if x.flags.carray and x.flags.owndata}
+                return [own.pop(id(x)) if id(x) in own else x.copy() for x in outputs]
         finally:
             self._observe = self._on_value = self._on_graph = self._before_op = None
 

@@ -39,7 +39,8 @@ class Snapshot:
         self._epochs = [graph.epoch for graph in model.graphs]
         self._fields = _copied(vars(model))
         self._signatures = [(signature, _copied(vars(signature))) for signature in model.signatures]
-        self._graphs = [(graph, graph.ops, dict(vars(graph))) for graph in model.graphs]
+        # ``unique_name`` makes ``_names`` again
+        self._graphs = [(graph, graph.ops, _copied(vars(graph) | {"_names": None})) for graph in model.graphs]
         self._ops = [op for _, ops, _ in self._graphs for op in ops]
         self._op_state = _columns(self._ops, _OP_FIELDS)
         self._operands = _Lists([op.inputs for op in self._ops])
@@ -64,7 +65,7 @@ class Snapshot:
         for signature, fields in self._signatures:
             _assign(signature, fields)
         for graph, ops, fields in self._graphs:
-            _assign(graph, fields | {"_names": None})  # ``unique_name`` collects the names again
+            _assign(graph, fields)
             for op, before, after in zip(ops, (None, *ops), (*ops[1:], None), strict=False):
                 op.graph, op.previous, op.next = graph, before, after
         for value, uses in zip(self._values, self._uses, strict=True):

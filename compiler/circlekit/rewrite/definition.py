@@ -28,13 +28,19 @@ def is_template(cls: type) -> bool:
     return any("$" in getattr(cls, text) for text in ("name", "before", "after"))
 
 
+def _words_of(text: str) -> set[str]:
+    """Return the names of all ``$word`` and ``${word}`` in ``text``."""
+    return {match["named"] or match["braced"] for match in Template.pattern.finditer(text)}
+
+
 def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     """Replace each ``$word`` in the texts that ``cls`` has or inherits.
 
     ``words``: the keywords of the class.  A string may contain further ``$words``.  The keyword ``name``, and
     values that are not strings, replace nothing: they become attributes of the class.
-    Raise RewriteError for a keyword whose ``$word`` is in no text, and for a ``$word`` that is left in the
-    pictures of a class that defines a complete ``name``, and so is no template any more.
+    Raise RewriteError for a keyword whose ``$word`` is in no text, for values that contain one another, and
+    for a ``$word`` that is left in the pictures of a class that defines a complete ``name``, and so is no
+    template any more.
     """
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
@@ -44,9 +50,11 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     used: set[str] = set()
     for attribute in TEXTS if values else ():
         text = (inspect.getdoc(cls) if attribute == "__doc__" else getattr(cls, attribute)) or ""
-        while present := {m["named"] or m["braced"] for m in Template.pattern.finditer(text)} & values.keys():
-            used |= present
+        for _ in values:  # each round fills one level: a value can stand inside each of the others
+            used |= _words_of(text) & values.keys()
             text = Template(text).safe_substitute(values)
+        if endless := _words_of(text) & values.keys():
+            raise RewriteError(f"{label}: the value of ${min(endless)} contains itself")
         setattr(cls, attribute, text)
     if unused := values.keys() - used:
         raise RewriteError(f"{label}: the texts of the class have no ${min(unused)}")

@@ -130,7 +130,7 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
     """Return the sections of a TOML file as ``ini_sections`` does for an INI file."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers too long, lists nested too deeply
         raise DriverError("ParsingError", f"{path}: {error}") from None
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:

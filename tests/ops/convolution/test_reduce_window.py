@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.enums import ReduceWindowFunction
 from circlekit.ir.value import Value
 from circlekit.ops.convolution.pool import Dilate, ReduceWindow
@@ -80,3 +80,23 @@ def test_only_functions_that_return_one_of_their_operands_keep_the_scale_of_inte
     lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
     op = ReduceWindow(Value("x", f32, (6, 7)), const(0, np.float32), *lists, reduce_function=function)
     assert (op.integer_fault() is None) == (function.name in ("MAXIMUM", "MINIMUM"))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("shape", [0, 0]),
+        ("strides", [0, 1]),
+        ("dilations", [-1, 1]),
+        ("dilations", [0, 0]),
+        ("shape", [1, 1, 1]),
+    ],
+)
+def test_numbers_of_windows_are_checked_when_they_are_known(name: str, numbers: list[int]) -> None:
+    windows = {"shape": [2, 2], "strides": [1, 1], "dilations": [1, 1]} | {name: numbers}
+    arrays = [np.array(n, np.int64) for n in windows.values()]
+    x = np.ones((4, 8), np.float32)
+    lists = [Value(f"n{i}", i64, (None,)) for i in range(3)]
+    op = ReduceWindow(var(x), const(0, np.float32), *lists, reduce_function=ReduceWindowFunction.ADD)
+    with pytest.raises(ShapeError, match=rf"window_{name}: expected one number for each axis"):
+        kernel_results(op, [x, *arrays])

@@ -161,7 +161,7 @@ def test_operands_of_wrong_rank_or_batch_are_refused() -> None:
     codes, likely, anchors = scene(5)
     for wrong in ([codes[0], likely], [codes, likely[0]], [np.repeat(codes, 2, axis=0), likely]):
         op = detector([*map(var, wrong), const(anchors)])
-        with pytest.raises(ModelError, match="box codes: expected shape"):
+        with pytest.raises(ModelError, match=r"(box codes|scores): expected shape"):
             evaluate(op, [*wrong, anchors])
 
 
@@ -262,6 +262,19 @@ def test_scores_without_classes_and_of_other_boxes(count: int, columns: int) -> 
     op = detector([var(codes), var(likely), const(anchors)], num_classes=4 if columns else 0)
     with pytest.raises(ShapeError, match="scores: expected shape"):
         evaluate(op, [codes, likely, anchors])
+
+
+@pytest.mark.parametrize("columns", [3, 1])
+def test_boxes_have_four_numbers(columns: int) -> None:
+    codes, likely, anchors = scene(5)
+    op = detector([var(codes[..., :columns]), var(likely), const(anchors)])
+    with pytest.raises(ShapeError, match=rf"box codes: expected shape \[1,30,4\], got \[1, 30, {columns}\]"):
+        evaluate(op, [codes[..., :columns], likely, anchors])
+    with pytest.raises(RuntimeError):
+        run_litert(graph_of(op), [codes[..., :columns], likely])
+    op = detector([var(codes), var(likely), const(anchors[:, :columns])])
+    with pytest.raises(ShapeError, match=rf"anchors: expected shape \[n,4\], got \[30, {columns}\]"):
+        evaluate(op, [codes, likely, anchors[:, :columns]])
 
 
 def test_types_of_selected_boxes() -> None:

@@ -113,6 +113,23 @@ def test_one_expansion_replaces_two_copies() -> None:
     assert problem.cost(problem.solve()) == Cost(16, 2)
 
 
+def test_a_second_round_of_steps_improves_more_labels() -> None:
+    """Found by random search; the first round of steps ends at 15 bytes."""
+    demands = [
+        Demand(1, [1, ~2], Cost(1)),
+        Demand(0, [0, ~0, ~1], Cost(3)),
+        Demand(0, [0, 1, 2], Cost(3)),
+    ]
+    charges = [
+        {0: Cost(8), 1: Cost(3), 2: Cost(2)},
+        {0: Cost(3), 1: Cost(3)},
+        {1: Cost(8), 0: Cost(3), 2: Cost(0)},
+    ]
+    problem = Problem([0, 0, 1], demands, charges, range(3))
+    assert min(problem.cost(labels).bytes for labels in itertools.product(*charges)) == 13
+    assert problem.cost(problem.solve()).bytes == 13
+
+
 FREE = [{0: Cost(), 1: Cost()}]
 
 

@@ -194,6 +194,12 @@ def test_a_constant_becomes_sparse(settings: dict[str, object]) -> None:
     assert not circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w"}).changes
 
 
+def test_an_axis_has_one_size_of_blocks() -> None:
+    settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2], "sparsify_block_map": [1, 1]}
+    with pytest.raises(RewriteError, match=r"expected different axes in the block map, got \[1, 1\]"):
+        circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings=settings)
+
+
 def test_only_a_named_target_restricts_passes_that_make_forms_for_other_runtimes() -> None:
     settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2]}
     for target, changes in ((None, 1), ("none", 1), ("luci", 0)):

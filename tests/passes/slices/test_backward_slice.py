@@ -97,6 +97,12 @@ MOVED = {
            %y = Slice(%e, [0, 1, 0], [2, 1, 5])""",
         ["Slice", "Neg", "ReduceMax", "Mul"],
     ),
+    "a product with a number that is computed": (
+        """%i = Conv2D(%u, %f, %b) %p = Pad(%i, [[0, 0], [1, 1], [0, 0], [0, 0]])
+           %m = Sum(%u, [0, 1, 2, 3]) {keep_dims: true} %a = Mul(%p, %m)
+           %y = Slice(%a, [0, 1, 0, 0], [1, 2, 3, 6])""",
+        ["Conv2D", "Pad", "Sum", "Slice", "Mul"],
+    ),
     "indices in reverse": ("%a = Relu(%x) %y = Gather(%a, [2, 1]) {axis: 1}", ["StridedSlice", "Relu"]),
     "two readers that are sliced together": (
         "%a = Relu(%x) %n = Neg(%a) %e = Exp(%a) %s = Add(%n, %e) %y = Slice(%s, [0, 1, 0], [2, 2, 5])",

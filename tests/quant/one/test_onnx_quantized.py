@@ -248,7 +248,7 @@ def test_a_value_may_be_rounded_twice_in_onnx_models_if_its_scales_are_the_same(
 
 @pytest.mark.parametrize(
     ("axis", "scales", "dimension"),
-    [(0, [0.5, 0.25], 0), (1, [0.5, 0.25], 1), (None, [0.5, 0.25], 0), (1, [0.5], 0)],
+    [(0, [0.5, 0.25], 0), (1, [0.5, 0.25], 1), (None, [0.5, 0.25], 0), (1, [0.5], 0), (-1, [0.5, 0.25], 1)],
 )
 def test_scales_of_a_constant_in_onnx_models_belong_to_the_axis_of_the_operator(
     axis: int | None, scales: list[float], dimension: int

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import pytest
 from circlekit.api.models import load
 from circlekit.ir.dtypes import i8, u8
 from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
 from circlekit.ops.quantization import is_quantized
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import requantize_int8_to_uint8
@@ -97,3 +99,19 @@ def lower_to_int8(model: Model) -> None:
             assert old is not None  # is_quantized
             value.quantization = replace(old, zero_point=old.zero_point - 128)
             value.data = None if value.data is None else (value.data.astype(np.int16) - 128).astype(np.int8)
+
+
+@pytest.mark.parametrize(("shape", "axis", "expected"), [("2", 1, 0), ("3,2", 1, 1), ("2,3", 0, 0)])
+def test_requantize_corrects_the_axis_of_vectors_only(shape: str, axis: int, expected: int) -> None:
+    elements = math.prod(map(int, shape.split(",")))
+    model = parse_model(
+        f"""graph main(%x: i8[{shape}] quant(scale: 0.5)) -> %y {{
+          %w = const i8[{shape}] quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: {axis}) {[1] * elements}
+          %y = Maximum(%x, %w) : i8[{shape}] quant(scale: 0.5)
+        }}"""
+    )
+    requantize_int8_to_uint8(model)
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.quantization is not None
+    assert weights.quantization.quantized_dimension == expected

@@ -47,8 +47,9 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]
     if would:
         yield f"these passes would rewrite something if named by the user: {', '.join(would)}"
-    count = len(rest) - len(would)
-    yield f"{count} other passes have nothing to say: neither a rewrite nor a near miss"
+    if count := len(rest) - len(would):
+        others = "1 other pass has" if count == 1 else f"{count} other passes have"
+        yield f"{others} nothing to say: neither a rewrite nor a near miss"
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -63,7 +63,9 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     elif suffix in HDF5_SUFFIXES:
         write_file(path, [_hdf5(names, list(records.values()))])
     else:
-        stacked = dict(zip(names, _stacked(path, names, list(records.values())), strict=True))
+        # a graph may list an output twice; the name of the second gets its index
+        unique = [name if name not in names[:i] else f"{name}:{i}" for i, name in enumerate(names)]
+        stacked = dict(zip(unique, _stacked(path, names, list(records.values())), strict=True))
         content = encode_npz(stacked) if suffix == ".npz" else encode_npy(*stacked.values())
         write_file(path, [content])
 

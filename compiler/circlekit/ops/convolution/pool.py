@@ -10,7 +10,7 @@ Source: TFLite pooling, stablehlo_reduce_window, dilate.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -182,6 +182,8 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
 
     reduce_function: ReduceWindowFunction = attribute(ReduceWindowFunction.UNSUPPORTED)
 
+    WINDOW_OPERANDS: ClassVar = ("window_shape", "window_strides", "window_dilations")
+
     def integer_fault(self) -> str | None:
         """Return why no kernel is right for quantized integers.
 
@@ -197,7 +199,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         if shape is None:
             return TensorType(self.input.dtype, None)
         numbers = []
-        for name in ("window_shape", "window_strides", "window_dilations"):
+        for name in self.WINDOW_OPERANDS:
             numbers.append(static_int_vector(getattr(self, name)))
             require_one_per_axis(numbers[-1], shape, name)
         known = [n for n in numbers if n is not None]
@@ -211,7 +213,9 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         combine = _UFUNCS.get(self.reduce_function)
         if combine is None:
             raise UnsupportedError(f"REDUCE_WINDOW by {self.reduce_function!r} has no kernel")
-        sizes, strides, dilations = (int_list(a) for a in windows)
+        sizes, strides, dilations = lists = [int_list(a) for a in windows]
+        for name, numbers in zip(self.WINDOW_OPERANDS, lists, strict=True):
+            require_one_per_axis(numbers, input.shape, name)
         axes = zip(input.shape, sizes, strides, dilations, strict=True)
         shape = known_dims(window_count(*axis) for axis in axes)
         if 0 in shape:

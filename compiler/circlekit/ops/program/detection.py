@@ -167,12 +167,14 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     """
     options = options_of(op, **_REQUIRED_OPTIONS)
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
-    if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
+    if anchors.ndim != 2 or anchors.shape[1] != 4:
+        raise ShapeError(f"anchors: expected shape [n,4], got {list(anchors.shape)}")
+    if codes.ndim != 3 or codes.shape[:2] != (1, len(anchors)) or codes.shape[2] < 4:
         raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
     class_count, limit = options["num_classes"], options["max_detections"]
     per_box_limit = options["max_classes_per_detection"]
     sizes = [[*codes.shape[:2], class_count + background] for background in (0, 1)]
-    if list(predictions.shape) not in sizes or class_count < 1:
+    if [*predictions.shape] not in sizes or class_count < 1:
         got = list(predictions.shape)
         raise ShapeError(f"scores: expected shape {sizes[0]} or {sizes[1]} of at least 1 class, got {got}")
     if limit < 0 or per_box_limit < 1:

@@ -240,6 +240,8 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
         """Rewrite the region before ``last``; return whether it did so.  ``dead_ends``: see region_before."""
+        if context.refusals is not None:
+            dead_ends = set()  # each Reshape gets the sentence about its own region
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:
@@ -252,7 +254,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         elif sentence is None:
             removed, reason = saved(graph, region, last)
             sentence = None if removed else reason
-        if sentence is not None and context.refusals is None:  # else each Reshape gets a sentence
+        if sentence is not None:
             dead_ends.update(op.output for op in region.ops)
         # a larger region is a nearer miss
         if not context.accepts(self.name, last, sentence, len(region.ops) + 3):

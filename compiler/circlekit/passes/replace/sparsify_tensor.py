@@ -102,6 +102,10 @@ def _sparsify(
             f"sparsify_tensor: %{value.name} has rank {rank} and {len(block_map)} dimensions with blocks; "
             f"expected a traversal order of {levels}, {rank} formats and {len(block_map)} block sizes"
         )
+    if len(set(block_map)) < len(block_map):
+        raise RewriteError(
+            f"sparsify_tensor: expected different axes in the block map, got {list(block_map)}"
+        )
     if any(axis >= rank or not n or shape[axis] % n for axis, n in zip(block_map, block, strict=True)):
         raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {list(shape)}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)

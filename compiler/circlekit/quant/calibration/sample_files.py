@@ -16,7 +16,7 @@ from circlekit.equivalence.data_files.input_files import (
 )
 from circlekit.equivalence.seeded_inputs import InputSet, index_bounds, make_inputs
 from circlekit.errors import CirclekitError, FileError, ShapeError
-from circlekit.io.file_map import map_file, translated
+from circlekit.io.file_map import map_file
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
@@ -87,7 +87,7 @@ class SampleFile:
 
         If the whole line is the path of a file, it is one name, which may contain spaces.
         """
-        words = [line] if self._found(line).exists() else line.split()
+        words = [line] if _exists(self._found(line)) else line.split()
         inputs = interface.inputs
         if len(words) == 1:
             return read_raw_record(self._found(words[0]), interface)
@@ -98,8 +98,15 @@ class SampleFile:
     def _found(self, word: str) -> Path:
         """Return the path ``word``, or ``word`` in the folder of the list if only that file exists."""
         beside = Path(self.path).parent / word
-        with translated(word, "read"):
-            return beside if not Path(word).exists() and beside.exists() else Path(word)
+        return beside if not _exists(Path(word)) and _exists(beside) else Path(word)
+
+
+def _exists(path: Path) -> bool:
+    """Return whether there is a file or folder at ``path``; no system has one with too long a name."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

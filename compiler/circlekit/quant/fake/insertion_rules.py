@@ -113,15 +113,18 @@ def is_rounded(value: Value) -> bool:
     Between ``value`` and the rounded value there may only be ADD, MUL, and operators whose result has the
     scale of their operand, such as RESHAPE.
     """
-    op = value.producer
-    if op is None:
-        return False
-    if isinstance(op, FakeQuant | Dequantize):
-        return True
-    if isinstance(op, Add | Mul):
-        return any(map(is_rounded, filter(None, op.inputs)))
-    source = followed_operand(op)
-    return source is not None and is_rounded(source)
+    seen, pending = {value}, [value]
+    while pending:
+        op = pending.pop().producer
+        if op is None:
+            continue
+        if isinstance(op, FakeQuant | Dequantize):
+            return True
+        sources = op.inputs if isinstance(op, Add | Mul) else [followed_operand(op)]
+        new = {source for source in sources if source is not None} - seen
+        seen |= new
+        pending += new
+    return False
 
 
 _BYPASSED = tuple(layer + BYPASS.replace("$act", "NONE") for layer in PLAIN)

@@ -140,11 +140,18 @@ def _read_constants(editor: GraphEditor) -> None:
         if value is None or not value.is_plain:
             raise UnsupportedError(f"%{op.output.name}: expected a constant or {QUANTIZE} as operand")
         scale, zero_point, _ = _parameters(op)
-        axis = int(options_of(op).get("axis", 0)) if scale.size > 1 else 0
-        constant = _constant(value, scale, zero_point, axis)
+        constant = _constant(value, scale, zero_point, _axis_of_scales(op, value) if scale.size > 1 else 0)
         graph.table = [constant if v is value else v for v in graph.table]
         editor.redirect(op.output, constant)
         graph.remove(op)
+
+
+def _axis_of_scales(op: Op, value: Value) -> int:
+    """Return the axis of ``value`` whose indices have scales, from 0; ONNX also counts from the end."""
+    axis, rank = int(options_of(op).get("axis", 0)), len(value.static_shape)
+    if not -rank <= axis < rank:
+        raise UnsupportedError(f"%{value.name}: expected an axis from {-rank} to {rank - 1}, got {axis}")
+    return axis % rank
 
 
 def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:

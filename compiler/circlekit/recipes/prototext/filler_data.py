@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -302,8 +303,7 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
     """
     bits = dense.view(f"u{dense.dtype.itemsize}")
     is_stored = bits != 0
-    columns = dense.shape[-1]
-    rows = is_stored.reshape(-1, columns) if columns else np.zeros((dense.size, 0), bool)
+    rows = is_stored.reshape(math.prod(dense.shape[:-1]), dense.shape[-1])
     segments = np.concatenate([[0], np.cumsum(rows.sum(axis=1))]).astype(np.int32)
     indices = np.nonzero(rows)[1].astype(np.int32)
     dimensions: list[Tree] = [{"format": "DENSE", "dense_size": size} for size in dense.shape[:-1]]

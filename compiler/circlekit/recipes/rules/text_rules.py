@@ -211,7 +211,7 @@ def _value(call: Call) -> Check:
     """Check properties of a value: ``value(%y, dtype: f32, shape: [1,-1], const: false, op: Add)``."""
     arguments = call.named(("dtype", "shape", "const", "op"))
     dtype = arguments.get("dtype")
-    if dtype is not None and dtype not in BY_SHORT:
+    if dtype is not None and (not isinstance(dtype, str) or dtype not in BY_SHORT):
         call.fail(f"no dtype is named {show(dtype)}{did_you_mean(show(dtype), BY_SHORT)}")
     shape = _shape(call, arguments["shape"]) if "shape" in arguments else None
     code = call.kind(show(arguments["op"])) if "op" in arguments else None
@@ -219,7 +219,7 @@ def _value(call: Call) -> Check:
 
     def failures(value: Value) -> Iterator[str]:
         """Yield a sentence for each property that differs."""
-        if dtype is not None and value.dtype is not BY_SHORT[str(dtype)]:
+        if dtype is not None and value.dtype is not BY_SHORT[dtype]:
             yield f"its dtype is {value.dtype.short}"
         if shape is not None and value.shape != shape:
             yield f"its shape is {format_shape(value.shape)}"
@@ -271,7 +271,10 @@ def _numbers(call: Call, literal: Literal) -> Array:
     listed = literal if isinstance(literal, list) else [literal]
     if any(isinstance(x, bool) or not isinstance(x, int | float) for x in listed):
         call.fail(f"expected a number or a list of numbers, got {show(literal)}")
-    return np.array(listed, np.float64)
+    try:
+        return np.array(listed, np.float64)
+    except OverflowError:
+        call.fail("expected numbers that float64 can hold")
 
 
 def _attributes(call: Call) -> Check:

@@ -37,10 +37,10 @@ def pack(
     Raise DriverError, in ONE's words, if files are wrong or missing (nothing is written then), or if the
     package cannot be written.
     """
-    if configs and len(configs) != len(models):
-        raise DriverError(
-            "error", f"expected a config file for each of {len(models)} models, got {len(configs)}"
-        )
+    for kind, paths in (("a config", configs), ("an io info", links)):
+        if paths and len(paths) != len(models):
+            sentence = f"expected {kind} file for each of {len(models)} models, got {len(paths)}"
+            raise DriverError("error", sentence)
     for path in (*models, *configs, *links):
         if not path.is_file():
             raise DriverError("error", f"{path} does not exist.")
