@@ -24,7 +24,6 @@ from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
 from circlekit.passes.slices.kept_axes import needed_for, without_axis
 from circlekit.passes.slices.part import Part, part_of
-from circlekit.passes.support.axes import is_movable
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
@@ -234,9 +233,13 @@ class _Cone:
             for i, v in enumerate(op.inputs)
             if v is not None
         }
-        if any(p.is_new and p.value.is_const and not p.has_data for p in operands.values()):
+        new = [part for part in operands.values() if part.is_new]
+        for obstacle in (quantization_obstacle(p.value) for p in new if not p.value.is_const):
+            if obstacle is not None:
+                return f"an operand of {kind} {obstacle}"
+        if any(p.value.is_const and not p.has_data for p in new):
             return f"{kind} shares a constant with other operators"
-        if any(p.is_new and not (p.ranges or p.value.is_const) for p in operands.values()):
+        if any(not p.ranges and not p.value.is_const for p in new):
             return f"{kind} broadcasts an operand along an axis that the slice drops"
         present = [part for part in operands.values() if part.size]
         if len(present) < len(operands) and len(present) == 1:
@@ -259,11 +262,7 @@ class _Cone:
             return f"{kind} is not pure"
         if len(self.parts[value]) > 1:
             return f"different parts of the result of {kind} are needed"
-        if not is_movable(value):
-            return "has quantization details, which a slice cannot keep"
-        if value.quantization is not None and value.quantization.is_per_channel:
-            return "has different scales for its channels"
-        return None
+        return quantization_obstacle(value)
 
     def build(self, writer: MovementWriter) -> list[tuple[Op, Op]]:
         """Return the new operators, each with the operator of the graph before which it is inserted."""
@@ -309,3 +308,13 @@ class _Cone:
         reduced = reduced_axes(axes, part.value.known_rank)
         numbers = [axis - sum(lost < axis for lost in part.dropped) for axis in reduced]
         return Value.constant(self.graph.unique_name(op.axis.name), np.array(numbers, np.int32))
+
+
+def quantization_obstacle(value: Value) -> str | None:
+    """Return why a part of ``value`` cannot have its quantization; None if it can."""
+    quantization = value.quantization
+    if quantization is not None and quantization.details is not None:
+        return "has quantization details, which a slice cannot keep"
+    if quantization is not None and quantization.is_per_channel:
+        return "has different scales for its channels"
+    return None
