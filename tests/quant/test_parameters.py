@@ -30,17 +30,18 @@ ENDS = st.floats(-1e6, 1e6, width=32)
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
-@given(ENDS, ENDS, st.sampled_from([i8, u8, i16]))
-@example(1.0, 3.0, i8)
-@example(-3.0, -1.0, i8)
-@example(-3.0, -1.0, u8)
-@example(0.0, 1e-6, i16)
-def test_forms_cover_the_range_and_zero(a: float, b: float, dtype: DType) -> None:
+@given(ENDS, ENDS, st.sampled_from([i8, u8, i16]), st.booleans())
+@example(1.0, 3.0, i8, False)
+@example(-3.0, -1.0, i8, False)
+@example(-3.0, -1.0, u8, False)
+@example(-3.0, -1.0, u8, True)
+@example(0.0, 1e-6, i16, False)
+def test_forms_cover_the_range_and_zero(a: float, b: float, dtype: DType, narrow: bool) -> None:
     low, high = min(a, b), max(a, b)
-    smallest, largest = dtype.limits
+    smallest, largest = dtype.limits[0] + narrow, dtype.limits[1]
     if max(abs(low), abs(high)) < 1e-6:
         return
-    scale, zero_point = asymmetric(low, high, dtype)
+    scale, zero_point = asymmetric(low, high, dtype, narrow=narrow)
     wide = max(high, 0.0) - min(low, 0.0)
     assert scale == pytest.approx(wide / (largest - smallest), rel=1e-6)
     assert smallest <= zero_point <= largest

@@ -157,3 +157,13 @@ def test_operands_by_name() -> None:
     )
     found = [list(indices_of(op, ["values", "indices", "bias", "input"])) for op in model.main]
     assert found == [[0, 1, 2], [], [0], [1]]
+
+
+@pytest.mark.parametrize("numbers", [[-1.0, 0.5, 2.0], [0.0, 1.0, 2.0], [-3.0, -2.0, -1.0], [0.0, 0.0, 0.0]])
+def test_uint8_weights_are_at_most_half_a_step_off(numbers: list[float]) -> None:
+    """The integer 0 is not used, so the integers from 1 to 255 cover the weights."""
+    weights = Value.constant("w", np.array([numbers], np.float32))
+    form = weight_form(weights, SCHEMES["uint8"], None)
+    stored = np.clip(np.rint(np.array(numbers) / form.scale[0] + form.zero_point[0]), 1, 255)
+    error = np.abs((stored - form.zero_point[0]) * form.scale[0] - numbers)
+    assert error.max() <= 0.5001 * form.scale[0] * any(numbers)

@@ -7,7 +7,7 @@ of an operator that they do not implement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,31 @@ def require_length(shape: Shape | None, count: int, name: str) -> None:
     """Raise ShapeError if ``shape``, of the operand ``name``, is known and not [``count``]."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
+
+
+def require_dims(op: Op, operands: Mapping[str, str], known: Mapping[str, Dim] | None = None) -> None:
+    """Raise ShapeError if operands of ``op`` do not fit together.
+
+    ``operands``: for each operand the names of its dimensions, such as ``units inputs`` for [units, inputs].
+    Equal names stand for equal dimensions; a number stands for itself.  ``|`` separates shapes of different
+    ranks.  An operand that is absent, or whose rank is unknown, fits.
+    ``known``: dimensions by name.
+    """
+    sizes: dict[str, Dim] = dict(known or {})
+    for name, text in operands.items():
+        value: Value | None = getattr(op, name)
+        if value is None or value.shape is None:
+            continue
+        choices = [choice.split() for choice in text.split("|")]
+        words = next((choice for choice in choices if len(choice) == value.rank), choices[0])
+        if len(words) == value.rank:
+            for word, dim in zip(words, value.shape, strict=True):
+                if sizes.get(word) is None:
+                    sizes[word] = int(word) if word.isdigit() else dim
+        expected = [sizes.get(word) for word in words]
+        if len(words) != value.rank or any(map(dims_differ, expected, value.shape)):
+            shape = ",".join(word if n is None else str(n) for word, n in zip(words, expected, strict=True))
+            raise ShapeError(f"expected {name} of shape [{shape}], got {format_shape(value.shape)}")
 
 
 def require_bias(bias: Value | None, channels: Dim) -> None:

@@ -34,19 +34,20 @@ It is below 1 because LiteRT's comparison kernels fail on scales of 1 and more.
 """
 
 
-def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
+def asymmetric(low: float, high: float, dtype: DType, *, narrow: bool = False) -> tuple[float, int]:
     """Return (scale, zero point) with which the integers of ``dtype`` cover the range [low, high].
 
-    The range is first extended so that it includes 0.  The zero point is rounded to an integer, which moves
-    the covered range by up to half of the scale.  The range [0, 0] gets SCALE_OF_ZEROS and the zero point 0.
+    ``narrow``: the lowest integer is not used.  The range is first extended so that it includes 0.  The zero
+    point is rounded to an integer, which moves the covered range by up to half of the scale.  The range
+    [0, 0] gets SCALE_OF_ZEROS, and the zero point 0 or, if that is not used, 1.
     Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
     LARGEST_SCALE.
     """
     _require_finite(low, high)
     low, high = min(low, 0.0), max(high, 0.0)
-    smallest, largest = dtype.limits
+    smallest, largest = dtype.limits[0] + narrow, dtype.limits[1]
     if low == high:
-        return SCALE_OF_ZEROS, 0
+        return SCALE_OF_ZEROS, max(smallest, 0)
     scale = _checked_scale((high - low) / (largest - smallest), low, high)
     zero_point = round(smallest - low / scale)
     return scale, min(max(zero_point, smallest), largest)

@@ -169,7 +169,7 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
         return TensorForm(scheme.weights, reason="half the bytes of float32")
     if scheme.weights is DType.UINT8:  # the only dtype of weights with a zero point other than 0
         low, high = (float(f(numbers, initial=0)) for f in (np.min, np.max))
-        scale, zero_point = asymmetric(low, high, scheme.weights)
+        scale, zero_point = asymmetric(low, high, scheme.weights, narrow=True)
         reason = f"covers all weights, {low:.4g} to {high:.4g}"
         return TensorForm(scheme.weights, (scale,), (zero_point,), narrow=True, reason=reason)
     along = axis if scheme.per_channel else None

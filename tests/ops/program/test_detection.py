@@ -277,6 +277,19 @@ def test_boxes_have_four_numbers(columns: int) -> None:
         evaluate(op, [codes, likely, anchors[:, :columns]])
 
 
+@pytest.mark.parametrize(
+    ("shapes", "sentence"),
+    [
+        (((6, 4), (5,)), r"expected scores of shape \[6\], got \[5\]"),
+        (((6, 3), (6,)), r"expected boxes of shape \[6,4\], got \[6,3\]"),
+    ],
+)
+def test_boxes_and_scores_fit_together(shapes: tuple[tuple[int, ...], ...], sentence: str) -> None:
+    values = [var(np.zeros(shape, np.float32)) for shape in shapes]
+    with pytest.raises(ShapeError, match=sentence):
+        NonMaxSuppressionV4(*values, const(4, np.int32), single(0.5), single(0.0))
+
+
 def test_types_of_selected_boxes() -> None:
     b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
     thresholds = [single(0.5), single(0.0)]
@@ -285,7 +298,7 @@ def test_types_of_selected_boxes() -> None:
     v5 = NonMaxSuppressionV5(b, s, size, *thresholds, single(0.0))
     assert [str(v.type) for v in v5.results] == ["i32[4]", "f32[4]", "i32[]"]
     for wrong in ((s, s), (b, b)):
-        with pytest.raises(ShapeError, match="of rank"):
+        with pytest.raises(ShapeError, match=r"expected (boxes|scores) of shape"):
             NonMaxSuppressionV4(*wrong, size, *thresholds)
     v5 = NonMaxSuppressionV5(b, s, size, *thresholds, var(np.array(0, np.float32)))
     with pytest.raises(ModelError, match=r"got 4 and -1\.0"):

@@ -16,7 +16,7 @@ from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
-from circlekit.ops.checks import require_rank
+from circlekit.ops.checks import require_dims
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.program.flexbuffer import options_of
 from circlekit.ops.quantization import scale_of, zero_point_of
@@ -77,8 +77,7 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     score_threshold = operand(f32)
 
     def infer(self) -> tuple[TensorType, ...]:
-        require_rank(self.boxes, "boxes", 2)
-        require_rank(self.scores, "scores", 1)
+        require_dims(self, {"boxes": "boxes 4", "scores": "boxes"})
         size = static_int(self.max_output_size, "max_output_size")
         per_box = [TensorType(dtype, (size,)) for dtype in (i32, f32)]  # indices, and in V5 scores
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())

@@ -80,6 +80,14 @@ class LstmLayer(RecurrentLayer):
     cell_clip: float = attribute(0.0)  # the limit of |cell state|; 0: none
     proj_clip: float = attribute(0.0)  # the limit of |projection|; 0: none
 
+    dims = {
+        **dict.fromkeys(LSTM_WEIGHTS[:4], "cells inputs"),
+        **dict.fromkeys(LSTM_WEIGHTS[4:], "cells outputs|outputs"),  # a vector is a diagonal matrix
+        **dict.fromkeys((*PEEPHOLES, *(f"{gate}_gate_bias" for gate in GATES)), "cells"),
+        "projection_weights": "outputs cells",
+        "projection_bias": "outputs",
+    }
+
     version_operand = 2  # the weights from the input to the forget gate, which are always present
 
     def output_width(self, direction: str) -> Dim:

@@ -8,7 +8,7 @@ luci-interpreter GRU (ONE fuses the operators of Keras' GRU into one).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import require_float, require_rank
+from circlekit.ops.checks import require_dims, require_float, require_rank
 from circlekit.ops.dimensions import Dim, dims_differ, product
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import (
@@ -41,6 +41,8 @@ class RnnLayer(RecurrentLayer):
     """
 
     act: Activation
+
+    dims = {"input_weights": "units inputs", "recurrent_weights": "units units", "bias": "units"}
 
     def output_width(self, direction: str) -> Dim:
         weights = require_rank(getattr(self, f"{direction}input_weights"), "input_weights", 2)
@@ -226,6 +228,14 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
 
+    DIMS: ClassVar = {
+        "input": "batch inputs",
+        "weights_feature": "filters inputs",
+        "weights_time": "filters memory",
+        "bias": "units",
+        "state": "batch slots",
+    }
+
     def infer(self) -> TensorType:
         data = require_rank(self.input, "input", 2)
         weights = require_rank(self.weights_feature, "weights_feature", 2)
@@ -233,6 +243,9 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         if self.rank < 1 or (filters is not None and filters % self.rank):
             raise ShapeError(f"rank: expected a divisor of {filters} filters, got {self.rank}")
         units = None if filters is None else filters // self.rank
+        time = require_rank(self.weights_time, "weights_time", 2)
+        slots = None if filters is None or time is None or time[1] is None else filters * time[1]
+        require_dims(self, self.DIMS, {"units": units, "slots": slots})
         quantization = self.output.quantization if self.results and self.input.dtype.is_integer else None
         return TensorType(self.input.dtype, (None if data is None else data[0], units), quantization)
 

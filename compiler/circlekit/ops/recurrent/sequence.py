@@ -16,7 +16,7 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
 from circlekit.ir.value import Array, TensorType, Value
-from circlekit.ops.checks import require_rank
+from circlekit.ops.checks import require_dims, require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.numerics.quantized_layers import quantize_rows, quantized_product, to_exact_floats
 from circlekit.ops.program.state import Stateful
@@ -114,6 +114,7 @@ class RecurrentLayer(Stateful):
     prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction, or
     with ``merge_outputs`` their concatenation.  If there are weights for ``aux_input``, it is a second input
     of both directions; without such weights, it replaces the input of the backward direction.
+    ``dims``: the dimensions of the weights of a direction by name without prefix, for ``require_dims``.
     """
 
     input: Any
@@ -123,6 +124,7 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
+    dims: ClassVar[Mapping[str, str]] = {}
     version_operand = 1  # the index of the weights for the input
 
     @abstractmethod
@@ -148,6 +150,11 @@ class RecurrentLayer(Stateful):
     def result_types(self) -> tuple[TensorType, ...]:
         """Return the types of the results: one for each direction, or one in all with ``merge_outputs``."""
         shape = require_rank(self.input, "input", *self.ranks)
+        for direction in self.directions:
+            # the input of the backward direction may be ``aux_input``
+            has_input = direction != "bw_" or getattr(self, "aux_input", None) is None
+            known = {"inputs": shape[-1]} if shape is not None and has_input else {}
+            require_dims(self, {direction + name: names for name, names in self.dims.items()}, known)
         widths = [*map(self.output_width, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]
