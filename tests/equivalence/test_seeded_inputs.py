@@ -174,6 +174,12 @@ def test_an_absent_table_has_no_size() -> None:
     assert index_bounds(graph) == {}
 
 
+def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> None:
+    graph = main_graph("graph main(%t: f32[7,2], %i: i32[2]) -> %y { %y = EmbeddingLookup(%i, %t) }")
+    graph.ops[0].inputs.pop()
+    assert index_bounds(graph) == {}
+
+
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
 def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
     """As many as the smallest input needs for the 16 EDGES, if all have at most 1024 elements together.

@@ -197,7 +197,8 @@ def _indexed_size(op: Op, position: int) -> int | None:
     axes as the last dimension of its indices says: return the smallest.
     """
     index_position, table_position = TABLES.get(op.code, (None, 0))
-    data = op.inputs[table_position] if position == index_position else None
+    has_table = position == index_position and table_position < len(op.inputs)  # a damaged file may lack it
+    data = op.inputs[table_position] if has_table else None
     if data is None or not data.shape:
         return None
     sizes = data.shape[:1]

@@ -391,6 +391,16 @@ def test_a_bias_has_a_scale_only_if_data_and_weights_have_one(scales: tuple[str,
     assert (bias.dtype.short, bias.quantization) == ("i32", None)
 
 
+def test_a_layer_whose_data_have_several_scales_gets_no_bias() -> None:
+    """The scale of a bias is one scale of the data times those of the weights."""
+    model = parse_model("""graph main(%x: i8[1,4,4,2] quant(scale: [0.5, 0.25], axis: 3)) -> %y {
+        %w = const i8[3,3,3,2] quant(scale: [0.5, 0.25, 0.5], axis: 0) constant(1)
+        %y = Conv2D(%x, %w) : i8[1,4,4,3]
+    }""")
+    (op,) = legalize(model, "tflite").main
+    assert len([value for value in op.inputs if value is not None]) == 2
+
+
 def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
     body = "%w = const f32[3,4] gaussian(0, 1)\n%y = FullyConnected(%x, %w) {keep_num_dims: true, act: RELU}"
     with_bias: Mapping[str, Mapping[str, Any]] = {"FULLY_CONNECTED": {"f32,f32,f32:f32": {}}}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add a bias of zeros to layers without one, for runtimes that require it.
 
-A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  If the runtime is
-among its ``targets``, it replaces all operators that it ``wants``.
+A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  For the runtimes
+in its ``targets``, it also replaces operators that they accept.  ``wants`` returns whether to replace an
+operator: here only one without a bias.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.quantization import is_per_channel
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -23,7 +25,7 @@ class _CompleteBias(Replacement):
 
     The bias is f32 for f32 data, i64 for i16 data, otherwise i32.  If data and weights are quantized, the
     scale of the bias is the product of their scales.  The operator stays if it has no known, nonzero number
-    of output channels.
+    of output channels, or if its data have several scales.
     """
 
     def wants(self, op: Op) -> bool:
@@ -35,7 +37,7 @@ class _CompleteBias(Replacement):
         if data is None or weights is None:
             return None
         channels = weights.shape and weights.shape[-1 if isinstance(op, DepthwiseConv2D) else 0]
-        if not channels:
+        if not channels or is_per_channel(data):
             return None
         dtype = f32 if data.dtype is f32 else i64 if data.dtype is i16 else i32
         bias = insert.constant("bias", np.zeros(channels, dtype.numpy))
