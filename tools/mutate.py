@@ -136,7 +136,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield nodes that are not mutated, because most mutations there change nothing.
 
-    These are annotations, type aliases, imports for type checkers, f-strings and signed numbers.
+    These are annotations, type aliases, imports for type checkers, f-strings, and ``-x`` or ``not x`` with x.
     """
     for node in ast.walk(tree):
         unused: list[ast.AST | None] = []
@@ -267,7 +267,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="how many mutations to try")
     parser.add_argument("--seed", type=int, default=1, help="of the choice")
     parser.add_argument(
-        "--part", action="append", default=[], help="a folder below compiler/circlekit; may be repeated"
+        "--part", action="append", default=[], help="folder or module of compiler/circlekit; may be repeated"
     )
     parser.add_argument("--jobs", type=int, default=1, help="mutations tried at a time")
     parser.add_argument("--least", type=float, default=90, help="percent that must be found")

@@ -43,7 +43,7 @@ class Sweep(ProgressLine):
 
 @contextmanager
 def sweep(total: int, unit: str) -> Iterator[Sweep]:
-    """Show progress inside this block; an interrupt ends only the block, and a line says what was left."""
+    """Show progress inside the block; an interrupt ends only the block, and a line says how much is done."""
     line = Sweep(total, unit)
     try:
         with line:

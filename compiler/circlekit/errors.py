@@ -52,7 +52,7 @@ class FormatError(CirclekitError):
 
 
 class FormatWarning(UserWarning):
-    """Something in a file that circlekit skips and cannot keep."""
+    """Something in a file that circlekit does not read, and in most cases cannot keep."""
 
 
 class ParseError(CirclekitError):

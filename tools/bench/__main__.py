@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmark of files and start-up, as Markdown tables on standard output.
 
-    python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--folder DIR]
+    python -m tools.bench [--sizes 1M 100M 1G 3G] [--rounds 5] [--folder DIR]
 
 Files are compared with ``cp`` of the same file in the same rounds, and start-up with the import of numpy.
 The ratios count, because seconds depend on the machine.
@@ -35,7 +35,7 @@ def table(runs: Mapping[str, Run], ratio_to: str) -> str:
 
 
 def measure_starts(folder: Path, rounds: int) -> str:
-    """Return a table of the start-up of the commands, on a model of three operators."""
+    """Return a table of the start-up of the commands, on a model of three operators and on O1's result."""
     target, again = str(folder / "out.circle"), str(folder / "again.circle")
     tool = command_path("circle2circle")
     commands = {
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     default = [MIB, 100 * MIB, 1024 * MIB, 3072 * MIB]
     parser.add_argument("--sizes", type=parse_size, nargs="+", default=default, help="of the files: 100M, 1G")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the median counts")
+    parser.add_argument("--rounds", type=int, default=5, help="runs (start-up: twice); the median counts")
     parser.add_argument(
         "--folder", type=Path, help="where the files are made; default: the system's temporary folder"
     )

@@ -5,8 +5,8 @@
 
 Without MODEL: the models of the shared folder.  "Before" is the model written to TFLite without passes,
 "after" is with them.  The two files run on one thread, in turns, in one process.  Latencies are medians of
-all rounds, the ratio is the median of the rounds' ratios.  Latencies are processor time of the thread, so
-that other work on the machine hardly matters.
+all rounds, the ratio is the median of after / before in each round.  Latencies are processor time of the
+thread, so that other work on the machine hardly matters.
 """
 
 from __future__ import annotations

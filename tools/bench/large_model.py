@@ -31,7 +31,7 @@ MIN_LAYERS = 4
 """The smallest number of layers; a small model gets narrower layers instead of fewer."""
 
 CHANGED_LAYER = 1
-"""The layer that O1 changes."""
+"""The index of the layer that O1 changes."""
 
 
 def make_model(
@@ -41,7 +41,7 @@ def make_model(
 
     ``width``: rows and columns of each layer; reduced if the model is small.  ``external``: store constant
     data outside of the flatbuffer even if the file is below 2 GiB.  The extension of ``path`` says the
-    format.
+    format; without such an extension it is circle.
     """
     fmt = format_of(path) or "circle"
     while 4 * width * width * MIN_LAYERS > max(size, 1 << 16):

@@ -32,7 +32,7 @@ Sample = list[Array]
 
 
 def crop(rng: np.random.Generator, photos: Sequence[Array], height: int, width: int) -> Array:
-    """Return a photograph with random crop, flip and contrast, as f32[1,height,width,3] from 0 to 1."""
+    """Crop, flip and dim one of ``photos`` (uint8, no smaller): f32[1,height,width,3] from 0 to 1."""
     photo = photos[int(rng.integers(len(photos)))]
     step = int(rng.integers(1, min(photo.shape[0] // height, photo.shape[1] // width, 4) + 1))
     top = int(rng.integers(photo.shape[0] - height * step + 1))
@@ -74,7 +74,7 @@ def shared_models() -> Iterator[tuple[str, bytes]]:
 
 
 def saved(model: Model, optimize: bool = False) -> bytes:
-    """Return the TFLite file of a model, with a signature, which ai-edge-quantizer needs.
+    """Return the TFLite file of a model; give the model a signature, which ai-edge-quantizer needs.
 
     ``optimize``: run O1; quantizers other than ours neither fuse nor take float16 constants.
     """

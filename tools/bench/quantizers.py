@@ -25,7 +25,7 @@ def by_circlekit(auto: bool) -> Quantizer:
 
 
 def by_tensorflow(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
-    """Quantize a TFLite file with the functions that TensorFlow's converter applies to its own files."""
+    """Quantize a TFLite file as TensorFlow's converter does; a ``scheme`` other than int8 means int16x8."""
     import tensorflow as tf
     from tensorflow.lite.python import convert
     from tensorflow.lite.python.optimize import calibrator
@@ -41,7 +41,7 @@ def by_tensorflow(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
 
 
 def by_ai_edge(algorithm: str) -> Quantizer:
-    """Return a function that quantizes with ai-edge-quantizer and one of its algorithms."""
+    """Return ai-edge-quantizer, with one of its algorithms, as a quantizer of models with one signature."""
 
     def quantize(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
         from ai_edge_quantizer import quantizer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One case of fuzzing, made from its kind, seed and number alone."""
+"""One case of fuzzing, made from its kind, random seed and number, and from the seed files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ and LiteRT's verifier are compared, and recipes."""
 
 @dataclass(frozen=True)
 class Job:
-    """Case ``number`` of one of KINDS, in the run with ``seed``."""
+    """Case ``number`` of one of KINDS, in the run with the random seed ``seed``."""
 
     kind: str
     seed: int
@@ -31,7 +31,7 @@ class Job:
 
     @staticmethod
     def parse(text: str) -> Job:
-        """Return the job that is printed as ``text``; raise ValueError for an unknown kind."""
+        """Return the job that is printed as ``text``; raise ValueError if there is none."""
         kind, seed, number = text.split(":")
         if kind not in KINDS:
             raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind}")
@@ -56,7 +56,7 @@ def case_of(path: Path) -> Case:
 
 
 def make_case(job: Job, seeds: Seeds) -> Case:
-    """Return the case of a job; the same job gives the same case."""
+    """Return the case of a job; the same job and the same ``seeds`` give the same case."""
     rng = random.Random(str(job))
     if job.kind == "text":
         name, text = seeds.text(rng)

@@ -35,7 +35,7 @@ VALUES_EVERY = 8
 
 @dataclass
 class Result:
-    """How a case ended.  ``seconds``: processor time."""
+    """How a case ended.  ``seconds``: processor time, or WALL_SECONDS if the worker was lost."""
 
     job: Job
     outcome: Outcome

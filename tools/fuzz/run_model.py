@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one mutated model: load, verify, infer shapes, O1, save, load again, verify again.
 
-A case ends in success or in a CirclekitError.  Anything else is a fault: another exception, a saved model
-that does not load or is invalid, an invalid model made from a valid one, values that changed.
+A case ends in success or in a CirclekitError.  All else is a fault: another exception, a RewriteError, too
+much time, a saved model that does not load or is invalid, a valid model made invalid, values that changed.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ MAX_RECIPE_BYTES = 2000
 """Larger models from circlekit's recipes are not turned into recipes of ONE."""
 
 HEAVY_BYTES = 100_000
-"""Larger models are drawn less often, since copying their weights takes time."""
+"""Larger shared models are drawn less often, since copying their weights takes time."""
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A model to start from.  ``weight``: how often it is drawn."""
+    """A model to start from.  ``weight``: how often it is drawn, in relation to the others."""
 
     name: str
     data: bytes

@@ -39,7 +39,7 @@ def can_run(model: Model) -> bool:
 
 
 def count_elements(model: Model) -> int:
-    """Return the number of elements of all values, with unknown dimensions taken as 2."""
+    """Return the number of elements of all values; a dimension that is unknown or 0 counts as 2."""
     return sum(math.prod(d or 2 for d in v.shape or ()) for g in model.graphs for v in g.values())
 
 

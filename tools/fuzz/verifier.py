@@ -46,7 +46,7 @@ def compare_verifiers(data: bytes) -> Outcome:
 
 
 def decoder_message(data: bytes) -> str:
-    """Return why the decoder refuses a file, with numbers replaced by N; empty if it accepts the file."""
+    """Return "" if the decoder accepts the file, and C++ so many tables; else why not (N: a number)."""
     if data[4:8] != IDENTIFIERS[FORMAT]:
         return "another identifier"
     decoder = Decoder(memoryview(data), FORMAT, "", lambda path, what: None)

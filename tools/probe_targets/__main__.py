@@ -100,8 +100,8 @@ def new_table(name: str) -> dict[str, Any]:
 def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
     """Replace the entry of an operator in ``table``, in the part of the delegate if there is one.
 
-    Forms of the ``old`` table with a source of their own are kept, and so is the key ``ignores`` of its
-    entry: no model reveals them.  ``found``: what was measured; None: nothing could be.
+    Forms of the ``old`` table with a source of their own are kept, and so are further keys of its entry,
+    such as ``ignores``: no model reveals them.  ``found``: what was measured; None: the entry is removed.
     """
     part = "delegated" if "delegated" in table else "operators"
     entry = old.get(part, {}).get(code, {"forms": {}})

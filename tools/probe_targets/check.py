@@ -63,7 +63,7 @@ class Agreement:
 def check(name: str, count: int, seed: int) -> Agreement:
     """Return how the runtime ``name`` and its table agree on ``count`` models.
 
-    At least every other model satisfies the table.
+    At least every other drawn model satisfies the table; drawn models that are not valid do not count.
     """
     target = find_target(name)
     found = Agreement()

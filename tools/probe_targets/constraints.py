@@ -54,10 +54,7 @@ NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
 
 Constraints = dict[str, Any]
-"""{kind: content} as in the tables, see ``targets.constraints``.
-
-A single constraint has one kind, which is about one name, pair or list.
-"""
+"""{kind: content}, see ``targets.constraints``.  A single one has one kind, about one name, pair or list."""
 
 
 class Observation(NamedTuple):
@@ -164,9 +161,9 @@ def _merged(first: Constraints, second: Constraints) -> Constraints:
 
 
 def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield single constraints, the most usual first: of each kind, the narrowest that ``passed`` satisfies.
+    """Yield single constraints, the most usual first; ``passed`` may break some, which ``learn`` leaves out.
 
-    Numbers, ranks and values beyond those of ``passed`` are allowed up to the first one in ``failed``.
+    Numbers and ranks beyond those of ``passed`` are allowed up to the first one in ``failed``.
     """
     every = [*passed, *failed]
     results = passed[0].result_names
@@ -242,7 +239,7 @@ def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield the values of enumerations and booleans with which models run, and defaults of numbers.
+    """Yield the values of enumerations and booleans that a model in ``passed`` has or no model has; defaults.
 
     The default of a number is yielded if models run with no other number.
     """

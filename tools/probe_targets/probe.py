@@ -81,7 +81,7 @@ FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
 
 
 class Measured(NamedTuple):
-    """What a runtime has of an operator.  ``version``: the highest that it loads, None for any version.
+    """What a runtime has of an operator.  ``version``: the highest that it loads; None: any, or no form runs.
 
     ``forms``: the forms that it runs, with their constraints.  ``unexplained``, ``reasons``: by form, how
     many failures break no constraint, and why one model failed.

@@ -106,7 +106,7 @@ class _Maker:
         return value
 
     def type_of(self, name: str) -> tuple[DType, float]:
-        """Return the dtype and the scale of an operand; for integer data, those of LiteRT's specification."""
+        """Return a dtype and a scale for an operand; for integer data, the dtype that LiteRT specifies."""
         on_integers = self.data is i8
         if name.endswith("bias"):
             return (i32, 1e-4) if on_integers else (f32, 1.0)

@@ -77,7 +77,7 @@ class Runtime(NamedTuple):
 def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
     """Yield the result of each job, also of those that end the process.
 
-    A job whose process ends is run again in a new one, because an earlier job may have damaged the memory.
+    If a process ends, its last job is run again, unless it was the first: an earlier job may be the cause.
     """
     runtime.prepare()
     done = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check what passes and pipelines promise (docs/design.md, section 6) on one model."""
+"""Check what passes and pipelines promise ("What every rewrite keeps" in docs/design.md) on one model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from circlekit.testing.model_builder import UNKNOWN_SIZE, example
 from tools.random_graphs.rounding import allowed_deviations
 
 NOT_IDEMPOTENT = frozenset({"convert_nchw_to_nhwc"})
-"""Passes that change the model again after other passes have moved their transposes back."""
+"""Passes that may change a model again, in a second run or after other passes removed their transposes."""
 
 FORMATS = ("circle", "tflite")
 
@@ -260,7 +260,10 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
 def _is_close(
     found: Array, expected: Array, deviation: Array | float = 0.0, is_free: Array | bool = False
 ) -> bool:
-    """Return whether all elements differ by ``deviation`` at most; where ``is_free``, any element will do."""
+    """Return whether dtypes and shapes are equal, and elements close; where ``is_free``, any element will do.
+
+    Close: within ``deviation`` or, for floats, TOLERANCE of the largest magnitude, whichever is more.
+    """
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
     if expected.dtype.kind not in "fiub":

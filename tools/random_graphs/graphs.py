@@ -234,7 +234,7 @@ def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
 
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
-    """Return a model made by ``steps``, and inputs for it; ``seed`` decides on inputs and outputs."""
+    """Return (model of ``steps``, its inputs); ``seed`` decides on inputs and outputs; may raise Rejected."""
     register_custom(UNKNOWN_CUSTOM_CODE, _add_one)
     m = ModelBuilder.of_seed(seed)
     grow(m, steps)

@@ -36,9 +36,9 @@ class PassFile(NamedTuple):
 def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
-    Return None if the original cannot be judged: if its values are not defined, if LiteRT does not run it, or
-    if a second run of the same file gives other values.  Other values count only if the reference kernels
-    have them, too, and our interpreter does not explain them by rounding.
+    Return None if the original cannot be judged: its values are not defined, LiteRT does not run it, or the
+    same file gives other values in a second run.  If the original has NaN, values do not count.  Other values
+    count only if the reference kernels have them, too, and our interpreter does not explain them by rounding.
     """
     if undefined(original.model) is not None:
         return None

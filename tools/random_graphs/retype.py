@@ -39,7 +39,7 @@ def retype(
 ) -> tuple[Model, list[Array]] | None:
     """Return a copy of ``model`` with other dtypes, and inputs for it; None if no operator can change.
 
-    ``kind``: one of RETYPES.  ``seed``: decides which inputs and operators change.
+    ``kind``: one of RETYPES.  ``seed``: decides which inputs, outputs and operators change.
     """
     made = clone(model)
     if isinstance(kind, str):
@@ -121,7 +121,7 @@ class _Retyping:
         return value.dtype is f32 and value.quantization is None and not value.is_variable
 
     def _typed(self, op: Op) -> Op:
-        """Append the operator on operands of the new dtype; raise Rejected if no operand can have it."""
+        """Append the operator on operands of the new dtype; raise Rejected if a float one cannot have it."""
         operands: list[Value | None] = []
         for index, value in enumerate(op.inputs):
             dtypes = op.operands[min(index, len(op.operands) - 1)].dtypes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Insert whole small models into a graph under construction: recipes and single operators of all dtypes.
 
-Values of the graph that have the same type take the place of the model's inputs; where there are none, the
-graph gets new inputs.
+Float values of the graph (sometimes after a Reshape) or, rarely, constants take the place of some inputs of
+the model; for each other input, the graph gets a new input.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def typed_operator(m: ModelBuilder) -> Value | None:
 def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:
     """Move the operators of ``model`` into the graph; return the last result that later operators may use.
 
-    ``arrays``: inputs of ``model``.  Return None if there is no such result; raise Rejected if ``arrays`` are
-    too large, or if ``model`` has random operators or variables as inputs.
+    ``arrays``: inputs of ``model``.  Return None if there is no such result.  Raise Rejected if ``arrays``
+    are too large, an input is a variable, an operator is random, or another part of ``model`` does not fit.
     """
     main = model.main
     if sum(a.size for a in arrays) > MAX_INPUT_ELEMENTS or any(v.is_variable for v in main.inputs):
@@ -147,7 +147,7 @@ def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
 
 
 def _rename(m: ModelBuilder, graph: Graph) -> None:
-    """Give constants and variables names that the graph does not have yet."""
+    """Give constants and variables names that the graph does not have yet; make them known to ``m``."""
     made = {v for op in graph for v in op.results} | set(m.arrays) | set(m.constants)
     for value in dict.fromkeys(v for op in graph for v in op.inputs if v is not None):
         if value in made:

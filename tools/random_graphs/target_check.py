@@ -36,7 +36,7 @@ NO_PASS, PIPELINE = "no pass", "O1"
 def model_of(seed: int) -> tuple[Model, list[Array]] | None:
     """Return the random graph of ``seed``, with other dtypes if ``seed`` is odd, and inputs for it.
 
-    Return None if it cannot have the other dtypes.
+    It has no unknown custom operators.  Return None if it cannot have the other dtypes.
     """
     with np.errstate(all="ignore"):
         steps = [step for step in random_steps(seed) if ALL_PARTS[step.part] is not unknown_custom]
@@ -59,7 +59,7 @@ def examine_in_litert(seed: int, tell: Tell = lambda _: None, passes: Sequence[s
 def check_target(
     seed: int, model: Model, inputs: Sequence[Array], passes: Sequence[str], tell: Tell = lambda _: None
 ) -> Result:
-    """Check O1 and ``passes`` on ``model`` in LiteRT; ``tell`` is called with the name of each step."""
+    """Check O1 and ``passes`` on ``model``; find nothing unless the interpreter and LiteRT run ``model``."""
     found = Result(seed, count_ops(model))
     try:
         original = Original(model, inputs)
@@ -81,9 +81,9 @@ def check_target(
 def _files(
     model: Model, passes: Sequence[str], raised: list[tuple[str, str]], tell: Tell
 ) -> Iterator[PassFile]:
-    """Yield the files after no pass, O1, and each of ``passes`` that changes something.
+    """Yield the file after no pass, and those after O1 and each of ``passes`` that change something.
 
-    If a pass raises an error, add (its name, the error) to ``raised``.
+    Passes that change the interface are left out.  If a pass raises, add (its name, the error) to ``raised``.
     """
     targets = TargetSet((find_target(TARGET),))
     kept = [name for name in passes if not find_pass(name).changes_interface]

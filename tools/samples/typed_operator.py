@@ -58,8 +58,8 @@ class Sample:
 def draw_sample(code: str, types: Types, number: int, seed: int, small: bool = True) -> Sample | None:
     """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
 
-    Shapes and attributes, and which operands are constant, depend on the number alone.  ``small``: elements
-    are positive and small; otherwise of all magnitudes, with scales to match.
+    Shapes, attributes other than dtypes, and which operands are constant (int4 always is) do not depend on
+    ``types``.  ``small``: elements are small, mostly positive; else of all magnitudes, with scales to match.
     """
     base = base_of(code, number, seed)
     if base is None:
@@ -82,7 +82,7 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 
 @cache
 def takes_negatives(code: str) -> bool:
-    """Return whether samples of an operator have negative numbers.
+    """Return whether samples of an operator have negative numbers, even if it fuses no activation.
 
     Samples of operators with slopes do, and samples of elementwise functions of one operand that are finite
     for negative numbers.
@@ -282,7 +282,7 @@ class _Typing:
         return float(np.prod(shape)) / channels / (50 if dtype is not DType.INT16 else 50 * 128)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes: booleans and enumerations are drawn again, dtypes are those of ``types``."""
+        """Return the attributes; booleans, floats and enumerations are often drawn again, dtypes replaced."""
         cls = type(self.op)
         given: dict[str, Any] = dict(self.op.attribute_values)
         for item in cls.attributes:

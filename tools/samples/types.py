@@ -31,8 +31,8 @@ DERIVED = ("in_data_type", "quantized_bias_type")
 class Types(NamedTuple):
     """The types of a sample.  ``dtypes``: the dtypes of the operands, None for an absent operand.
 
-    ``result``: the dtype of the result, None if it follows from the operands.  ``quantized``: integers of 4
-    to 16 bits have a scale.  ``per_channel``: the index of the operand with a scale per channel, or None.
+    ``result``: the dtype of the result, None if it follows from the operands.  ``quantized``: tensors of
+    QUANTIZABLE dtypes have a scale.  ``per_channel``: the index of the operand with several scales, or None.
     """
 
     dtypes: tuple[DType | None, ...]
@@ -44,8 +44,8 @@ class Types(NamedTuple):
 def all_types(cls: type[Op]) -> Iterator[Types]:
     """Yield every combination of types; operands with the same declared dtypes have the same dtype.
 
-    Filters and optional operands have dtypes of their own.  The dtype of data and that of indices may differ
-    even if their declared dtypes are the same.
+    Filters, operands such as gamma, and optional ones have dtypes of their own.  The dtype of data and that
+    of indices may differ even if their declared dtypes are the same.
     """
     groups: dict[Any, list[DType | None]] = {}
     keys = []

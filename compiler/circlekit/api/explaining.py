@@ -47,7 +47,8 @@ def explain_op(
     a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
     Return [] if circlekit declares the operator ``which``, but the model has none.  Raise ModelError if
-    ``which`` is neither a declared operator nor in the model, UnsupportedError for an unknown target.
+    ``which`` is neither a declared operator nor in the model, UnsupportedError for an unknown format or
+    target.
     """
     check_model(model)
     format = format or model.format

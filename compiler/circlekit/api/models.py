@@ -41,7 +41,8 @@ def load(source: ModelFile) -> Model:
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
     Constants are read-only views of the bytes or of a memory map of the file.  Raise FileError if the file
-    cannot be read, FormatError or ParseError if it does not hold a valid model.
+    cannot be read, FormatError or ParseError if it does not hold a valid model, ShapeError if the operands in
+    a recipe do not fit an operator.
     """
     return read(source)[0]
 
@@ -128,8 +129,8 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 
     ``inputs``: a list of arrays in the order of the graph's inputs, or a dict of arrays by input name.  A
     quantized input needs integers, not real numbers.  Where the graph has an unknown dimension, an array may
-    have any size.  Raise ShapeError if dtypes or shapes differ from those of the graph, UnsupportedError if
-    an operator has no kernel for its operands.
+    have any size.  Raise ShapeError if the number, names, dtypes or shapes of the arrays differ from those of
+    the graph, UnsupportedError if an operator has no kernel for its operands.
     """
     check_model(model)
     _check_inputs(inputs)

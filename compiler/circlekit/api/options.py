@@ -66,7 +66,8 @@ def checked_options(options: Options) -> Options:
     A record has one array for each input of a model.
     Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
     UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder or a file of
-    records cannot be read.
+    records cannot be read; FormatError if a file of records is not HDF5 or has another layout; ModelError for
+    a name that is not a string.
     """
     disable, selected = names_in("a pass", options.disable), names_in("a pass", options.passes)
     names = pass_names(selected, disable)

@@ -127,7 +127,7 @@ def quantize(
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
-    calibrations and plans that do not fit.
+    calibrations and plans that do not fit.  The model may have changed by then, because ``passes`` run first.
     """
     check_model(model)
     started = time.monotonic()
@@ -196,9 +196,9 @@ def _count_sparse(model: Model) -> int:
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
-    """Change ``model`` in place into the float model to quantize; return the grids of its tensors by graph.
+    """Change ``model`` in place into the float model to quantize; return the given forms of each graph.
 
-    A grid is the form of a tensor that a FAKE_QUANT or QUANTIZE rounded; ``take_grids`` removes these
+    A given form is that to which a FAKE_QUANT or QUANTIZE rounded a tensor; ``take_grids`` removes these
     operators.  The list is empty if ``scheme`` has float activations or follows ONE.
     """
     runtime = find_target(steps.target)
@@ -247,9 +247,10 @@ def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) ->
 
 
 def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
-    """Return the dtype of inputs or outputs, None for float; raise UnsupportedError for a wrong ``name``.
+    """Return the dtype of inputs or outputs, None for float.
 
-    ``side``: ``inputs`` or ``outputs``, for messages.  ``name``: one of INTERFACES.
+    ``side``: ``inputs`` or ``outputs``, for messages.  ``name``: one of INTERFACES.  Raise UnsupportedError
+    for another name, and for ``integer`` if the activations of ``scheme`` are float.
     """
     if name not in INTERFACES:
         raise UnsupportedError(f"{side}: expected {' or '.join(INTERFACES)}, got {name!r}")
@@ -265,5 +266,8 @@ def _summary(model: Model) -> Summary:
 
 
 def expand_weights(model: Model) -> None:
-    """Convert the float16 weights of ``model`` to float32, in place; ONE's quantizer needs float32."""
+    """Replace the constants that a DEQUANTIZE reads, such as float16 weights, by float32 constants.
+
+    ``model`` is changed in place.  ONE's quantizer needs float32.
+    """
     optimize(model, ONE_PREPARATION, target="none")

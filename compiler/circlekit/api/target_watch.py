@@ -52,8 +52,9 @@ class TargetWatch:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
         An operator that legalization will replace by supported operators counts as supported.
-        Raise EquivalenceError if outputs were verified, and if a target that ran the original operators
-        cannot run the optimized ones.  With ``special_forms``, only targets that the user named can raise it.
+        Raise EquivalenceError if outputs were verified, and if a target cannot run an operator that was made
+        from operators that it ran (``TargetCheck.regressions``).  With ``special_forms``, only targets that
+        the user named can raise it.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))

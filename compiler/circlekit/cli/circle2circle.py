@@ -142,7 +142,8 @@ def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
     """Return the options of ``circlekit.convert`` for the parsed flags of ``add_optimization_flags``.
 
-    The order of the flags has no effect.  Passes run in this order:
+    The order of different flags has no effect; of several ``--passes``, only the last one counts.  Passes run
+    in this order:
 
     1. those that the file of ``--pipeline`` names
     2. those that ``--passes`` names

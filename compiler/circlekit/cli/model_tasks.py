@@ -37,7 +37,8 @@ class Task:
     ``model``: the path of the model.  ``folder``: an existing folder, for the outputs.  ``pipeline`` says
     what to do; its meaning depends on ``kind``:
 
-    * "passes": names of passes, separated by commas, or the path of a .toml file with passes and settings
+    * "passes": names of passes or pipelines, separated by commas, or the path of a .toml file with them and
+      settings
     * "cfg": the text of a cfg file of onecc, with placeholders such as {model} (see ``filled``)
     * "command": a command line with placeholders
     """

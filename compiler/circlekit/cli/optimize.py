@@ -43,7 +43,7 @@ def _declare_files(parser: Parser) -> None:
         "-o", "--output", metavar="PATH",
         help="the file to write; for several models a folder; - is stdout",
     )  # fmt: skip
-    parser.add_format("format of the output (default: that of PATH)")
+    parser.add_format("format of the output (default: that of PATH; in a folder, that of each model)")
     add_result_flags(parser)
 
 

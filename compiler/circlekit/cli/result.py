@@ -45,6 +45,7 @@ def add_result_flags(parser: Parser) -> None:
     - ``mute_warnings``: whether to drop warnings and notes; by default False
     - ``hint``: a line to print if no pass ran; by default ""
     - ``format``: circle, tflite or None; only ``converted`` and its callers need it, and it has no default
+    - ``verbose``: only ``run_conversion_as_one_does`` needs it, and it has no default
     """
     parser.add_switch("--json", help="print the result as one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
@@ -87,9 +88,9 @@ def run_conversion_as_one_does(
 ) -> None:
     """Convert ``source`` to ``target``, and print as ONE's commands do: nothing, unless a flag asks for it.
 
-    The file is written as circle unless ``arguments.format`` or its name says tflite.  With ``--verbose``, or
-    if the environment variable LUCI_LOG is neither empty nor 0, print a line for each pass.  ``failed``: the
-    first words of the error if the output cannot be written.
+    The format is ``arguments.format``, or else that of the target's extension, or else circle.  With
+    ``--verbose``, or if the environment variable LUCI_LOG is neither empty nor 0, print a line for each pass.
+    ``failed``: the first words of the error if the output cannot be written.
     """
     arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"
     with one_words(source, target, failed), output_to(target) as output:
@@ -232,7 +233,10 @@ def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: 
 
 
 def _table(named: Sequence[tuple[str, Report | None]]) -> str:
-    """Return a table with a row for each pair of a file name and its report; the input may be a text."""
+    """Return a table with a row for each pair of a file name and its report; None: the model failed.
+
+    A model that was read from a text (a recipe) has no size in bytes: its row shows "text" instead.
+    """
     rows = [("model", "operators", "bytes", "seconds", "result")]
     for name, report in named:
         if report is None:

@@ -100,6 +100,7 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
     """Return node data, a number for each operator that Model Explorer shows on it.
 
     ``measure``: "macs", "bytes" or "error".  ``against``: the path of the model to compare with, for "error".
+    Raise CirclekitError if the two models have no results to compare.
     """
     from circlekit.report.node_data import cost_data, error_data
     from circlekit.report.value_comparison import compare_values

@@ -198,7 +198,8 @@ class _Reducer:
 def _simpler_constants(data: Array) -> Iterator[Array]:
     """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first.
 
-    Stop at the first candidate that equals ``data``: the later ones are not simpler.  ``data`` is not empty.
+    Stop at the first candidate that equals ``data``: the later ones are not simpler.  Leave out candidates
+    with infinity or NaN.  ``data`` is not empty.
     """
     with np.errstate(all="ignore"):
         candidates = [

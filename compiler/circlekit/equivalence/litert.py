@@ -56,7 +56,10 @@ def why_not_compared(wanted: bool) -> str:
 
 
 def tflite_of(model: Model) -> bytes:
-    """Return the bytes of ``model`` as a TFLite file; raise UnsupportedError if that is impossible."""
+    """Return the bytes of ``model``, legalized, as a TFLite file.
+
+    Raise UnsupportedError if TFLite cannot express the model, FileError if its input file was changed.
+    """
     return to_bytes(legalize(model, "tflite"), "tflite")
 
 
@@ -162,8 +165,9 @@ def differences(
     """Return a sentence for each output that differs.
 
     ``names``, ``ours``, ``theirs``: for each output its name, its array in circlekit, its array in LiteRT.
-    ``tolerance``: the tolerated difference, divided by the largest magnitude in the output; by default
-    TOLERANCE.  ``noise``: for each output, an absolute difference that is tolerated in any case; () for none.
+    ``tolerance``: the tolerated difference of a float or complex output, divided by the largest magnitude in
+    LiteRT's array; by default TOLERANCE.  Other outputs must be equal.
+    ``noise``: for each output, an absolute difference that is tolerated in any case; () for none.
     """
     fraction = TOLERANCE if tolerance is None else tolerance
     sentences = []

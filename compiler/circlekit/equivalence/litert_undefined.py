@@ -23,8 +23,9 @@ from circlekit.ops.movement.space import ResizeBilinear
 def undefined(model: Model) -> str | None:
     """Return why results of the first such operator are, or may be, undefined; None if there is none.
 
-    A STRIDED_SLICE also counts if too little is known of its operands to decide, and so does a hybrid
-    DEPTHWISE_CONV_2D with an unknown number of channels.  A RESIZE_BILINEAR with unknown sizes does not.
+    Some operators also count if too little is known of them to decide: a STRIDED_SLICE, a hybrid
+    DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 of which only one shape is unknown.  Others
+    do not: a RESIZE_BILINEAR with unknown sizes, an ATAN2 with shapes unknown in the same dimensions.
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model, and keep those inputs and results of operators that have given names.
+"""Run a model, and keep those inputs of the model and results of operators that have given names.
 
 Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
 """
@@ -46,7 +46,7 @@ class PairedRuns(Protocol):
         """Run the second model on ``inputs``.
 
         ``outputs``, ``kernels``: the outputs and the kernel set of the run of the first model.  ``results``:
-        its inputs and results with the names in ``names``.
+        the inputs of the first model and the results of its operators with the names in ``names``.
         """
 
 
@@ -72,7 +72,7 @@ def run_keeping(
 ) -> tuple[list[Array], dict[str, Array]]:
     """Run ``model``; return its outputs, and the values of the main graph that have one of ``names``.
 
-    These values are inputs and results of operators, but not constants.
+    These values are inputs of the graph and results of operators, but not constants.
     """
     wanted = set(names)
     given = zip(model.main.inputs, model_inputs(model, 0, inputs), strict=True)
@@ -92,6 +92,6 @@ def run_keeping(
 def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Run ``model``; return the inputs and results in the main graph that have one of ``names``."""
+    """Run ``model``; return those inputs and results of operators of the main graph that ``names`` has."""
     expect_runs(model, 1)
     return run_keeping(model, inputs, kernels, names)[1]

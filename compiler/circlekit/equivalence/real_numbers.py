@@ -15,8 +15,8 @@ from circlekit.ops.quantization import is_quantized, per_tensor_quantization
 def real_numbers(value: Value, array: Array) -> Array:
     """Return as float64 the real numbers that ``array`` stands for; ``array`` has the elements of ``value``.
 
-    Elements are dequantized if ``value`` has one scale, and only converted to float64 if it has none or
-    several.  Complex numbers and strings are returned unchanged.
+    Elements are dequantized if ``value`` has an integer dtype and one scale, and only converted to float64
+    otherwise.  Complex numbers and strings are returned unchanged.
     """
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
@@ -28,7 +28,8 @@ def real_numbers(value: Value, array: Array) -> Array:
 def stored_numbers(value: Value, numbers: Array) -> Array:
     """Return ``numbers`` as elements of ``value``, in its dtype.
 
-    If ``value`` has one scale, the numbers are quantized: divided, rounded to nearest and clipped.
+    If ``value`` has an integer dtype and one scale, the numbers are quantized: divided, rounded to nearest
+    and clipped.  Otherwise ``astype`` converts them.  The dtype must be one that numpy has.
     """
     form = per_tensor_quantization(value)
     if form is not None and is_quantized(value):
@@ -57,7 +58,10 @@ def inputs_for(
 
 
 def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
-    """Return whether the values have equal dtypes, scales and zero points, pair by pair."""
+    """Return whether the values have equal dtypes, scales and zero points, pair by pair.
+
+    If a value has several scales, only its dtype is compared.
+    """
     return list(map(_form, first)) == list(map(_form, second))
 
 

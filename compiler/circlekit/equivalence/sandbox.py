@@ -141,7 +141,8 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 def _limit_memory(size: int) -> None:
     """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take.
 
-    The memory is limited only where /proc says how much is in use.  Stricter limits stay.
+    The memory is limited only where /proc says how much is in use.  A stricter limit of the memory stays; of
+    the processor time, only the hard limit stays.
     """
     import resource  # does not exist on every system
 

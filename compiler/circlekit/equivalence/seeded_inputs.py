@@ -85,7 +85,11 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 
 
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
-    """Return an array for the input ``value``; see ``make_inputs``.  ``bound``: all integers are below it."""
+    """Return an array for the input ``value``; see ``make_inputs``.
+
+    ``bound``: the size that the integers index, see ``_range``.  A zero point, which boundary and zero sets
+    contain, is not limited by ``bound``.
+    """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)

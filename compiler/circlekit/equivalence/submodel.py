@@ -2,7 +2,8 @@
 """Copy a model with fewer operators, smaller sizes or simpler constants: the steps of ``circlekit reduce``.
 
 A function that reduces a model returns a new one and does not change its argument.  The new model may be
-invalid; the caller verifies it.  Such functions take graphs, operators and outputs by their indices.
+invalid; the caller verifies it.  A function that infers shapes again raises ShapeError if operands do not
+fit.  Such functions take graphs, operators and outputs by their indices.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    Each result of the operator is replaced by a value of the same type: an operand of the operator, a graph
-    input, or zeros (not for a graph output).  Raise ModelError if there is no such value for a result that is
-    used or is an output.
+    Each result of the operator is replaced by a value of the same dtype and shape: an operand of the
+    operator, a graph input, or zeros (not for a graph output).  Raise ModelError if there is no such value
+    for a result that is used or is an output, or because the shape is unknown.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -231,7 +232,10 @@ def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quanti
 
 
 def _infer_again(model: Model) -> None:
-    """Give each result the shape that its operator infers; if the operator has no shape rule, keep it."""
+    """Give each result the shape that its operator infers; without a shape rule, results keep their shapes.
+
+    Raise ShapeError if the operands of an operator do not fit.
+    """
     for op in (op for graph in callees_first(model) for op in graph):
         with suppress(UnsupportedError):
             for value, inferred in zip(op.results, result_types(op), strict=True):

@@ -177,7 +177,7 @@ class Verifier:
     ``original``: a copy of the reference.  ``names``: the names of its outputs.  ``interface``: its inputs,
     outputs and signatures as text.
     ``runs``: the run of the reference on each set of inputs.
-    ``latest``: the outputs of the last compared model on the same sets.
+    ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared.
     ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
     passed.  The name of an output of another graph is ``GRAPH: NAME``.
@@ -233,7 +233,10 @@ class Verifier:
         self.notes = notes  # drop the notes that _start made: they repeat the old ones
 
     def accept(self, model: Model, step: str) -> None:
-        """Make ``model`` the reference after ``step``, which changes values on purpose, not the interface."""
+        """Make ``model`` the reference after ``step``, which changes values on purpose, not the interface.
+
+        Raise EquivalenceError if the interface differs, and the error of the run if ``model`` does not run.
+        """
         self._check_interface(model, step)
         self.original = clone(model)
         expect_runs(model, len(self.runs))
@@ -269,7 +272,10 @@ class Verifier:
                 self.closest[name] = outcome
 
     def differences(self) -> list[OutputDifference]:
-        """Return for each output the difference of a checked model that came closest to its tolerance."""
+        """Return for each output the difference of a checked model that came closest to its tolerance.
+
+        Outputs without elements are left out.
+        """
         return [
             OutputDifference(name, outcome.inputs, outcome.worst.absolute, outcome.worst.tolerance)
             for name, outcome in self.closest.items()

@@ -64,7 +64,11 @@ class Workers(Generic[J, R]):
     ahead: int = 1
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
-        """Yield the result of each job, in any order.  A job may be any object except None."""
+        """Yield the result of each job, in any order.
+
+        A job must not be None.  Jobs, results and reports are pickled.  If the iteration ends early, all
+        processes are killed.
+        """
         # ``repeated``: jobs to give out again, the last one first: their process ended during another job
         waiting, repeated = iter(jobs), list[J]()
         workers = [_Worker(self) for _ in range(processes)]

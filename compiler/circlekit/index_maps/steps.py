@@ -196,7 +196,8 @@ def built(
     """Return new operators that apply ``plan`` to ``source``; the caller inserts them into ``graph``.
 
     ``result``: the value that the result of the last operator will replace.  New values are named after
-    ``result``, and have its quantization.  ``choose``: returns one of the operators that apply the same step.
+    ``result``; the results of the new operators have its quantization.
+    ``choose``: returns one of the operators that apply the same step.
     """
     ops: list[Op] = []
 

@@ -52,7 +52,7 @@ def known_count(dims: Sequence[int]) -> int:
 
 
 def written(dims: Sequence[int]) -> list[int]:
-    """Return ``dims`` for a constant operand of an operator: -1 stands for the unknown dimension."""
+    """Return ``dims`` for a constant operand: -1 stands for the unknown dimension and its multiples."""
     return [-1 if is_unknown(dim) else dim for dim in dims]
 
 
@@ -60,9 +60,9 @@ def holds_for_all(index_map: IndexMap) -> bool:
     """Return whether ``index_map`` holds for every number in the place of UNKNOWN_DIM.
 
     Numbers of real tensors are far below half the prime; larger ones come from the unknown dimension.  The
-    map holds if each extent and stride above half the prime is a multiple of the prime, if no such extent has
-    the stride 0 (an unknown number of repetitions), and if the offset is a multiple of the prime plus a
-    number below half the prime.
+    map holds if each extent and stride of a magnitude above half the prime is a multiple of the prime, if no
+    such extent has the stride 0 (an unknown number of repetitions), and if the offset is a multiple of the
+    prime plus a number below half the prime.
     """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:

@@ -9,10 +9,11 @@ element of the result copies the element at ``offset``.  The transpose of a [2, 
 the factors (extent 3, stride 1) and (extent 2, stride 3), and the offset 0.
 
 A plan is a tuple of steps, each of which becomes one operator: a slice, then a permutation, then a
-repetition.  Each of the three may be missing.  A RESHAPE stands before a step that needs other axes.
+repetition.  Each of the three may be missing.  A RESHAPE stands before a step that needs other axes, and at
+the end if the result has other axes.
 
-UNKNOWN_DIM is a number larger than any real dimension that stands for an unknown dimension N.  Arithmetic
-with it is exact: 2 * UNKNOWN_DIM stands for 2 N.
+UNKNOWN_DIM, a number larger than any real dimension, stands for an unknown dimension N.  Arithmetic with it
+is exact: 2 * UNKNOWN_DIM stands for 2 N.
 """
 
 from __future__ import annotations
@@ -253,8 +254,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     """Split ``index_map``, which repeats no element, into a slice of its source and a permutation.
 
     ``shape``: the shape of the source.  The slice takes the elements that ``index_map`` reads.  The
-    permutation is the map from the slice to the result.  Return None if the indices along an axis are not
-    evenly spaced.
+    permutation is the map from the slice to the result.  Return None if the map does not take evenly spaced
+    indices along each axis of ``shape``.
     """
     found = index_map.on_axes(shape)
     if found is None:

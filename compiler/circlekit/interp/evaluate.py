@@ -27,8 +27,8 @@ _custom_kernels: dict[str, CustomKernel] = dict(CUSTOM_KERNELS)
 def register_custom(name: str, kernel: CustomKernel) -> None:
     """Register ``kernel`` for the custom operator ``name``; it replaces an earlier kernel of that name.
 
-    ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
-    a list or tuple of results, with the dtypes and shapes that the model declares.
+    ``kernel(op, *operands)`` gets arrays, which it must not change, or None for an absent operand.  It
+    returns the result, or a list or tuple of results, with the dtypes and shapes that the model declares.
     """
     _custom_kernels[name] = kernel
 
@@ -46,7 +46,8 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
     Raise UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
     ShapeError if a result does not have its declared type, LimitError if the results would exceed the memory
-    limit.
+    limit or memory runs out.  Of the exceptions of a registered kernel, ValueError, IndexError and
+    ArithmeticError become ModelError, MemoryError becomes LimitError; others, such as TypeError, pass.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
@@ -82,7 +83,8 @@ def compute(
 def check_type(value: Value, array: Array, role: str) -> None:
     """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
-    An unknown dtype, shape or dimension is not checked.  ``role``: "input" or "result", for the message.
+    An unknown dtype, shape or dimension is not checked, nor is the shape of a result that is declared as []:
+    see ``_is_rank_known``.  ``role``: "input" or "result", for the message.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")

@@ -67,8 +67,9 @@ class GraphRunner:
         on_graph: OnGraph | None = None,
         before_op: BeforeOp | None = None,
     ) -> list[Array]:
-        """Return the outputs of ``graph`` as arrays that share no memory with any other array.
+        """Return the outputs of ``graph`` as arrays.
 
+        They share no memory with each other, the inputs, the constants and the state.
         ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.  The other arguments
         are functions that are called during the run: see their types.
         """

@@ -94,9 +94,10 @@ class Interpreter:
         - ``on_value`` with the name and the array of each graph input and each result;
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
-        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
-        ShapeError if the inputs do not match it, UnsupportedError if an operator has no kernel, LimitError if
-        a limit of memory or of graph calls is exceeded.
+        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph
+        or if a kernel rejects its operands (such as an index out of range), ShapeError if the inputs do not
+        match the graph, UnsupportedError if an operator has no kernel, LimitError if a limit of memory or of
+        graph calls is exceeded.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)

@@ -45,7 +45,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "overwrite": (ERROR, "no operator computes an input of its graph, or a constant"),
     "kept-graph-index": (ERROR, "operators without a declaration refer to existing graphs"),
     "recursion": (ERROR, "no graph calls itself"),
-    "no-producer": (WARNING, "every operand and output is an input, a constant or a result"),
+    "no-producer": (WARNING, "every operand and output is an input, a variable, a constant or a result"),
     "interface": (WARNING, "inputs and outputs have unique names; no input is a constant or listed twice"),
     "signature": (WARNING, "signatures name inputs and outputs of their graph, each name once"),
     "operator-type": (WARNING, "operands and attributes of an operator have types that its kind accepts"),

@@ -20,7 +20,7 @@ VARINT, COUNTED = 0, 2
 """Two wire types of protobuf, which say how a field is stored: a varint; a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The two other wire types, each with the number of bytes that a field of this type takes."""
+"""The wire types of fixed size, each with this size.  (3 and 4, the deprecated groups, are not read.)"""
 
 Fields = dict[int, memoryview | int]
 """The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.
@@ -59,7 +59,8 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 def _fields(data: memoryview | int | None) -> Fields:
     """Return the first MAX_FIELDS fields of a protobuf message; {} for other data.
 
-    The message may be cut off at the end.  A field is a tag (its number and wire type) and its content.
+    A field is a tag (its number and wire type) and its content.  The content of the last field may be cut
+    off.  A message that ends within a tag, a length or a varint gives {}.
     """
     fields: Fields = {}
     if not isinstance(data, memoryview):

@@ -440,7 +440,9 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
-        A name that was returned once is not returned again.
+        A name that was returned once is not returned again.  After the first call, a new value whose name was
+        not returned here counts only if it is an operand or a result of an operator when that operator is
+        inserted; ``set_input`` and a change of ``inputs`` do not count.
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}

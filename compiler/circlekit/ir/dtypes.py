@@ -71,7 +71,7 @@ class DType(Enum):
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest number of an integer type; meaningless for other types."""
+        """The smallest and the largest number of an integer type; meaningless or a ValueError for others."""
         if self.short.startswith("u"):
             return 0, (1 << self.bits) - 1
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1

@@ -43,7 +43,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
 
 
 def kind_of(op: Op) -> str:
-    """Return the name of an operator for messages: its class, or its code if it is opaque."""
+    """Return the name of an operator for messages: its class, or code and custom code if it is opaque."""
     if isinstance(op, OpaqueOp):
         return f"{op.code} {op.custom_code}" if op.custom_code else op.code
     return type(op).__name__

@@ -100,7 +100,7 @@ class AttributeField(Attribute):
         return self if op is None else op.attribute_values.get(self.name, self.default)
 
     def __set__(self, op: Op, value: Any) -> None:
-        """Set the attribute; raise ModelError if ``value`` does not have the type of the default."""
+        """Set the attribute; raise ModelError if ``misfit`` finds that ``value`` has another type."""
         if (fault := self.misfit(value)) is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
         op.attribute_values = op.attribute_values | {self.name: comparable(value)}

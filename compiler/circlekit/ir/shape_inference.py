@@ -16,8 +16,9 @@ from circlekit.ir.value import Shape, TensorType, Value, format_shape
 def infer_shapes(model: Model) -> int:
     """Fill in unknown ranks and dimensions of results; return how many values got another shape.
 
-    Known dimensions stay.  Operators without a shape rule are skipped.  Raise ShapeError, with the place, if
-    a rule rejects the operands or contradicts a dtype or dimension in the model.
+    Known dimensions stay.  Operators without a shape rule are skipped.  Raise ModelError, mostly its subclass
+    ShapeError, with the place, if a rule rejects the operands or contradicts a dtype or dimension in the
+    model.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -29,10 +30,10 @@ def infer_shapes(model: Model) -> int:
 
 
 def check_shapes(model: Model) -> None:
-    """Raise the errors of ``infer_shapes``, but do not change the model.
+    """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 
-    A conflict is ignored if an operand or result of the operator has the shape [], which may stand for an
-    unknown rank.
+    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an operand or result of
+    the operator is not constant and has the shape [], which may stand for an unknown rank.
     """
     for op in model.ops():
         with _placed(op, model):
@@ -58,8 +59,9 @@ def callees_first(model: Model) -> list[Graph]:
 def check_op(op: Op) -> None:
     """Check the operands and results of ``op`` by its shape rule.
 
-    Raise ShapeError if the rule rejects the operands or contradicts the results, unless one of these values
-    has the shape [], which may stand for an unknown rank.  Raise UnsupportedError if there is no shape rule.
+    Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results, unless
+    one of these values is not constant and has the shape [], which may stand for an unknown rank.  Raise
+    UnsupportedError if there is no shape rule.
     """
     try:
         _merged_shapes(op)
@@ -131,7 +133,10 @@ def result_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def _may_be_unranked(value: Value | None) -> bool:
-    """Return whether ``value`` has the shape [], which old files write for scalars and for unknown ranks."""
+    """Return whether ``value`` is not constant and has the shape [].
+
+    Old files write [] for scalars and for unknown ranks.
+    """
     return value is not None and value.shape == () and value.data is None
 
 

@@ -42,9 +42,10 @@ class Quantization:
     """Quantization parameters: real = scale * (stored - zero_point).
 
     ``scale`` (float32) and ``zero_point`` (int64) are vectors with one element for the tensor, or one for
-    each index of the axis ``quantized_dimension``.  They are empty if the file only has ``min`` and ``max``,
-    the float32 range that a calibration recorded.  ``details``: the schema's table of another kind of
-    quantization (custom, blockwise, MX), with a Value in place of each tensor index.
+    each index of the axis ``quantized_dimension``.  With several scales, a file may also have one zero
+    point, or an empty vector of them.  Both are empty if the file only has ``details``, or only ``min`` and
+    ``max``, the float32 range that a calibration recorded.  ``details``: the schema's table of another kind
+    of quantization (custom, blockwise, MX), with a Value in place of each tensor index.
     """
 
     scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))

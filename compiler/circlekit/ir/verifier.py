@@ -23,7 +23,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, fo
 
 
 class Finding(NamedTuple):
-    """A fault of a model.  ``place``: for example ``graph main > op 12 Conv2D > bias``."""
+    """A fault of a model.  ``place``: for example ``graph main > op 12 Conv2D``."""
 
     place: str
     message: str
@@ -41,7 +41,11 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return all faults of ``model``, in the order of its graphs and operators; [] if it is valid."""
+    """Return all faults of ``model``, in the order of its graphs; [] if it is valid.
+
+    In a graph, the faults of values come before those of operators.  A graph whose list of operators is
+    broken is not examined further.
+    """
     return list(_Verifier(model).findings())
 
 
@@ -248,7 +252,9 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
 
 
 def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
-    """Yield how an operator differs from its declaration; an opaque operator has none.
+    """Yield how an operator differs from its declaration, and which of its graphs are not in the model.
+
+    An opaque operator has no declaration; only its graphs are examined.
 
     ``graphs``: the ids of the model's graphs.
     """

@@ -74,7 +74,7 @@ def constant_elements(value: Value) -> Array:
     Packed integers become int8 or uint8, bfloat16 becomes float32, strings become ``bytes`` in an array of
     objects, and sparse constants become dense.  Raise ModelError if ``value`` is not a constant or its data
     do not fit its shape, UnsupportedError for data that no kernel reads (compressed constants, microscaled
-    types).
+    types), LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -177,7 +177,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     of size 2 (rows), and a compressed level with ``array_indices`` 1, 0, 2 (columns) and ``array_segments``
     0, 1, 3 (where each row begins, and the end of the last row).
 
-    Raise ModelError if the levels do not fit the shape or each other.
+    Raise ModelError if the levels do not fit the shape or each other, LimitError if the dense array exceeds
+    the memory limit.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:

@@ -81,7 +81,8 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
 
     ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
     possible, so that corresponding groups have equal products: [2], [12] and [2], [3, 4] in the example.  If
-    dimensions of a group of ``before`` change, the group of ``result`` changes as follows:
+    that is impossible, or if one of their dimensions is 0 or unknown, return None.  If dimensions of a group
+    of ``before`` change, the group of ``result`` changes as follows:
 
     - If the group of ``result`` has at most one dimension other than 1, this dimension takes the change; if
       all are 1, the first one.
@@ -89,7 +90,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
       group of ``result`` changes by the same factor: with [12] and [3, 4], a change to [24] gives [6, 4].
       Likewise the innermost: with [3, 4] and [4, 3], a change to [3, 8] gives [4, 6].  Dimensions of 1 are
       skipped, except one of ``before`` that changes.
-    - Any other change gives None.
+    - Any other change gives None, and so does a change that would give a fraction of a dimension.
 
     ``outer``: if the outermost dimension of the first group of ``before`` changes, the first dimension of
     ``result`` takes every change of that group, even if it is 1.  Example: from [4, 3] reshaped to [1, 12], a
@@ -151,7 +152,10 @@ def element_count(dims: Sequence[Dim] | None) -> int:
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return a shape of ``count`` (at most MAX_RANK) unknown dimensions; None if ``count`` is None."""
+    """Return a shape of ``count`` unknown dimensions; None if ``count`` is None.
+
+    Raise ShapeError if ``count`` is above MAX_RANK.
+    """
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count
@@ -168,7 +172,7 @@ def normalized_axis(axis: int, rank: int) -> int:
 
 
 class AxisWindows(NamedTuple):
-    """The number of sliding windows along one axis, and how many padding elements are before and after it."""
+    """The number of sliding windows along one axis, and of padding elements before and after the data."""
 
     number: int
     before: int

@@ -40,8 +40,8 @@ def asymmetric(low: float, high: float, dtype: DType, *, narrow: bool = False) -
     ``narrow``: the lowest integer is not used.  The range is first extended so that it includes 0.  The zero
     point is rounded to an integer, which moves the covered range by up to half of the scale.  The range
     [0, 0] gets SCALE_OF_ZEROS, and the zero point 0 or, if that is not used, 1.
-    Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
-    LARGEST_SCALE.
+    Raise ModelError if the range is not finite, if ``low`` is above ``high``, or if the scale is below
+    SMALLEST_SCALE or above LARGEST_SCALE.
     """
     _require_finite(low, high)
     low, high = min(low, 0.0), max(high, 0.0)
@@ -58,8 +58,8 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
     The lowest integer of a signed dtype is not used: int8 covers the range with -127 to 127.  The range
     [0, 0] gets SCALE_OF_ZEROS.
-    Raise ModelError if the range is not finite, if its scale is below SMALLEST_SCALE or above LARGEST_SCALE,
-    or if ``low`` is negative and ``dtype`` is unsigned.
+    Raise ModelError if the range is not finite, if ``low`` is above ``high``, if the scale is below
+    SMALLEST_SCALE or above LARGEST_SCALE, or if ``low`` is negative and ``dtype`` is unsigned.
     """
     _require_finite(low, high)
     if low < 0 and dtype.limits[0] == 0:

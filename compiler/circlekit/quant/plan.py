@@ -177,7 +177,8 @@ class Plan:
     def load(path: FilePath) -> Plan:
         """Return the plan in the JSON file at ``path``, which ``save`` wrote.
 
-        Raise FileError if the file cannot be read, FormatError if it is not a plan.
+        Raise FileError if the file cannot be read, FormatError if it is not a plan, LimitError if a pipe has
+        more bytes than the memory limit.
         """
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))
@@ -246,7 +247,7 @@ def _encoded_operator(op: OperatorPlan) -> dict[str, Any]:
 
 
 def _encoded_form(form: TensorForm) -> dict[str, Any]:
-    """Return ``form`` as a JSON object; fields that have their default are left out."""
+    """Return ``form`` as a JSON object; most fields that have their default are left out."""
     fields: dict[str, Any] = {"dtype": form.dtype.short}
     if form.scale:
         # the fewest digits that give the same float32 number

@@ -214,7 +214,8 @@ class _GraphChecker:
         """Compute the scales of biases: the scale of the data times the scales of the weights.
 
         If the plan has integers of a bias (``GraphPlan.constants``), convert these to the new scales.  Raise
-        ModelError if the integers of a bias do not fit into its dtype.
+        ModelError if the integers of a bias do not fit into its dtype, or if the weights have several scales,
+        but not one for each element of the bias.
         """
         for index, data, weights in self._products(op, plan, rule):
             bias, old = present_operand(op, index), plan.operands.get(index)

@@ -40,8 +40,8 @@ def planned_op(
 
     ``operands``, ``results``: the planned forms, by index; operands and results without a planned form stay
     as they are.  ``attributes``: the attributes that a plan sets (``QuantizationRule.attributes``).
-    The data of constants is not converted.  So the copy cannot be run; it only shows what a target must know:
-    dtypes, quantization and attributes.
+    The data of constants is not converted.  So a graph with the copy cannot be run.  The copy shows what a
+    target must know: dtypes, quantization and attributes.  ``evaluate`` can run it on converted arrays.
     """
     inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
     outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]

@@ -56,7 +56,7 @@ def best_rounding(
 
     ``make_plan``: returns a new plan that no technique has changed.
     ``samples``: at least two, each with arrays in the order of the graph's inputs.  Techniques are fitted to
-    the first three quarters; the error is measured on the last quarter.
+    the first three quarters; the error is measured on the last quarter, at least on one sample.
     ``reference``: the outputs of the float model for each sample.
     ``without``: names in ``ROUNDING`` of the techniques that are not tried.
     """
@@ -71,8 +71,8 @@ def best_rounding(
         for _, techniques in alternatives
     ]
     outcomes = [sweep.run() for sweep in sweeps]
-    # by how many dB less noise each alternative has than the first; since techniques usually help, the
-    # standard error is not subtracted
+    # the gain of each alternative over the first one: by how many dB its noise is less.  ``errors=0``: no
+    # margin for the standard error is subtracted from a gain, since techniques usually help
     gains = [0.0, *(paired_gain(outcomes[0], outcome, errors=0) for outcome in outcomes[1:])]
     best = gains.index(max(gains))
     counts = {name: sum(c.chosen == name for c in sweeps[-1].choices) for name in ROUNDING}

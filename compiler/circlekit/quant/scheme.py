@@ -35,7 +35,8 @@ class Scheme:
 
     ``name``: what users write.  ``title``: a description for reports.
     ``weights``: the dtype of constant weights.
-    ``activations``: the dtype of all tensors that are neither weights nor biases; None: they stay float.
+    ``activations``: the dtype of all float operands and results that are neither weights nor biases; None:
+    they stay float.  (``QuantizationRule`` names the few operands that have a dtype of their own.)
     ``bias``: the dtype of biases; None: they stay float.
     ``arithmetic``: the numbers with which the operator is computed.
     ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every

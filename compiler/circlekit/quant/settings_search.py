@@ -3,7 +3,7 @@
 
 Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures its outputs:
 the outcome of the trial is the power of the signal and of the noise.  A setting is kept if it lowers the
-noise.  The search has two steps:
+noise clearly.  The search has two steps:
 
 1. Equalize the float model with several strengths.
 2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
@@ -55,7 +55,11 @@ any channel.
 """
 
 LARGEST_SEARCH = 0.7
-"""No trial begins once this part of the budget is spent: the rest is for choosing how weights are rounded."""
+"""Once this part of the budget is spent, no further change is tried.
+
+The settings with which a step begins are always run.  The rest of the budget is for choosing how weights are
+rounded.
+"""
 
 WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 """By the number of bits of the activations, the factors that are tried for widening all ranges."""
@@ -112,7 +116,8 @@ class SettingsSearch:
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
             if not is_wide:
-                # a margin is the default, because the samples held back rarely show that it helps
+                # a trial cannot judge a margin: the few samples held back rarely have numbers outside of the
+                # ranges.  So a margin is the default, and a trial without it must win by a clear gain
                 best = replace(best, margin=True)
             changes = _changes_of_ranges(activations.bits)
             best = self._best(best, changes, self._held_back, "on samples held back")

@@ -57,7 +57,8 @@ class Settings:
     ``widening``: the factor by which both ends of all ranges are multiplied.
     ``by_readers``: tensors get the ranges that are best for the results of their readers
     (``reader_ranges``).
-    ``margin``: the ranges of small tensors, except outputs, are wider (``with_margins``).
+    ``margin``: the ranges of small tensors are wider (``with_margins``), except those of outputs and of
+    tensors that are moved to outputs.
     """
 
     strength: float = 0.0

@@ -25,7 +25,7 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme
 
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
-"""By dtype of a bias, the limit below which the magnitudes of its integers must stay.
+"""By dtype of a bias, the largest magnitude of its integers.
 
 LiteRT adds the bias to the sum of the products, in 32 bits for int32 and in 48 bits for int64.  The limit
 leaves room for the products.

@@ -40,7 +40,8 @@ class Case:
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
     ``passes``: the names of the passes; if the block of rules names passes, those run instead.
     ``format``: the format of the model after the passes; None: that of the recipe.
-    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks.
+    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or they are
+    ignored because the case is from a list.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
     ``place``: the position of the case in its list, as FILE:LINE:1; "" without a list.  If ``recipe`` is
     None, ``place`` is the whole error message: the position, then the reason.
@@ -57,7 +58,8 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError for a wrong rule, RewriteError for an unknown pass, FileError if ``recipe`` is None.
+        Raise ParseError for a wrong rule, RewriteError for an unknown pass, FileError if ``recipe`` is None,
+        and the errors of ``read_text``.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -85,7 +87,8 @@ def cases_of(
     ``with_rules``: whether the cases of a list check ``test.rule`` files.
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;
-    ParseError for an invalid list.
+    FormatError for a list that is not UTF-8, ParseError for an invalid list.  A ``.ck`` recipe that is
+    missing or wrong gives a case; ``Case.rules`` raises its error.
     """
     with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)

@@ -38,8 +38,8 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     if the recipe has words that only circle has; otherwise the format that the name of one of the three
     directories above implies (``CircleRecipes``); otherwise tflite.  The text form states its format itself.
 
-    Raise FileError if a file cannot be read, FormatError if it is not a text, ParseError with line and column
-    if the text is not a valid recipe.
+    Raise FileError if a file cannot be read, FormatError if it is not a text, and the errors of
+    ``read_recipe`` if the text is not a valid recipe.
     """
     return recipe_in(map_file(path), path, fmt)
 
@@ -83,8 +83,10 @@ def is_test_recipe(text: str) -> bool:
 def read_recipe(
     text: str, label: str, fmt: str | None = None, folder: Path | None = None, sure: bool = True
 ) -> Model:
-    """Return the model in a text of either language; raise ParseError for an invalid text.
+    """Return the model in a text of either language.
 
+    Raise ParseError, with line and column, for an invalid text.  For the text form, also raise the other
+    errors of ``parse_model``, such as ShapeError, and ModelError for a file that the text must not name.
     ``label``: the name of the text, for errors.
     ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
     has, otherwise tflite.

@@ -40,7 +40,7 @@ class ModelFile:
     """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
     Raise FileError if the file cannot be read, FormatError if it does not begin like a model.  Properties and
-    methods raise FormatError if the rest of the file is damaged.
+    methods raise FormatError if the rest of the file is damaged; ``findings`` returns the damage instead.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -41,7 +41,7 @@ class Builder:
     def op(self, node: Node) -> Op:
         """Create the operator of ``node``, an operator of ``after``, without adding it to the graph.
 
-        Raise ModelError if the operator is not valid, RewriteError if the picture reads an unknown name.
+        Raise ModelError if the operator is not valid, RewriteError if an operand has an unknown name.
         """
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
@@ -168,7 +168,8 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
 
     A constant is unusable if an element is not finite: the product of two large constants of the model may be
     infinite.  It is also unusable if all elements have a smaller magnitude than the normal numbers of the
-    dtype: the product of two small constants may be zero.
+    dtype: the product of two small constants may be zero.  Zeros can be used if a constant of the match has
+    only zeros, too.
     ``underflow``: whether numpy reported an underflow while the constants were computed; if False, the test
     for small elements is skipped.
     """

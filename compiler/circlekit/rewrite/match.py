@@ -70,7 +70,8 @@ class Matcher:
     """Finds matches of one picture.
 
     ``explain``: whether to record in ``failure`` the attempt with the most progress; this takes longer.
-    ``quantized``: whether attributes that have an effect only on quantized values must match, too.
+    ``quantized``: whether to check attributes that have an effect only on quantized values, and that the
+    picture does not mention.
     """
 
     def __init__(self, picture: Picture, explain: bool = False, quantized: bool = True) -> None:
@@ -355,7 +356,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
     """Yield each operator that fits a node before the root, but whose result lacks the user in the picture.
 
     If the picture is a Relu of a Conv2D, for example, yield each Conv2D whose result no Relu reads.  If the
-    root is a custom operator, also yield the operators with other custom codes.
+    root is a custom operator, also yield all other operators without a declaration, whatever their code.
     """
     picture = matcher.picture
     for node in picture.nodes[:-1]:

@@ -72,8 +72,9 @@ class Node:
     ``kinds``: the operator classes that match.  ``results``: the names of the results.
     ``attributes``: the attributes that the picture mentions, by name.
     ``like``: the name after the word ``like``, or None.
-    ``carried``: attributes that match with any value although the picture does not mention them, because
-    ``after`` copies them.  ``custom``: the custom code, or several separated by ``|``.
+    ``carried``: attributes that match with any value although the picture does not mention them: those that
+    ``after`` copies; in a picture of ``query``, all of them.
+    ``custom``: the custom code, or several separated by ``|``.
     """
 
     kinds: tuple[type[Op], ...]
@@ -279,7 +280,7 @@ def carry_attributes(before: Picture, after: Picture) -> None:
     """Set ``carried`` in the nodes of ``before``: the attributes that ``{like y}`` in ``after`` copies.
 
     They match with any value.  Other attributes that ``before`` does not mention match only their default,
-    because the rewrite would lose another value.
+    because the rewrite would lose any value that differs from it.
     """
     for new in after.nodes:
         if new.like is None:

@@ -62,8 +62,8 @@ class Rewrite(GraphPass):
     - a capital letter: the size of this dimension;  a name of an attribute value: this value;
     - ``match``: the Match.
 
-    ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array, which
-    becomes a constant, a Value, or None (absent).  For an attribute: its value.
+    ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array (the data of
+    a new constant), a Value, or None (absent).  For an attribute: its value.
     A ModelError in a condition, such as that of ``Value.known_shape``, is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.

@@ -18,16 +18,18 @@ def merge(
     """Return one model that computes what ``models`` compute one after the other.
 
     ``connect``: {name of an input: name of the output that it reads}.  An input that is not in ``connect``
-    reads the output of another model that has the same name.  If there is no such output, the input becomes
-    an input of the result; models that have an input of this name share it.
+    reads the output of the same name that another model computes.  If there is no such output, the input
+    becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
     The operators of a model come after those of the models from which it reads.  Values that
     are neither inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are
     dropped.
 
-    Raise ModelError if ``models`` is empty, if two models have an output of the same name, if models read
-    from each other in a circle, or if a name in ``connect`` or ``outputs`` is in no model; ShapeError if the
-    dtypes, shapes or quantizations of an output and the input that reads it differ.
+    Raise ModelError if ``models`` is empty, if two models compute an output of the same name, if models read
+    from each other in a circle, if ``connect`` names an input that no model has or an output that no model
+    computes, or if ``outputs`` names an unknown value.  Raise ShapeError if the dtypes, shapes or
+    quantizations of an output and the input that reads it differ, or those of two inputs that are shared.
+    An unknown dimension fits any dimension.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
@@ -120,7 +122,7 @@ class _Merger:
         """Return the value that replaces the input ``value`` of a model.
 
         It is an output of another model, or an input of the result.  Raise ShapeError if it differs from
-        ``value`` in dtype, shape or quantization.
+        ``value`` in dtype, quantization or a known dimension.
         """
         name = self.links.get(value.name, value.name)
         source = self.given.get(name)

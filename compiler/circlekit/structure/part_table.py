@@ -96,10 +96,11 @@ def read_part_file(path: str | Path) -> PartTable:
 def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
     """Return the items of each section of an ini file: {section: {key: value}}.
 
-    Keys keep their case and may contain any character but ``=``.  If a section has a key twice, the first
-    item counts.  Lines that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is
-    removed, as in ONE's files.
-    Raise FileError if the file cannot be read, FormatError for any other line.
+    Keys keep their case.  They cannot contain ``=`` or begin with ``[``, ``#`` or ``;``.  If a section has a
+    key twice, the first item counts.  Lines that begin with ``#`` or ``;`` are comments.  A backslash before
+    ``;`` in a key is removed, as in ONE's files.
+    Raise FileError if the file cannot be read, FormatError if it is not UTF-8, or for a line that is neither
+    empty, a comment, a section nor ``key=value`` within a section.
     """
     try:
         lines = bytes(map_file(path)).decode().splitlines()

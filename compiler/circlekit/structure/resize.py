@@ -21,7 +21,7 @@ MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
-"""In trials of ``_changes_leading_ones``, a dimension that becomes unknown gets this many times its size."""
+"""In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
 
 Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
 """A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
@@ -33,8 +33,9 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if the
-    operands of an operator do not fit any more.
+    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for a dimension below -1,
+    for an input whose quantization does not fit, and, with the place, if the operands of an operator do not
+    fit any more.
     """
     wanted = _shapes_by_input(model.main, shapes)
     copy = clone(model)
@@ -46,8 +47,9 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
     """Return whether a 1 at the beginning of constant shapes must change, so that all operators fit.
 
     Such a 1 may stand for the batch: then it changes with the first dimension of an operand (``outer`` of
-    ``Op.for_new_shapes``).  The result is True only if the model does not fit otherwise.  The trials use
-    shapes without unknown dimensions, because an unknown dimension fits everything.
+    ``Op.for_new_shapes``).  The result is True only if the model does not fit otherwise.  For inputs that
+    keep their rank, the trials use shapes without unknown dimensions, because an unknown dimension fits
+    everything.
     """
     probe = [
         shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
@@ -62,12 +64,15 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
-    """Return ``after`` with known sizes: an unknown one becomes PROBE_FACTOR times that of ``before``."""
+    """Return ``after`` with known sizes: an unknown one becomes PROBE_FACTOR times that of ``before``.
+
+    A size of ``before`` that is 0 or unknown counts as 1.
+    """
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
 def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``.
+    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; the commas between shapes may be missing.
 
     Raise ShapeError, in ONE's words, for any other text.
     """

@@ -20,8 +20,9 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
     """Return a model of chosen operators of the main graph.
 
     ``ids``: indices of operators in the main graph.  ``names``: names of results of operators.
-    The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
-    are the results that other operators read or that are outputs of ``model``.
+    The inputs of the new model are the values that the chosen operators read but do not produce, except
+    constants.  Its outputs are the results that other operators read or that are outputs of ``model``; if
+    there are none, the results without users.
     Raise ModelError for an unknown index or name, or if no operator is chosen, and the errors of
     ``submodel``.
     """
@@ -59,8 +60,8 @@ def parse_ids(text: str) -> list[int]:
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  If the outputs
-    also depend on other inputs of the graph, these become inputs after the named ones.
+    ``inputs``: names of values.  If the outputs also depend on other inputs of the graph, these become inputs
+    after the named ones.  ``outputs``: names of values; if empty, the outputs of the graph.
     Raise ModelError for an unknown name, and for an input on which no output depends, and the errors of
     ``submodel``.
     """

@@ -16,7 +16,7 @@ In this list, "a -> b" is an object that gives b for each name a.
                     constant of one element, the rank of a must not be above the rank of b
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
-    consecutive     names of operands that list axes: there must be one axis, or constant consecutive axes
+    consecutive     names of operands that list axes: at most one axis, or constant consecutive axes
     numbers         operand -> the numbers that its elements may be, if it is constant
     lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
@@ -37,7 +37,8 @@ In this list, "a -> b" is an object that gives b for each name a.
     source          where the constraints come from; this is not a constraint
 
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
-satisfies the constraint.  Only ``known`` demands known shapes.
+satisfies the constraint.  Only ``known`` demands known shapes.  But for ``broadcast_rank``, a shape with an
+unknown dimension, or an unknown shape, differs from a known one.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 
     If ``choice`` is None, return the default target of ``format``, or no target if the table of that target
     does not say of every operator whether it runs (``is_complete``).
-    Raise UnsupportedError for an unknown name.
+    Raise UnsupportedError for an unknown name, ModelError for what is no TargetChoice.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
@@ -93,7 +93,7 @@ class Finding:
     """An operator, input or output of a model with which a target has a problem.
 
     ``target``, ``graph``: the names of both.  ``index``: the index of the operator in the graph, from 0.
-    ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result.
+    ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result or "".
     ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 
     In a finding about an output, ``index`` and ``operator`` are those of the operator that produces the

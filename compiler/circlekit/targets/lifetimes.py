@@ -26,9 +26,9 @@ SMALLEST_SHARED_BYTES = 5
 class Buffer:
     """Memory that ``values`` share; without ``values``, scratch memory of the kernel of ``producer``.
 
-    ``size``: the size in bytes.  ``producer``: the operator that writes the buffer first; None for a graph
-    input.  ``users``: all operators that read or write one of ``values``.  ``is_kept``: whether the buffer is
-    needed until the end of the run, not only until its last user.
+    ``size``: the size in bytes, with unknown dimensions taken as 1.  ``producer``: the operator that writes
+    the buffer first; None for a graph input.  ``users``: all operators that read or write one of ``values``.
+    ``is_kept``: whether the buffer is needed until the end of the run, not only until its last user.
     """
 
     values: tuple[Value, ...]

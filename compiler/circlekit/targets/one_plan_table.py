@@ -108,7 +108,7 @@ def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
     Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes, such as
-    variables.  Constants and absent operands have no row in the table.
+    variables.  Absent operands, and constants that are no graph outputs, have no row in the table.
 
     Source: ``make_execution_plan_onert_micro_common_buffer``.
     """
@@ -153,7 +153,7 @@ def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | No
 
 
 def allocations(plan: MemoryPlan) -> dict[str, Any]:
-    """Return the buffers of ``plan`` as a JSON object, in the layout of ONE's ``tracealloc.json``."""
+    """Return the buffers of ``plan`` above size 0 as a JSON object, in the layout of ``tracealloc.json``."""
 
     def rows() -> Iterator[dict[str, Any]]:
         for life, offset in zip(plan.lifetimes, plan.offsets, strict=True):

@@ -3,8 +3,9 @@
 
 A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
 operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
-are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale per block, ``s`` for sparse data.
-``q`` and ``qc`` are left out for float, int32 and int64 tensors, because no kernel reads their scales.
+are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization, ``qb`` for a scale per
+block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors: of all
+kernels, only QUANTIZE (from or to int32) and DEQUANTIZE (of int32) read such a scale.
 """
 
 from __future__ import annotations

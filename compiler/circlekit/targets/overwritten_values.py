@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find values that a runtime overwrites before their last use, because a result takes their buffer.
 
-A view is the result of an operator such as RESHAPE, which has the bytes and the buffer of its first operand.
+A view is a result that has the bytes and the buffer of the first operand of its operator, such as RESHAPE.
 """
 
 from __future__ import annotations

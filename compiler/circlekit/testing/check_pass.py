@@ -58,6 +58,8 @@ def check_pass(
     - the inputs and outputs keep their names, dtypes and shapes, the result is valid, and its shapes can be
       inferred;
     - a second run of the pass changes nothing.
+
+    A recipe that cannot be read raises FileError or ParseError at once.
     """
     name = (find_pass(tested) if isinstance(tested, str) else tested).name
     failures: list[str] = []

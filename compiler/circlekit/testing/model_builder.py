@@ -26,7 +26,10 @@ UNKNOWN_SIZE = 3
 """The size that unknown dimensions have in the example data."""
 
 MAX_MAGNITUDE = 50.0
-"""Results with larger elements are rejected, because rounding errors grow with them."""
+"""Float results with larger elements, or NaN, are rejected, because rounding errors grow with them.
+
+The limit does not apply if ``ModelBuilder.allow_extremes`` is true.
+"""
 
 MAX_ELEMENTS = 4096
 """Results with more elements are rejected, to keep models fast."""
@@ -262,7 +265,10 @@ def example(
 
 
 def graph_of(op: Op) -> Graph:
-    """Return a graph that has only ``op``; its inputs are the operands except constants and variables."""
+    """Return a graph that has only ``op``; its inputs are the operands except constants and variables.
+
+    Operands without a name get one.
+    """
     inputs: dict[Value, None] = {}
     for index, (operand, value) in enumerate(op.operand_items()):
         value.name = value.name or f"{operand}{index}"

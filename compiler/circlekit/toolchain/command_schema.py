@@ -65,7 +65,7 @@ class ArgumentParser:
     """The arguments of a program of a backend.
 
     ``driver``: the name of the program; None until an argument gives it.
-    ``target``: the target for which the program is called.
+    ``target``: the target for which the program is called; None is written as an empty word.
     ``arguments``: in their order on the command line.
     """
 
@@ -125,8 +125,8 @@ class ArgumentParser:
 def load_schema(path: Path, target: str | None) -> ArgumentParser:
     """Run the schema file ``path``; return the arguments that it describes.
 
-    ``target``: the target for which the program is called.  Raise DriverError if the file raises an error, or
-    if it does not name a program.
+    ``target``: the target for which the program is called, or None.  Raise DriverError if the file cannot be
+    run or raises an error, has no ``command_schema``, or does not name a program.
     """
     with _onelib():
         try:

@@ -115,7 +115,9 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
     """Return the sections of an INI file: {section: {key: text}}.
 
     ``text``: the content of the file.  ``path``: its path, for messages.
-    ``#`` and ``;`` begin comments; keys are case-sensitive.  Raise DriverError for a damaged file.
+    ``#`` and ``;`` begin comments, within a line only after white space.  Keys are case-sensitive.  In a
+    text, ``%(key)s`` stands for the text of that key, and ``%%`` for ``%``.
+    Raise DriverError for a damaged file.
     """
     parser = configparser.ConfigParser(inline_comment_prefixes=("#", ";"))
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case

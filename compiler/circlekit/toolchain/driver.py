@@ -47,7 +47,8 @@ STANDARD = (
 class Invocation:
     """A call of a driver with checked options.
 
-    ``values``: the values of all options: from the command line, the configuration file, or defaults.
+    ``values``: the values of all options: from the command line, the configuration file, ``Driver.group``, or
+    defaults.
     ``command``: only the values that the command line gives.
     ``backend_words``: the words of the command line that are for another program, one of a backend (a
     compiler for devices).
@@ -201,7 +202,7 @@ class Driver:
 def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
     """Call ``work``; return the exit code.  Print an error of ``work`` as ONE's driver ``name`` does.
 
-    ``print_usage``: is called before a message about wrong options.
+    ``print_usage``: is called before the message of a UsageFault.
     """
     try:
         work()

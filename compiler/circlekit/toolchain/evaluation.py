@@ -87,7 +87,8 @@ def evaluate(
     """Run both models on the same samples; yield the lines that circle-eval-diff prints.
 
     The outputs of ``first`` are the reference.  ``data``, ``form``: the samples and their format, see
-    ``samples_of``.  ``metrics``: keys of METRICS.  Raise the errors of ``compare_outputs``.
+    ``samples_of``.  ``metrics``: keys of METRICS.  Raise the errors of ``samples_of``, ``checked_samples``
+    and ``compare_outputs``.
     """
     samples = checked_samples(first, samples_of(first, data, form))
     yield from compare_outputs(first, second, ((sample, sample) for sample in samples), metrics)

@@ -210,6 +210,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
     """Return the drivers that [onecc] switches on, in the order to run them.
 
+    Drivers that are neither import drivers nor in ORDER, such as one-init, are left out.
     Raise DriverError for an unknown section, and for an unknown key or a wrong value in [onecc].
     """
     known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of one-quantize, their options, and the metrics of its evaluation.
+"""Modes of one-quantize, the repeated options of two modes, and the metrics of its evaluation.
 
 This module imports nothing, so that ``one-quantize --help`` is fast.
 """

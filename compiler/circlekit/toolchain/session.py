@@ -50,7 +50,8 @@ class Session:
     def load(self, path: str) -> Model:
         """Return the model in the file ``path``, from memory if an earlier step wrote the file.
 
-        Raise FileError or FormatError, in ONE's words, if it cannot be read.
+        A file that has changed since that step is read again.
+        Raise FileError or FormatError, in ONE's words, if the file cannot be read.
         """
         handed = self.models.take(path)
         if handed is not None:
@@ -89,8 +90,9 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Copy the output of the block and of its programs to the file OUTPUT.log.
+        """Write to the file OUTPUT.log what the methods of this session print or log in the block.
 
+        The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.
         """
         real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path raises for ~UNKNOWN
@@ -110,10 +112,11 @@ class Session:
     def program(
         self, name: str, words: Sequence[str], unread: int = LOAD_FAILED, prefix: str = ""
     ) -> Iterator[None]:
-        """Run the block in place of ONE's program ``name``; if the block raises an error, raise StepFailed.
+        """Run the block in place of ONE's program ``name``; turn a CirclekitError into StepFailed.
 
-        The error is printed in one line, as that program and its driver print it.  The log also gets the text
-        of the model around the error; if ``verbose``, standard error gets this text, too.
+        The error is printed in one line, as that program and its driver print it.  If the error has more
+        lines (the text of the model around the error), the log also gets the whole error; if ``verbose``,
+        standard error gets it, too.
         ``words``: the arguments of the program, for the log.
         ``unread``: the exit code for a model that cannot be read.
         ``prefix``: what to print before the error; by default ``name``.

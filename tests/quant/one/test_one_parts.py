@@ -154,7 +154,7 @@ def test_a_scale_of_all_weights_is_recorded_for_no_axis() -> None:
 def test_reasons_of_weights(granularity: str, reason: str) -> None:
     settings, raised = (
         Settings(LayerSetting(u8, granularity)),
-        "; larger scales where the bias would overflow",
+        "; larger scales where bias or multiplier would not fit",
     )
     for b, more in ((0.5, ""), (1e6, raised)):
         plan = quantize_with_minmax(parse(FC.format(w=0.25, b=b, r=4.0)), settings)

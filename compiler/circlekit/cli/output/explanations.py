@@ -53,6 +53,9 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return ``line`` as lines of at most ``width`` characters; indent all but the first by 6 more spaces."""
+    """Return ``line`` in lines of at most ``width`` characters; indent all but the first by 6 more spaces.
+
+    Only a long word makes a line longer.
+    """
     indent = line[: len(line) - len(line.lstrip())]
     return wrapped(line, width, indent, indent + " " * 6)

@@ -42,7 +42,10 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 
 def number_text(number: Any) -> str:
-    """Return a number as ONE's programs print it, with C++ streams: a float has six significant digits."""
+    """Return a number as ONE's programs print it, with C++ streams: a float has six significant digits.
+
+    This holds for Python's float; other numbers, such as np.float32, become ``str(number)``.
+    """
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """fm-equalize, fme-detect and fme-apply: equalize feature maps, with ONE's flags and files.
 
-A pattern is a pair of layers, front and back, with a feature map between them.  The weights of the front are
-divided by a scale for each channel, and the weights of the back are multiplied by the same scales.
+A pattern is a pair of layers, front and back, with a feature map between them.  The weights and the bias of
+the front are divided by a scale for each channel; the weights of the back are multiplied by the same scales.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ regular expression, or a kind such as CONV_2D. Schemes: int8, int8_per_tensor, i
 weight_int8, weight_int4, weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
-"""The note that ``--random`` adds to the report."""
+"""The note that ``--random`` adds to the report, unless activations stay float."""
 
 
 def _declare(parser: Parser) -> None:

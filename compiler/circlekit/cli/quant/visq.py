@@ -23,7 +23,8 @@ DESCRIPTION = """Write the error of each tensor of a quantized model, as ONE's v
 
 Give at least one output: a JSON file with the error of each tensor in one metric. MPEIR is the largest error
 divided by the range of the tensor, MSE the mean squared error, TAE the sum of the absolute errors, SRMSE the
-root of the mean squared error divided by the scale. Errors are means over all samples.
+root of the mean squared error, divided by the scale. Errors are means over all samples; SRMSE takes the root
+of this mean.
 
 Without --data there is one seeded random sample, whose errors are not those of real data."""
 

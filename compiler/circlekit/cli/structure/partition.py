@@ -83,7 +83,10 @@ def _declare_partition(parser: Parser) -> None:
             help=f"the operators with the {kind} NAME run on backend B; may be repeated",
         )  # fmt: skip
     parser.add_argument("--default", metavar="B", help="the backend of all other operators")
-    parser.add_switch("--fewest", help="form as few parts as possible, also of unconnected operators")
+    parser.add_switch(
+        "--fewest",
+        help="form few parts, for two backends as few as possible; operators of a part need not be connected",
+    )
 
 
 def _partition(arguments: argparse.Namespace) -> int:

@@ -120,6 +120,7 @@ def _shapes(
 ) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
     """Return the new shapes: a list with one for each input, or a dict with some of them by input name.
 
+    None and -1 stand for an unknown dimension.
     Exit for a wrong ``--input``.  Raise ModelError if an input has no dimension for ``--batch``, ShapeError
     for a text that is no shape.
     """

@@ -260,8 +260,9 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     """Return the elements of the dataset ``key`` of ``group``.
 
-    Raise FormatError if it does not hold numbers, if the numbers are not in the file, or if HDF5 needs a
-    plugin to decode them; raise LimitError if they exceed the memory limit.
+    Raise FormatError if it does not hold numbers, if the numbers are not in the file, if HDF5 needs a plugin
+    to decode them, or if the dataset claims far more data than the file stores (UNSTORED_BYTES).  Raise
+    LimitError if the numbers exceed the memory limit.
     """
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)

@@ -3,10 +3,10 @@
 
 A record is one array for each input.
 
-- npz, HDF5: each array has the name of its input, the name that a signature gives to that input, or the
-  number of the input (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a single input may have any
-  name.  The arrays of an HDF5 file may have any names, too, if there are as many as inputs: they are taken in
-  their order.
+- npz, HDF5: all arrays have the names of their inputs, or all have the names that a signature gives to the
+  inputs, or all have the numbers of the inputs (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a
+  single input may have any name.  The arrays of an HDF5 file may have any names, too, if there are as many as
+  inputs: they are taken in their order.
 - npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
 - raw: the elements of all inputs in the order of the graph, little-endian, without a header.
 - A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
@@ -67,8 +67,8 @@ class GraphInputs:
 
         ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
         ignored.
-        ``by_order``: if the names do not tell the inputs, as many arrays as inputs are taken in their order.
-        A single array for a single input is always taken.
+        ``by_order``: if the names do not tell the inputs, but there are as many arrays as inputs, return the
+        arrays in the given order.  A single array for a single input is always taken.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         # the names of the inputs, then their names in signatures, then their numbers
@@ -113,7 +113,7 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
-    Only one record is in memory at a time, unless an npz file is compressed.  Progress: the caller has
+    At most three records are in memory at a time, unless an npz file is compressed.  Progress: the caller has
     announced one step for every file; this function announces a step for each further record of a file.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
@@ -276,7 +276,8 @@ def _unpacked(value: Value, array: Array) -> Array:
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
     """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``.
 
-    With several inputs, all must have known shapes, because the file does not say where an input ends.
+    With several inputs, all must have a known number of bytes, because the file does not say where an input
+    ends: a known shape, and a dtype that numpy has.  So none of them may be a string.
     """
     content = map_file(path)
     if len(interface.inputs) == 1:

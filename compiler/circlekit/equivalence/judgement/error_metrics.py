@@ -146,6 +146,6 @@ class ErrorMetrics:
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
     def top(self, k: int) -> float | None:
-        """Return the mean of ``overlaps[k]``; None if every last axis has less than MIN_CLASSES elements."""
+        """Return the mean of ``overlaps[k]``; None if no vector was compared, because all were too short."""
         shares = self.overlaps.get(k)
         return sum(shares) / len(shares) if shares else None

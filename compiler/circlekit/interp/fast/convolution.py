@@ -191,7 +191,7 @@ class FastTransposeConv(FastConvolution):
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
-        # the result before it is cropped: its axis of rows is split into groups x stride_h, columns likewise
+        # the result before it is cropped: its rows as (rows + groups_h - 1) x stride_h, its columns likewise
         extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
         products_per_row = columns * matrix.shape[1]
         if max(prod(extent), products_per_row) > LARGEST_SCRATCH_RATIO * prod(shape):

@@ -19,8 +19,9 @@ INDEX_BITS = 16
 def has_table(op: Op) -> bool:
     """Return whether ``ElementwiseTable`` can compute ``op``.
 
-    ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers that
-    are quantized per tensor.  The dtypes of the operands have at most INDEX_BITS bits in total.
+    ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers of 8
+    or 16 bits that are quantized per tensor.  The dtypes of the operands have at most INDEX_BITS bits in
+    total.
     """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
@@ -36,8 +37,9 @@ def has_table(op: Op) -> bool:
 class ElementwiseTable:
     """A kernel that calls the plain kernel at first, and later looks results up in a table.
 
-    The table is made once the plain kernel has computed more elements than the table has entries, so a model
-    that runs only a few times makes no table.  ``computed``: the number of these elements.
+    The table is made in the first call with which more elements were asked for, in all calls together, than
+    the table has entries.  So small tensors that are computed only a few times need no table.  ``computed``:
+    the number of these elements; of two operands, the larger one counts.
     """
 
     def __init__(self, op: Op) -> None:

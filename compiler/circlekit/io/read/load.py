@@ -45,7 +45,8 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
     """Return the model in the bytes of a file; its constants are views of ``data``.
 
     ``name``: the name of the file, for messages.  Raise FormatError if the bytes are not a valid model.
-    Issue a FormatWarning for each part of the file that the model does not have.
+    Issue FormatWarnings for parts of the file that the model does not have: for fields that the schema lacks,
+    at most MAX_WARNINGS of the decoder.
     """
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)
@@ -129,7 +130,7 @@ class Loader:
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Model:
-        """Return the model; raise InvalidFile for an invalid index, shape or constant."""
+        """Return the model; raise InvalidFile for an invalid index, dtype, shape or constant."""
         if not self.trees:
             self.fail("subgraphs", "subgraphs", "expected one graph or more, got none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]
@@ -270,7 +271,7 @@ class Loader:
     # -- tensors -------------------------------------------------------------------------------
 
     def buffer(self, number: int, tree: Tree) -> Array | None:
-        """Return the bytes of buffer ``number``, which may be external data; None if it has no data."""
+        """Return the bytes of buffer ``number``, which may be external data; None or [] if it has no data."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
         if offset <= 1 or (data is not None and len(data)):  # 0 and 1 stand for no external data

@@ -48,7 +48,8 @@ class OpLoader:
         """Return the operator of the table ``tree``; fields that the IR does not represent become ``extra``.
 
         ``extra`` also gets keys that are no fields of the schema: see ``io.origin``.  ``values``: the values
-        of the operator's graph.  Raise InvalidFile for an invalid index.
+        of the operator's graph.  Raise InvalidFile for an invalid index, for a result that has a producer
+        already, and for custom options beyond the end of the file.
         """
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
@@ -101,7 +102,10 @@ class OpLoader:
         return [values[i] if i >= 0 else None for i in numbers]
 
     def fetch_options(self, tree: Tree, path: str) -> None:
-        """Set the custom options of the operator ``tree`` if it has only their position in the file."""
+        """Set the custom options of the operator ``tree`` if it has only their position in the file.
+
+        Raise InvalidFile if they end beyond the file.
+        """
         offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
         if offset <= 1 or "custom_options" in tree:  # 0 and 1 stand for no such options
             return

@@ -153,7 +153,9 @@ def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``tree`` in the format ``fmt``.
 
     If the file has ``limit`` bytes or more, its constants are external data.  Raise UnsupportedError for a
-    field or enum value that the format does not have, ModelError for a number that its field cannot hold.
+    field or enum value that the format does not have, ModelError for a field that the schema does not have,
+    and for a number that its field cannot hold.  (The elements of numpy arrays are not checked: they wrap
+    around.)
     """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:

@@ -39,7 +39,9 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     If the file replaces another one, it is on the disk when this function returns, so a loss of power leaves
     the old or the new file.  The system writes the file to the disk later in two cases: it replaces no file,
     or the model was loaded from a different file, which still exists.
-    Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
+    Raise UnsupportedError if the format cannot express the model, ModelError if the data of a constant do not
+    have its dtype.  Raise FileError if the file cannot be written, or if the file that the model was loaded
+    from has changed since.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
@@ -80,8 +82,8 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``model``, without copying the constants.
 
     ``limit``: if the file has this many bytes or more, its constants are external data (behind the
-    flatbuffer).  Raise UnsupportedError if the format cannot express the model, FileError if the input file
-    was changed after it was loaded.
+    flatbuffer).  Raise UnsupportedError if the format cannot express the model, ModelError if the data of a
+    constant do not have its dtype, FileError if the input file was changed after it was loaded.
     """
     check_format(fmt)
     saver = Saver(model, fmt)

@@ -3,7 +3,8 @@
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
 dtype of the list below that can hold its elements.  Bool holds true and false, a float dtype holds all
-numbers, and an integer dtype holds numbers without a point or an exponent.
+numbers, and an integer dtype holds numbers without a point or an exponent.  A dtype that numpy lacks (bf16,
+i4) holds none.
 
 1.  The dtype of the first other operand that is no literal and has the same declared dtypes.  Operators that
     call graphs do not have this step, because the dtypes of their operands are unrelated.

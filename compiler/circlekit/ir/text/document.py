@@ -16,6 +16,8 @@ A ``graphref`` is ``@name``.  A ``value`` is ``%name``: a value of the graph in 
 signature, of the ``graphref`` before the ports.  ``syntax`` defines ``statement``, ``call``, ``type``,
 ``tree`` and ``argument``.
 
+``model`` and ``extra`` may occur once in a document, ``table`` and ``extra`` once in a graph.
+
 ``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.
 ``extra`` gives fields of the schema that the IR does not interpret.  If a name in the model is empty or used
 twice, the text has another name, and ``named("...")`` gives the name in the model.  ``table`` lists the

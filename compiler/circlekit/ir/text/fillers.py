@@ -79,7 +79,7 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """Return the array of ``dtype`` and ``shape`` that the filler ``name`` makes.
+    """Return the array of ``dtype`` and ``shape`` that the filler ``name``, a key of FILLERS, makes.
 
     ``positional``, ``named``: its arguments in the text; an argument ``seed`` there overrides ``seed``.  For
     an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so

@@ -132,7 +132,10 @@ def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) 
 
 
 def literal_dtype(literal: Literal, fail: Fail) -> DType:
-    """Return the default dtype of a literal: f32 if it has a float, bool if it has only bools, else i32."""
+    """Return the default dtype of a literal: f32 if it has a float, bool if all are bools, else i32.
+
+    An empty list is i32.
+    """
     types = {type(x) for x in _numbers(literal, fail).flat}
     if float in types:
         return DType.FLOAT32
@@ -171,7 +174,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 
 
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
-    """Return the numbers as a vector of ``dtype``; round floats, fail for an integer out of range."""
+    """Return the numbers as a vector of ``dtype``; round them for float dtypes, fail if one does not fit."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         fail(f"a constant of {dtype.short} has no elements to write; use raw(base64 text)")
     if dtype.numpy.kind == "b":

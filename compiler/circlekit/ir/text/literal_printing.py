@@ -157,7 +157,7 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(data: Any) -> bool:
-    """Return whether ``format_tree`` can print ``data``."""
+    """Return whether ``data`` is plain: ``format_tree`` can print it, and there is no graph in it."""
     if isinstance(data, Mapping):
         return all(isinstance(k, str) and _is_plain(x) for k, x in data.items())
     if isinstance(data, list | tuple):

@@ -53,9 +53,11 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
 
     ``circlekit.ops`` must have been imported, because it declares the operators.  ``label``: the name of the
     text in errors, such as its path, and the ``source`` of the model.  ``resolve``: reads constants from
-    files; by default a text that refers to a file is an error.  Raise ParseError, with the place, for an
-    invalid text, ShapeError if an operator does not fit its operands, LimitError if the constants together
-    exceed the memory limit.
+    files; by default a text that refers to a file is an error.
+
+    Raise ParseError, with the place, for an invalid text; ModelError, mostly its subclass ShapeError, if an
+    operator does not fit its operands or needs types of its results that the text leaves out; LimitError if
+    the constants together exceed the memory limit; and the errors of ``resolve``.
     """
     source = Source(text, label)
     document = parse_document(source)

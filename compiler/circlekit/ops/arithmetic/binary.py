@@ -68,8 +68,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     (15 for int16), and added.
 
     Int16 operands are added in another way if ``pot_scale_int16`` is true and the scales of operands and
-    result are powers of two: the operand with the smaller scale is shifted right to the larger scale.  The
-    result must have the larger scale.
+    result are powers of two: the operand with the smaller scale is shifted right to the larger scale.  If the
+    result does not have the larger scale, the kernel raises UnsupportedError.
     """
 
     # ``least_step``: the smallest ratios of the result's scale to the larger operand scale.  They keep
@@ -104,7 +104,10 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         return clamp_to_dtype(rescaled(first + self.sign * second, to_output), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
-        """Return the right shift of each operand if int16 data are added by shifts; else None."""
+        """Return the right shift of each operand if int16 data are added by shifts; else None.
+
+        Raise UnsupportedError if the result does not have the larger scale of the operands.
+        """
         if self.lhs.dtype is not i16 or not self.pot_scale_int16:
             return None
         lhs, rhs, out = (checked_log2(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
@@ -230,7 +233,8 @@ class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
     An int32 result out of range becomes the lowest int32, as on x86.  But it wraps around if a single
-    positive exponent is broadcast to all elements, because LiteRT then multiplies integers.
+    positive exponent is broadcast to all elements, because LiteRT then multiplies integers.  For integers
+    with a negative exponent, the kernel raises ModelError.
     """
 
     def compute(self, x: Array, y: Array) -> Array:

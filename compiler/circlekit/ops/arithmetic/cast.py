@@ -39,7 +39,8 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 
     A float becomes an integer by truncation towards zero and saturation; NaN becomes the largest integer.  An
     integer out of range wraps around.  A complex number loses its imaginary part.  Kernels hold bfloat16 as
-    float32, and integers of less than 8 bits as int8 or uint8.
+    float32, and integers of less than 8 bits as int8 or uint8.  As in LiteRT, only float32 can be converted
+    to integers of less than 8 bits.
     """
 
     input = operand(*ANY)

@@ -27,9 +27,10 @@ from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
 class Div(BinaryWithActivation, code="DIV"):
     """lhs / rhs.
 
-    Quotients of plain integers are rounded towards zero; rhs = 0 raises ModelError.  For quantized data, lhs
-    is multiplied by the 31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale of the
-    result, LiteRT gives a wrong number, and this kernel gives the same number.
+    For plain integers and for quantized data, rhs = 0 raises ModelError.  Quotients of plain integers are
+    rounded towards zero.  For quantized data, lhs is multiplied by the 31-bit fixed-point reciprocal of rhs.
+    If a quotient is far below the scale of the result, LiteRT gives a wrong number, and this kernel gives
+    the same number.
     """
 
     quantization_rule = QuantizationRule(not_zero=("rhs",))  # no integer of rhs may stand for 0
@@ -123,7 +124,10 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  For integers, rhs must not be 0."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.
+
+    Integers raise ModelError if rhs is 0.
+    """
 
     quantization_rule = None  # the kernel ignores scales
 

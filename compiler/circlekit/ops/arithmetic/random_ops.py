@@ -128,7 +128,8 @@ class RandomStandardNormal(
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
     """``num_samples`` random classes for each row of ``logits`` [batch, classes].
 
-    Each class is drawn with the probability softmax(logits); infinite and NaN logits have probability 0.
+    Each class is drawn with the probability softmax(logits); infinite and NaN logits have probability 0.  If
+    a row has no finite logit, its results are the number of classes.
     """
 
     logits = operand(f32)

@@ -3,7 +3,7 @@
 
 ``compute`` or ``function`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit
 data with a scale.  By default, ``quantized`` applies ``real`` to the dequantized numbers, and quantizes the
-results.
+results; in int16, it does so for 513 numbers and interpolates between their results, as LiteRT does.
 
 Class arguments: ``kinds`` are numpy's letters of the dtypes that ``compute`` takes, ``quantized_dtypes`` the
 dtypes for which LiteRT has quantized kernels.  ``versions`` is the operator version for data of a dtype,
@@ -68,7 +68,11 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantize
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
-    """The natural logarithm.  A quantized operand of 0 or less gives the lowest integer."""
+    """The natural logarithm.
+
+    In int8, an operand of 0 or less gives the lowest integer.  In int16, the result is interpolated in a
+    table: for 0 and operands just below 0, it may be greater.
+    """
 
     quantized_dtypes = (i8, i16)
 
@@ -78,7 +82,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
-    """The square root.  Quantized results are rounded towards zero; quantized operands < 0 are an error."""
+    """The square root.  Quantized results are rounded towards zero; a quantized x < 0 raises ModelError."""
 
     quantization_rule = QuantizationRule(not_negative=("input",))
 
@@ -92,7 +96,11 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
-    """1 / sqrt(x).  A quantized 0 gives the largest integer; quantized negative operands raise ModelError."""
+    """1 / sqrt(x).  Quantized operands < 0 raise ModelError.
+
+    In int8, the operand 0 gives the largest integer.  In int16, the result is interpolated in a table:
+    for 0, it may be less.
+    """
 
     quantization_rule = QuantizationRule(not_negative=("input",))
 

@@ -171,7 +171,8 @@ class TransposeConv(
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``output_shape`` for the new input; {} if it is not constant or the ranks are not 4.
 
-        The batch grows as much as that of the input, and each spatial axis ``stride`` times as much.
+        The batch grows as much as that of the input, and each spatial axis ``stride`` times as much.  Raise
+        ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
         if dims is None or before is None or after is None or len(dims) != 4 or len(after) != 4:

@@ -106,7 +106,8 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
     """Return [N, *S, O], the gradient of ``correlate`` with respect to its data.
 
-    ``x``: the gradient with respect to the result of ``correlate``, [N, *W, I].  ``filter``: [O, *K, I].
+    ``x``: the gradient with respect to the result of ``correlate``, [N, *W, I].  ``filter``: [O, *K, I]; the
+    filter of that ``correlate`` is the same with O and I exchanged, [I, *K, O].
     Products that fall into the padding are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)

@@ -124,7 +124,10 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
 
 
 def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """Raise ShapeError unless ``numbers`` is None or has one positive number for each axis of ``shape``."""
+    """Raise ShapeError unless ``numbers`` is None or has one positive number for each axis of ``shape``.
+
+    If ``shape`` is None, any number of positive numbers is accepted.
+    """
     if numbers is None:
         return
     if any(n < 1 for n in numbers) or (shape is not None and len(numbers) != len(shape)):

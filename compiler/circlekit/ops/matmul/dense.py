@@ -153,7 +153,10 @@ BLOCK_ROWS = 16
 
 
 def shuffled_16x1(weights: Array) -> Array:
-    """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, column by column."""
+    """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, column by column.
+
+    The number of rows must be a multiple of 16.
+    """
     blocks = weights.reshape(len(weights) // BLOCK_ROWS, BLOCK_ROWS, weights.shape[1])
     return np.ascontiguousarray(blocks.swapaxes(1, 2)).reshape(weights.shape)
 

@@ -42,7 +42,8 @@ from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_
 def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Return [R, U]: ``x`` [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias`` [U].
 
-    ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.
+    ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.  For integer ``x`` the
+    result has the dtype of the operator's result; for float ``x`` (hybrid) it is float32.
     """
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
@@ -134,7 +135,8 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
 
     They are the products, int16 [R, U], and the shuffled data, uint8 [R, K].  Data and weights have the zero
     point 128.  The weights are stored as uint8 with their sign bit flipped, in tiles of 4 rows by 16
-    columns.  Raise UnsupportedError unless ``x`` has 1 or 4 rows, as LiteRT requires.
+    columns.  Raise UnsupportedError unless ``x`` is uint8 with 1 or 4 rows, U is a multiple of 4, and K is a
+    multiple of 16.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -162,6 +164,7 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
     Otherwise y may have a scale for each column.  LiteRT 2.3 reads such scales as 0, so its results are all
     zero; here the result follows the definition, as in the kernels of FULLY_CONNECTED.
+    Raise UnsupportedError for other combinations of dtypes than i8 by i8, i16 by i16 and i16 by i8.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     is_plain = output is i32 and pair == (i8, i8)

@@ -51,8 +51,10 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
         return rearranged_type(self.input, dims)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``shape`` for a new shape of ``input``; {} if ``shape`` is not constant.
+        """Return the ``shape`` for a new shape of ``input``.
 
+        Return {} if ``shape`` is not constant, or if the rank of ``input`` is unknown or has changed.  Raise
+        ShapeError if a dimension of ``input`` is unknown.
         An axis that was not repeated gets the new dimension, any other axis stays.  Example: ``shape`` is
         [3, 2, 4] and ``input`` changes from [1, 4] to [1, 5]: return {"shape": [3, 2, 5]}.
         """

@@ -4,6 +4,7 @@
 ``static_int_vector`` and ``static_int`` return the numbers of an operand, or None if it is not constant.
 ``rearranged_type`` keeps the dtype and the scale of a value.  In a rule, ``results_follow="input"`` means
 that the result has the scale and zero point of the input.  ``versions``: the operator version by dtype.
+``reference_version``: the newest version that LiteRT's reference kernels compute correctly.
 Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose.
 """
 
@@ -229,9 +230,9 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
         return rearranged_type(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return the operand ``perm`` for an input and a result whose axes are permuted by the argument.
+        """Return {"perm": new operand} for an input and a result whose axes are permuted by the argument.
 
-        Return None if the operand is not constant, or has another length than the argument.
+        Return None if the present operand is not constant, or has another length than the argument.
         """
         own = static_int_vector(self.perm)
         if own is None or len(own) != len(perm):

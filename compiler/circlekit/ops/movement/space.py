@@ -216,10 +216,10 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return rearranged_type(self.input, (n, height, width, c))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``size`` that scales images of the new input shape by the same factor as before.
+        """Return {"size": the size that scales images of the new shape by the same factor as before}.
 
-        ``old``: the shapes before.  ``outer`` is not used.  A height or width stays as it is if the scaled
-        number would not be an integer.
+        Return {} if the size or a rank is unknown.  ``old``: the shapes before, by operand.  ``outer`` is not
+        used.  A height or width stays as it is if the scaled number is unknown or would not be an integer.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:

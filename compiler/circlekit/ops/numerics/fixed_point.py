@@ -32,8 +32,9 @@ Ints = NDArray[np.int64]
 
 
 class QuantizedMultiplier(NamedTuple):
-    """Real factors ``mantissa`` / 2^31 * 2^``shift``.  A mantissa is 0, or from 2^30 to 2^31 - 1.
+    """Real factors ``mantissa`` / 2^31 * 2^``shift``.
 
+    A mantissa is from 0 to 2^31 - 1; ``quantize_multiplier`` makes it 0 or at least 2^30.
     Both are int64: scalars for one factor, vectors for one factor per channel (the last axis).
     """
 
@@ -108,7 +109,11 @@ def saturating_left_shift(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> 
 
 
 def multiply_by_quantized_multiplier(x: Array, multiplier: QuantizedMultiplier) -> Ints:
-    """Return int32 numbers ``x`` times ``multiplier``, rounded twice as in LiteRT's reference kernels."""
+    """Return int32 numbers ``x`` times ``multiplier``, rounded twice as in LiteRT's reference kernels.
+
+    With a positive shift, x * 2^shift wraps around modulo 2^32.  ``rescaled`` and the function for the
+    optimized kernels do the same.
+    """
     out, right_shift = _product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
     return rounding_divide_by_pot(out, right_shift) if right_shift.any() else out
 
@@ -125,7 +130,10 @@ def multiply_by_quantized_multiplier_half_up(x: Array, multiplier: QuantizedMult
 
 
 def _product_before_right_shift(x: Array, multiplier: QuantizedMultiplier) -> Ints:
-    """Return x * 2^max(shift, 0) * mantissa / 2^31, rounded with a half up."""
+    """Return x * 2^max(shift, 0) * mantissa / 2^31, rounded with a half up.
+
+    x * 2^max(shift, 0) wraps around modulo 2^32.
+    """
     x, left_shift = np.asarray(x, np.int64), np.maximum(multiplier.shift, 0)
     shifted = wrap_int32(x << left_shift) if left_shift.any() else x
     return saturating_rounding_doubling_high_mul(shifted, multiplier.mantissa)
@@ -135,8 +143,8 @@ def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultip
     """Return int64 numbers ``x`` times ``multiplier``, as LiteRT does for sums of int16 data.
 
     The mantissa is reduced to 15 bits, and the product is rounded once, with a half up.  Nothing saturates,
-    as in LiteRT: if |x| is 2^48 or more, the product may wrap around (modulo 2^64), and the result wraps
-    around modulo 2^32.
+    as in LiteRT: the result wraps around modulo 2^32.  If |x| is 2^48 or more, the product may wrap around
+    modulo 2^64 before.  The shift must be at most 15.
     """
     mantissa = np.where(multiplier.mantissa < 0x7FFF0000, (multiplier.mantissa + (1 << 15)) >> 16, 0x7FFF)
     right_shift = 15 - multiplier.shift

@@ -69,14 +69,15 @@ LARGEST_HYBRID_PRODUCT = 255 * 128
 
 
 def to_exact_floats(matrix: Array) -> Array:
-    """Return 8-bit integers [outputs, n] in the float dtype in which ``integer_product`` is exact."""
+    """Return int8 numbers [outputs, n] in the float dtype in which ``integer_product`` is exact."""
     return matrix.astype(exact_float_dtype(matrix.shape[-1] * LARGEST_HYBRID_PRODUCT))
 
 
 def integer_product(a: Array, b: Array) -> Array:
     """Return ``a`` [rows, n] times the transpose of ``b`` [outputs, n], exactly, as floats.
 
-    ``a``: 8-bit integers or differences of them.  ``b``: 8-bit integers, or a result of ``to_exact_floats``.
+    ``a``: 8-bit integers or differences of them.  ``b``: int8 (products with uint8 would not be exact), or a
+    result of ``to_exact_floats``.
     """
     if b.dtype.kind != "f":
         b = to_exact_floats(b)

@@ -50,7 +50,7 @@ def matrix_product(op: Op, x: Array, y: Array) -> Array:
     """Return the products of the matrices in the last two axes.
 
     Options may ask to transpose a matrix (``transpose_a``, ``transpose_b``), or to transpose and conjugate it
-    (``adj_x``, ``adj_y``).
+    (``adj_x``, ``adj_y``).  Raise ShapeError unless the operands of a MatMul have rank 2.
     """
     if isinstance(op, OpaqueOp) and op.custom_code == "MatMul" and (x.ndim, y.ndim) != (2, 2):
         raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
@@ -77,9 +77,8 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
     """Return the options ksize (the window's size) and strides, padding, and include_batch_in_index.
 
-    The first two are lists of four numbers, for N, H, W and C.
-
-    Raise ModelError if one is missing or invalid.
+    The first two are lists of four numbers, for N, H, W and C.  The last is False if it is missing.
+    Raise ModelError if another option is missing or invalid.
     """
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]

@@ -162,7 +162,8 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
 
     The operands are float32 or quantized: box codes [1, n, 4 or more] (see ``decoded_boxes``); scores
     [1, n, classes], or [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for
-    invalid options and boxes of negative size, ShapeError for shapes that do not fit.
+    invalid options and boxes of negative size, ShapeError for shapes that do not fit, LimitError if m rows
+    exceed the memory limit.
     """
     options = options_of(op, **_REQUIRED_OPTIONS)
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))

@@ -28,9 +28,9 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; {} if it has none.
 
-    ``required``: by name, the types of the options that must be there.  For the type float, an int is
-    returned as it is; for the type int, a bool.  Raise ModelError if the options are no map, or if a required
-    option is missing or has another type.
+    ``required``: by name, the types of the options that must be there.  For the type float, an int or a
+    bool is returned as it is; for the type int, a bool.  Raise ModelError if the options are malformed or no
+    map, or if a required option is missing or has another type.
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)

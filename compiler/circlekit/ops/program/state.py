@@ -47,7 +47,7 @@ class State:
         """Return a read-only view of a variable tensor.
 
         Before the tensor is written for the first time, it holds 0, or the zero point if it is int8.  Raise
-        UnsupportedError if numpy does not have the dtype of the tensor.
+        UnsupportedError if numpy does not have the dtype of the tensor, LimitError if it is too large.
         """
         array = self.tensors.get(value)
         if array is None:

@@ -53,7 +53,7 @@ class RescaledProduct:
         bias: Weight | None = None,
     ) -> None:  # fmt: skip
         self.matrix = to_exact_floats(weights.array)
-        # (x - zero_point) @ weights = x @ weights - zero_point * (sums of the weights)
+        # (x - zero_point) @ weights.T = x @ weights.T - zero_point * (sums of the rows of the weights)
         self.bias = -zero_point * weights.array.astype(np.int64).sum(axis=1)
         if bias is not None:
             self.bias = self.bias + bias.array
@@ -92,8 +92,10 @@ class Int16GatesLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^``cell_exponent``.
 
     The operator has five ``intermediates``.  Four give the scales of the sums of the gates; these scales are
-    used only with layer normalization.  The fifth gives scale and zero point of the hidden state before the
-    projection.
+    used only with layer normalization.  The fifth gives scale and zero point of the hidden state, before the
+    projection if there is one.
+    The constructor raises UnsupportedError for another number of intermediates, and ModelError if the scale
+    of the cell state is no power of two.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -194,7 +196,7 @@ def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
     variance = _truncating_divide(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
-    least = max(1, int(np.float32(10000) * norm.scale))  # the variance that LiteRT takes in place of 0
+    least = max(1, int(np.float32(10000) * norm.scale))  # what LiteRT takes for a variance below 1
     variance = np.where(variance < 1, least, variance)
     inverse = get_inv_sqrt_quantized_multiplier(variance)
     scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse)

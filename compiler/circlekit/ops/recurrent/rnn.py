@@ -148,6 +148,7 @@ class BidirectionalSequenceRnn(
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     """The last state of a GRU that runs over a sequence [time, batch, inputs] from ``state`` [batch, units].
 
+    ``time_major`` is ignored: the sequence always has this layout.
     The names of the weights mislead: ``hidden_hidden`` [3 * units, inputs] is multiplied by the input, and
     ``hidden_input`` [3 * units, units] by the state.  luci-interpreter, the only implementation, reads them
     in this way.  Their rows are for the update gate, the reset gate and the candidate, in this order.

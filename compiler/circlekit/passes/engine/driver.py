@@ -44,7 +44,8 @@ def run_passes(
     The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
     changes nothing before the next group runs; then all groups run again.  ``before`` and ``after`` are
     called before and after each run of a pass.  Before the first pass, ``settle_ranks`` decides which values
-    of shape [] are scalars, and which have an unknown rank.
+    of shape [] are scalars, and which have an unknown rank.  At the end, if the format of ``context`` is
+    circle, operator versions that are too low are cleared, so that saving derives new ones.
 
     Return a record for each pass, in order.  Raise RewriteError for an unknown name, or if passes still
     change the model after the last round that ``_rounds`` allows.

@@ -30,7 +30,7 @@ from circlekit.rewrite.base import Context, Pass, Refusal
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 MAX_PARTIAL_MATCHES = 8
-"""The largest number of partial matches that are returned for a pass; each operator may be one."""
+"""At most this many partial matches are returned for a pass: there may be one for each operator."""
 
 ALL_PASSES = "all"
 """The name with which a user asks for the explanations of all passes."""
@@ -47,9 +47,10 @@ def explain_passes(
     """Return the explanation of the pass ``passes``, or of every pass if ``passes`` is ALL_PASSES.
 
     The explanation with the nearest miss comes first; partial matches are looked for only if one pass is
-    explained.  ``model``: the optimized model, which stays as it is.  ``changes``: by name of a pass, the
-    number of its rewrites when the model was optimized.  ``targets``: what the model has to run on.  Raise
-    RewriteError for an unknown pass.
+    explained.  ``model``: the optimized model, which stays as it is.  ``format``: the format in which the
+    model will be written.  ``settings``: {option of a pass: the user's value}.  ``changes``: by name of a
+    pass, the number of its rewrites when the model was optimized.  ``targets``: what the model has to run on.
+    Raise RewriteError for an unknown pass.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -73,7 +74,8 @@ def explain_pass(
     """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
-    the pass changes nothing and has no near miss, the partial matches with the highest progress are returned.
+    the pass changes nothing and has no near miss, the partial matches with the highest progress are returned,
+    at most MAX_PARTIAL_MATCHES.
     Raise RewriteError for an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals

@@ -195,7 +195,8 @@ class Report:
     ``explanations``, ``op_explanations``: the explanations that the user asked for, of passes and of
     operators, the nearest misses first.
     ``notes``: remarks for the user, for example what could not be verified.
-    ``verified``: whether outputs were compared; ``differences``: how far each of them differed.
+    ``verified``: whether outputs were compared, if anything changed.  ``differences``: how far each of them
+    differed; empty if nothing was compared.
     ``source``, ``target``: the input file and the output file.  ``seconds``: the time that the work took.
     ``unchanged``: whether the output file is a copy of the input file.
     ``legalizations``: by name of a legalization, how often it replaced what the format or a target lacks.
@@ -296,7 +297,7 @@ class Report:
         return format_columns([("", "before", "after"), *kinds, *totals])
 
     def _repr_html_(self) -> str:
-        """Return the table, the passes that changed something and the notes, for notebooks."""
+        """Return, for notebooks, the table, and as a list: changes, verdicts, targets, growth and notes."""
         from html import escape  # slow to import, and only notebooks need it
 
         kinds, totals = self.rows()

@@ -79,7 +79,10 @@ def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """Return the pass called ``name``.  Raise RewriteError if there is none."""
+    """Return the pass called ``name``.
+
+    Raise RewriteError if there is none, ModelError if ``name`` is not a string.
+    """
     check_name("a pass", name)
     known = passes_with([name])
     if name in PIPELINES:
@@ -98,7 +101,7 @@ def select_passes(
     requested by name.  A pass that is requested by name itself is not left out for these reasons: operators
     that ``format`` lacks are legalized when the model is written.  A pass that is named twice, itself or by
     pipelines, runs at its first place.  Raise RewriteError for a name that is neither a pass nor a pipeline,
-    and for a name in ``disable`` that is no pass.
+    and for a name in ``disable`` that is no pass; ModelError for a name that is not a string.
     """
     requested, omitted = names_in("a pass", passes), names_in("a pass", disable)
     known = passes_with([*requested, *omitted])
@@ -154,7 +157,7 @@ def all_options() -> dict[str, Option]:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise RewriteError if ``settings`` has a name that is not a setting of any pass."""
+    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far."""
     known = all_options() if settings else {}
     for name in names_in("a setting", settings):
         if name not in known:

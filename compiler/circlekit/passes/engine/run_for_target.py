@@ -3,8 +3,8 @@
 
 A target takes an operator if it can run the operator.
 
-A pass that is declared by pictures refuses such a rewrite before it changes the graph (``obeys_target``).  A
-pass that is written as code may make operators anywhere, so its result is examined.
+A pass with ``obeys_target``, such as any pass that is declared by pictures, refuses such a rewrite before it
+changes the graph.  Any other pass may make operators anywhere, so its result is examined.
 
 ``TargetRules.checks`` are functions that return why the runtime, or its delegate, does not take an operator;
 None if it does.  ``TargetRules.barred`` gives the reason why a pass must not rewrite an operator.

@@ -30,7 +30,7 @@ class CommonSubexpressionElimination(GraphPass):
     equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.
 
     Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
-    shape.  Both operators stay if the shape is unknown, if they have several results, or if the second is a
+    shape.  Both operators stay if a dimension is unknown, if they have several results, or if the second is a
     Reshape already, so that a copy would not be cheaper.
     """
 

@@ -44,7 +44,8 @@ class ForwardNumber(GraphPass):
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
     bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
     layer reach the product, only their weights and biases are multiplied.  f may have other operands, for
-    example keys or tables of sines.  The pass refuses if another operator reads one of the changed values.
+    example keys or tables of sines.  The pass refuses if a changed value is an output of the graph, or if
+    another operator reads it.
     """
 
     name = "forward_number"

@@ -110,7 +110,7 @@ class _FloatRsqrt(Rewrite):
 class _Int16Rsqrt(Rewrite):
     """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once instead of twice.
 
-    The rounding makes it approximate.  The form is needed because no runtime has SQRT of int16.
+    The rounding makes it approximate.  Of the runtimes, only LiteRT has SQRT and DIV of int16.
     """
 
     quantized = True

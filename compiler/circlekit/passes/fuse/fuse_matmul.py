@@ -85,7 +85,7 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
 
     A row spans this axis and all later ones: in a value of shape [2, 3, 4, 5], rows of 20 elements begin at
     axis 2.  ``value`` is the result of a Transpose by ``perm``.  Return None if there is no such axis after
-    axis 0, or if ``perm`` moves one of the axes before it.
+    axis 0, if ``perm`` moves one of the axes before it, or if the rank is unknown.
     """
     shape = value.shape
     if shape is None:
@@ -167,8 +167,8 @@ class _RowsStay(Rewrite):
 class FuseTransposeWithBatchMatMul(Rules):
     """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand.
 
-    A Transpose of the right operand that also permutes other axes is replaced by one that keeps the last axis
-    last, and so copies whole rows.
+    A Transpose of the right operand may also permute other axes.  If it moves the last axis to the last but
+    one, it is replaced by one that keeps the last axis last, and so copies whole rows.
     """
 
     name = "fuse_transpose_with_batch_matmul"

@@ -33,7 +33,7 @@ class JoinGroupedConvolution(GraphPass):
 
     In a grouped CONV_2D, each group of output channels reads its own range of input channels; the filter has
     the depth of one range.  Transposes may stand before and after the convolutions.  There is no picture,
-    because the number of groups is not fixed.  Of the targets, only LiteRT has the grouped form.
+    because the number of groups is not fixed.  The targets onert and luci lack the grouped form.
     """
 
     name = "join_grouped_convolution"
@@ -125,9 +125,9 @@ class _Group(NamedTuple):
 def _group(graph: Graph, value: Value) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
-    A transpose may follow the convolution.  Return None too if ``value`` or the result of the convolution is
-    an output or has several uses, if filter or bias is not a plain f32 constant, or if the other value is a
-    variable or not of rank 4.
+    A transpose may stand before and after the convolution.  Return None too if ``value`` or the result of the
+    convolution is an output or has several uses, if filter or bias is not a plain f32 constant without
+    quantization, or if the other value is a variable or not of rank 4.
     """
     result, after = _without_transpose(value)
     conv = result.producer

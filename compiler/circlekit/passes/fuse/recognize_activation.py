@@ -14,7 +14,7 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 RELATIVE_TOLERANCE = 1e-5
-"""Largest relative difference between a constant in the model and the number in the formula."""
+"""Largest relative difference between a constant of a GELU, such as sqrt(1/2), and its formula."""
 
 GELU_ENDS = (
     "a = Add(e, 1.0)  m = Mul(x, a)  z = Mul(m, 0.5)",
@@ -25,7 +25,7 @@ GELU_ENDS = (
 )
 """x * (1 + e) / 2 in any order, where e is erf(...) or tanh(...)."""
 
-# in the next four texts, c is x^3 and q is x^2; k, d and p are intermediate results, s is the sum
+# in the next four texts, c is x^3 and q is x^2; k, d and p are intermediate results, Tanh reads s
 CUBES = ("c = Pow(x: f32, 3.0)", "q = Mul(x: f32, x)  c = Mul(q, x)", "q = Square(x: f32)  c = Mul(q, x)")
 SQUARES = ("q = Pow(x: f32, 2.0)", "q = Mul(x: f32, x)", "q = Square(x: f32)")
 

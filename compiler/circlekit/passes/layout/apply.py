@@ -139,9 +139,10 @@ class Applier:
     def insert_movers(self, made: Sequence[_Copy]) -> None:
         """Insert the mover of each copy in ``made`` before all operators that read the copy.
 
-        These are the users of the copy, and the movers of copies that are derived from it.  The mover of a
-        derived copy will stand before the users of the derived copy.  If there are no such users, it stays
-        where it is; a new one is inserted later, after the mover of its base.
+        These are the users of the copy, and the movers of copies that are derived from it.  If a derived
+        copy has users, these count instead of its mover, which will be inserted before them.  If it has
+        none, its mover counts if it is in the graph already, where it stays; a mover that is not in the
+        graph is inserted later, after the mover of its base.
         """
         for copy in made:
             derived = [other for other in made if other.base is copy]
@@ -214,8 +215,8 @@ class Applier:
     def insert(self, op: Op, users: Sequence[Op]) -> None:
         """Insert ``op``, or move it if it is in the graph, before the first of ``users``.
 
-        If there are no users, the result is only an output of the graph.  Then insert a new ``op`` after the
-        producer of its operand, and leave another ``op`` where it is.
+        If there are no users, the result is only an output of the graph.  Then an ``op`` that is not in the
+        graph yet is inserted after the producer of its operand; one that is in the graph stays there.
         """
         if users:
             if op.graph is not None:

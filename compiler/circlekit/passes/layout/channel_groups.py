@@ -41,8 +41,8 @@ LiteRT's optimized kernel computes eight channels at a time, and rounds the rema
 class Channelwise(NamedTuple):
     """The operands of an operator that computes each channel of its result from the same channel of its data.
 
-    ``data``: the operands that have the channels of the result.  ``constants``: for each constant with one
-    number per channel, the index of the operand and the axis of the channels.
+    ``data``: the operands that have the channels of the result.  ``constants``: for each constant that has an
+    axis of channels, the index of the operand and this axis.
     """
 
     data: tuple[Value, ...]
@@ -52,7 +52,7 @@ class Channelwise(NamedTuple):
 def channelwise(op: Op) -> Channelwise | None:
     """Return the operands of ``op`` if it computes each of several channels separately; else None.
 
-    Return None also if ``op`` has several results, or if the number of channels is not known.
+    Return None also if ``op`` is not pure or has several results, or if the number of channels is not known.
     """
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output):
         return None
@@ -137,8 +137,8 @@ class ChannelGroup:
     """``values`` whose channels have the same order.  ``obstacle``: why this order is fixed, or None.
 
     ``producers``, ``users``: the layers that compute or read the values; their weights change with the order.
-    ``constants``: the constants with one number per channel of operators within the group, as (operator,
-    index of the operand, axis of the channels).
+    ``constants``: the constants of operators within the group that have an axis of channels, as (operator,
+    index of the operand, this axis).
     """
 
     values: list[Value]
@@ -220,8 +220,8 @@ class GroupFinder:
     def add(self, group: ChannelGroup, op: Op) -> bool:
         """Add the operands and the result of ``op`` to ``group``; return whether the order stays free.
 
-        It does if ``op`` computes each channel separately, if its constants with one number per channel can
-        be permuted, and if its operands and its result are in no other group.
+        It does if ``op`` computes each channel separately, if its constants can be permuted along the axis of
+        channels, and if its operands and its result are in no other group.
         """
         if op in self.added:
             return self.added[op] is group

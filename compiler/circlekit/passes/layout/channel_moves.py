@@ -40,8 +40,8 @@ class ChannelMoves:
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
     ``movers``: the operators all of whose needed results (``is_needed``) are in ``sources``.
-    ``sinks``: the values in ``sources`` that are outputs of the graph, or that other operators than the
-    movers read.
+    ``sinks``: the results of movers that are outputs of the graph, or that other operators than the movers
+    read.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.
     """
@@ -76,7 +76,7 @@ class ChannelMoves:
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels that the channels of ``result`` copy; None if it copies no channels."""
+        """Return the channels that the channels of ``result`` copy; None if no copies are known."""
         op = result.producer
         if not has_known_channels(result):
             return None

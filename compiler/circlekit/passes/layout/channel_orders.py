@@ -81,10 +81,11 @@ def _by_position(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return for each group whether its order is free; a group stands before those that get its channels.
+    """Return for each group whether its order is free.
 
-    The order of a group counts as not free if one of its sinks comes after one of its suppliers.  Such a sink
-    might get channels of the supplier, so that the order of the group would depend on itself.
+    A group stands before the free groups that get its channels.  The order of a group counts as not free if
+    one of its sinks comes after one of its suppliers.  Such a sink might get channels of the supplier, so
+    that the order of the group would depend on itself.
     """
     last_sink: dict[ChannelGroup, float] = {}
     first_supplier: dict[ChannelGroup, float] = {}

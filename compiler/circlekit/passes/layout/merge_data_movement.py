@@ -145,8 +145,9 @@ class _Chain:
         return False
 
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
-        """Return the way that is cheapest after legalization, and its operators; None if no way pays.
+        """Return the way that is cheapest after legalization, and its operators.
 
+        Return None if no way pays of those that the target can run.
         ``ways``: sorted by their ``change`` before legalization.  The operators made for other ways are
         dropped.
         """

@@ -60,7 +60,10 @@ class InterfacePass(Pass):
 
     @abstractmethod
     def convert(self, graph: Graph, value: Value, nhwc: Value, constants: Constants) -> None:
-        """Replace the input or output ``value`` by ``nhwc``, and insert a Transpose between them."""
+        """Replace the input or output ``value`` by ``nhwc``, and insert a Transpose between them.
+
+        An input that no operator reads needs no Transpose.
+        """
 
 
 class NchwToNhwcInputShape(InterfacePass):

@@ -29,13 +29,15 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""An index map splits the channel number into digits; at most this many digits are tried in all orders."""
+"""An index map splits the channel number into digits.  Up to this many digits, all their orders are tried;
+with more digits, none is."""
 
 
 def weights_of(op: Op | None) -> Value | None:
     """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None.
 
-    A layer is a FullyConnected, a Conv2D without groups or a TransposeConv, with constant weights.
+    A layer is a FullyConnected, a Conv2D without groups or a TransposeConv.  Its weights must be constant,
+    neither sparse nor compressed, in the format DEFAULT, and quantized by nothing but scales and zero points.
     """
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
@@ -48,7 +50,10 @@ def weights_of(op: Op | None) -> Value | None:
 
 
 def has_weights_alone(layer: Op) -> bool:
-    """Return whether no other operator uses the weights and the bias of ``layer``."""
+    """Return whether no other operator uses the weights and the bias of ``layer``.
+
+    The bias, if there is one, must be constant and of rank 1; for the weights see ``weights_of``.
+    """
     bias: Value | None = getattr(layer, "bias", None)
     has_own_bias = bias is None or (bias.is_plain and bias.use_count == 1 and bias.rank == 1)
     return has_own_bias and weights_of(layer) is not None
@@ -57,9 +62,10 @@ def has_weights_alone(layer: Op) -> bool:
 def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield (rest, order) for the orders in which the producer of ``source`` can compute its channels.
 
-    ``index_map``: the map from ``source`` to the result of a data movement; it must be a permutation.
+    ``index_map``: the map from ``source`` to the result of a data movement.
     ``rest``: the map that gives the same result if the producer computes its channels in this order.
-    The producer must be a layer, and the only use of ``source`` is the data movement.
+    Yield nothing unless the map is a permutation, the producer is a layer, and the data movement is the only
+    use of ``source``.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -92,7 +98,7 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
 
     ``index_map``: the map from the source of a data movement to ``result``.
     ``rest``: the map that takes its place and gives the channels of ``result`` in this order.
-    The user must be a layer, and the only user.
+    Yield nothing unless the user is a layer, and the only user.
     """
     if not has_known_channels(result):
         return

@@ -285,10 +285,10 @@ class RegionFinder:
         return new
 
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
-        """Return the operands of ``op`` that are permuted with it, as indices, and its data, as values.
+        """Return the indices of the operands that are permuted with ``op``, and its data.
 
-        The data are those of these operands, and of the results, that can have a side.  ``side``: the side on
-        which ``op`` works.  If ``op`` can work on no other side, return why as a sentence.
+        The data are the values among these operands and the results that can have a side.  ``side``: the side
+        on which ``op`` works.  If ``op`` can work on no other side, return why as a sentence.
         """
         kind = type(op).__name__
         is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)

@@ -8,7 +8,8 @@ The terms of region.py:
 - A variable is an operator that can work on several sides; a region is connected tensors and variables.
 
 Terms of labels.py: a label is a side here.  A problem is to choose the label of each variable such that the
-copies cost least.  A demand is the producer and the consumers of a tensor, with the cost of one copy.
+copies of tensors, and the charges of the variables with these labels, cost least.  A demand is the producer
+and the consumers of a tensor, with the cost of one copy.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
 def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
     """Return producer and consumers of ``tensor``, each as a number.
 
-    It is the number of a variable; or ``~side``, which is negative, for an operator, an input or an output of
-    the graph that is bound to ``side``.
+    A variable has its own number.  Any other operator, an input or an output of the graph is bound to a
+    side, and has the number ``~side``, which is negative.  Moves, and operators that accept all sides, are
+    no consumers.
     """
     op = tensor.root.producer
     variable = None if op is None else finder.variables.get(op)

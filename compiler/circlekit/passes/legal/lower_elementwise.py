@@ -2,9 +2,10 @@
 """Lower elementwise operators, reductions and a few others to operators that more runtimes have.
 
 A Lowering replaces the picture ``before`` by ``after`` if the format, a runtime or the delegate of a runtime
-refuses the last operator of ``before``.  If only the delegate refuses operators of ``before``, two more
-conditions must hold: the delegate takes ``after``, and the model has no more partitions than before.  A
-partition is a part of the graph that the delegate runs at once.
+refuses the last operator of ``before``.  The format and the runtimes must take ``after``, or what replaces
+its operators in turn.  If only the delegate refuses operators of ``before``, two more conditions must hold:
+the delegate takes ``after``, and the model has no more partitions than before.  A partition is a part of the
+graph that the delegate runs at once.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ class LowerL2Pool(Lowering):
 
 
 class LowerLocalResponseNormalization(Lowering):
-    """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta, for finite x.
+    """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta, for finite x * x.
 
     The sum for a channel is over the channels at most ``radius`` away.  A 1x1 convolution of x * x computes
     bias + alpha * sum: its filter ``window`` has alpha where two channels are that near, and 0 elsewhere.

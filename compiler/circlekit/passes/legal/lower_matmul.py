@@ -112,7 +112,10 @@ class MergeBatches(Replacement):
 
 
 def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
-    """Return ``value`` reshaped to ``shape``, or itself if it has this shape; a constant stays a constant."""
+    """Return ``value`` reshaped to ``shape``; a plain constant stays a constant.
+
+    Return ``value`` itself if it has this shape.
+    """
     if value.shape == shape:
         return value
     if not value.is_plain:

@@ -175,8 +175,8 @@ SUM = """
 class LowerRope(Lowering):
     """rope(x, sin, cos)  ==  x * cos + rotated(x) * sin in mode GPT_NEOX, with the first rows of sin and cos.
 
-    ROPE reads only the first row of a table.  Each of the tables sin and cos must be constant or have a
-    single row; then no SLICE has to take the first row.
+    ROPE reads only the first row of a table.  Each of the tables sin and cos must be constant, or have a
+    single row and rank 4 or less; then no SLICE has to take the first row.
     """
 
     before = NEOX
@@ -186,7 +186,7 @@ class LowerRope(Lowering):
     def first_rows_are_known(self, match: Match) -> str | None:
         for name in ("sin", "cos"):
             if _row(match.value(name)) is None:
-                return f"%{match.value(name).name}: may have several rows and is not constant"
+                return f"%{match.value(name).name}: not constant, and may have several rows or rank above 4"
         return None
 
     def constants(self, match: Match, x: Value, D: int) -> dict[str, Any]:
@@ -224,9 +224,10 @@ class LowerRopeOfRowsGptJ(LowerRopeOfRows):
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``; None if ``table`` may have several rows and is not constant.
+    """Return the first row of ``table``; None if it can be taken only in a run.
 
     Return ``table`` itself if it has a single row and rank 4 or less, so that it broadcasts with x of rank 4.
+    Return None for any other table that is not constant.
     """
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table

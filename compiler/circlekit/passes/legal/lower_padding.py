@@ -19,7 +19,8 @@ MAX_CONSTANT_ELEMENTS = 1 << 20
 class PadByConcatenation(Replacement):
     """padv2(x, c)  ==  concatenation(constant, x, constant) along each padded axis.
 
-    The elements of the constants are c.  Shapes, paddings and c must be known, and nothing may be quantized.
+    The elements of the constants are c.  Shapes, paddings and c must be known, x must not be empty, and
+    nothing may be quantized.
     """
 
     changes_more = True  # so legalizations that change less of the model run first

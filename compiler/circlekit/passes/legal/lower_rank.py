@@ -67,7 +67,7 @@ class MergeAxes(Replacement):
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
     padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
     operator for each group that ``op`` changes, one after the other.  A mean of integers stays one operator,
-    because each inner mean would be rounded.
+    because each inner mean would be rounded.  Operators on quantized values are left as they are.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)

@@ -85,7 +85,7 @@ class TransposeConvToConv(Replacement):
     of the full result: the sum over j of input row q - j times filter row j * s + p.  The same holds for
     columns, so there are s * s phases.  One convolution computes all phases, as channels; its filter has the
     rows of each phase in reverse order.  If the strides of rows and columns differ, RESHAPE and TRANSPOSE
-    take the place of DEPTH_TO_SPACE.
+    take the place of DEPTH_TO_SPACE.  x and w must be float32, all shapes known, and w and the bias constant.
     """
 
     changes_more = True
@@ -131,7 +131,7 @@ def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
 
 
 def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
-    """Return the rows and the columns of ``op``; None if a size is unknown or 0."""
+    """Return the rows and the columns of ``op``; None if a size is unknown, not constant or 0."""
     values = (op.input, op.filter, op.output)
     if not (all(v.is_static and v.numel for v in values) and op.output_shape.is_plain):
         return None

@@ -142,11 +142,12 @@ class _Split(NamedTuple):
 def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | None:
     """Return the elements of ``data`` at ``indices`` along each axis.
 
+    If there are more ``indices`` than axes, ``data`` gets leading axes of size 1.
     Return None if that takes more slices or repetitions than MAX_PIECES allows.
 
     The indices of an axis are
 
-    - a range with a step above 1, as 1, 4, 7 (``steps``);
+    - a range with a step above 1, as 1, 4, 7 (``steps``), if the axis has at least count * step elements;
     - or a range of which each index, as 2, 2, 3, 3, or the whole, as 2, 3, 2, 3, is repeated (``repeats``);
       a plain range is repeated once;
     - or several ranges, as 5, 6, 2, 3 (``pieces``).

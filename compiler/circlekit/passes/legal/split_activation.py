@@ -110,9 +110,10 @@ class SplitActivation(_Split):
 
 
 class SplitTransposeConvActivation(_Split):
-    """Split off the activation fused into a TRANSPOSE_CONV, because ONE's runtime ignores the activation."""
+    """Split off the activation fused into a TRANSPOSE_CONV: ONE's interpreter takes none there."""
 
-    targets = frozenset({"luci"})  # for these, split every such activation, although the table accepts it
+    # the default target of circle: so activations are split also if the user names no target
+    targets = frozenset({"luci"})
     lowers = "fused_activations"  # the word in the argument ``keep`` of ``legalize`` that omits this class
     kinds = (TransposeConv,)
 

@@ -26,7 +26,8 @@ class UnrollGru(Replacement):
 
     x: the input of the step.  h: the state, [batch, units].  A fully connected layer of x has 3 * units
     results; ``inputs`` are their three parts.  Another layer, of h, gives ``states`` in the same way.  Then
-    update = logistic(states[0] + inputs[0]) and reset = logistic(states[1] + inputs[1]).
+    update = logistic(states[0] + inputs[0]) and reset = logistic(states[1] + inputs[1]).  The result is the h
+    of the last step.
     Source: the kernel of ``Gru``.
     """
 

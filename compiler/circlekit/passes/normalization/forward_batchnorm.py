@@ -107,7 +107,8 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
     """Return a sentence unless ``c`` has a single number, or one per channel along the right axis.
 
-    The right axis is that to which the Transpose of ``match`` moves the last axis of ``x``.
+    The right axis is that to which the Transpose of ``match`` moves the last axis of ``x``.  Return a
+    sentence also if the perm is not constant, or if the number of channels is unknown.
     """
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]  # ``p``: the perm
     if perm is None or channels is None:

@@ -19,7 +19,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """Conditions: ``y`` comes from a linear operator, and the constant ``c`` has one number per channel.
+    """Conditions: ``y`` comes from a linear operator; the constant ``c`` has one number, or one per channel.
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
@@ -188,7 +188,7 @@ class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
     The pass ``fuse_preactivation_batchnorm`` can then move gamma past the RELU, for which gamma must be
-    positive.
+    positive.  A gamma of 0 is not replaced, so it still prevents that.
     """
 
     name = "make_batchnorm_gamma_positive"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the layer normalizations of all exporters in the form that reads and writes the data least often."""
+"""Write layer normalizations of several exporters in the form that reads and writes the data least often."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """Refuse if f (see FACTORS) or h (see SUMS) is smaller than x: then the present form is cheaper.
+        """Refuse if a factor f with gamma, or a sum h with beta, is smaller than x (see FACTORS and SUMS).
 
-        An example is a gamma or beta of one number.
+        Then the present form is cheaper.  An example is a gamma or beta of one number.
         """
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):

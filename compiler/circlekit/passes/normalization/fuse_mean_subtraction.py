@@ -53,8 +53,9 @@ class FuseMeanSubtraction(GraphPass):
 
     The mean is over the last axis.  x is a sum of results of layers, as in a transformer, where each layer
     normalization reads the sum of all blocks before.  The users of x must be subtractions of its mean,
-    further sums, or movements of rows.  If a sum has an operand that no layer computes, a new subtraction
-    centers this operand.  The pass refuses unless more subtractions disappear than are added.
+    further sums, or movements of rows.  If an operand of a sum or movement cannot be centered by its layers,
+    a new subtraction centers it; a constant is centered itself.  The pass refuses unless more subtractions
+    disappear than are added.
     """
 
     name = "fuse_mean_subtraction"
@@ -78,7 +79,10 @@ class FuseMeanSubtraction(GraphPass):
 
 
 def _centered_operand(op: Op) -> Value | None:
-    """Return x if ``op`` is x - mean(x) over the last axis of x; else None."""
+    """Return x if ``op`` is x - mean(x) over the last axis of x; else None.
+
+    x is f32, and its last dimension is known and above 1.
+    """
     if not isinstance(op, Sub) or op.act is not Activation.NONE:
         return None
     x, mean = op.lhs, op.rhs.producer
@@ -131,7 +135,10 @@ class _Stream:
         )
 
     def keeps_rows(self, op: Op) -> bool:
-        """Return whether the rows of the results of ``op`` are rows of its operands, or sums of such rows."""
+        """Return whether the rows of the results of ``op`` are rows of its operands, or sums of such rows.
+
+        A StridedSlice may also reverse the elements of all rows.
+        """
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return False
         if not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)) or _centered_operand(op) is not None:
@@ -324,7 +331,7 @@ def _layer_refusal(layer: Layer) -> str | None:
 
 
 def _centered(array: Array, axis: int) -> Array:
-    """Return ``array`` minus its mean over ``axis``, which is computed in float64."""
+    """Return ``array`` minus its mean over ``axis``; the mean is computed in float64."""
     mean = array.mean(axis, dtype=np.float64, keepdims=True)
     centered: Array = np.subtract(array, mean.astype(array.dtype))
     return centered

@@ -4,7 +4,7 @@
 Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
 order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
 programming over these sets) continues from every set at most once.  If it takes too long, a beam search
-replaces it, which keeps only the best sets of each size.
+replaces it, which keeps only the best sets of each round.
 In this file, a set of operators is an integer: bit ``i`` stands for operator number ``i``.
 """
 
@@ -21,10 +21,13 @@ EXACT_TRIALS = 200_000
 """The exact search gives up after this many continuations of paths, which take about a second."""
 
 BEAM_TRIALS = 100_000
-"""About how many continuations the beam search tries; each position of the order has an equal share."""
+"""About how many continuations the beam search tries; each of its rounds has an equal share."""
 
 BEAM_WIDTH = 64
-"""The most sets that the beam search keeps at each position of the order."""
+"""The most sets that the beam search keeps in a round.
+
+A round adds one operator to each set, and then those that ``_without_choice`` runs.
+"""
 
 
 class BufferUse(NamedTuple):
@@ -80,7 +83,8 @@ class OrderSearch:
     ``_floor``: a lower bound of the peak of every order.  It is the larger of ``_live`` and of the most bytes
     that an operator needs: its buffers, and the inputs of the graph that are never released.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
-    ``_trials``: the number of continuations of paths that were tried.
+    ``_trials``: about the number of continuations of paths that were tried; an operator that
+    ``_without_choice`` runs counts twice.
     """
 
     predecessors: Sequence[int]
@@ -160,7 +164,7 @@ class OrderSearch:
 
     def _beam(self) -> list[int] | None:
         """Return the best order below the limit that a beam search finds, or None."""
-        trials = BEAM_TRIALS // len(self.predecessors)  # for each position of the order
+        trials = BEAM_TRIALS // len(self.predecessors)  # for each round
         steps, best = [self._first()], None
         while steps:
             found: dict[int, Step] = {}
@@ -169,7 +173,7 @@ class OrderSearch:
                 for following in self._following(step, reached):
                     known = found.get(following.done, following)
                     found[following.done] = min(known, following, key=lambda step: step.peak)
-            # of equal peaks, the one with fewer live bytes is better, then the one with more operators
+            # of equal peaks, the one with fewer live bytes is better; an operator more is worth one byte
             ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
             complete = [step for step in ranked if step.count == len(self.predecessors)]
             best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)

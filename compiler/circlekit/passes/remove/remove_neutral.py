@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators that only return an operand: identities, x + 0, casts, repeated activations."""
+"""Remove operators without effect: identities, x + 0, casts to the same dtype or back, extra activations."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class QuantizeTwice(Rewrite):
 class RemoveRedundantQuantize(Rules):
     """Remove a QUANTIZE that changes nothing, and a DEQUANTIZE and QUANTIZE that together change nothing.
 
-    Of two QUANTIZE with the same scale, one after the other, remove the first.
+    Of two QUANTIZE with the same scale, one after the other, remove the first if its range includes the
+    range of the second.
     """
 
     name = "remove_redundant_quantize"
@@ -92,8 +93,8 @@ def _steps(value: Value) -> tuple[float, int, int] | None:
 class RemoveQdqForMpo(Rewrite):
     """quantize(dequantize(quantize(x)))  becomes  quantize(x), for an x that a matrix product computes.
 
-    Values are no longer rounded to the grid of the first quantize.  In ONE, such a product is called a
-    mixed-precision operator (MPO).
+    Values are no longer rounded to the grid of the first quantize, or clamped to its range.  In ONE, such a
+    product is called a mixed-precision operator (MPO).
     """
 
     name = "remove_qdq_for_mpo"

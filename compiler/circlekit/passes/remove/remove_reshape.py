@@ -122,7 +122,11 @@ class _BatchReshaped(Rewrite):
 
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
-    """Refuse if the Reshape from ``old`` to ``new`` does more than merge or split batch dimensions."""
+    """Return why the Reshape from ``old`` to ``new`` cannot move behind the product, else None.
+
+    It cannot if the rank of ``old`` is not 2 to MAX_RANK, or if other than batch dimensions change.
+    Raise ModelError if a shape is not static; the pass then reports this message as its refusal.
+    """
     a, b = old.static_shape, new.static_shape
     if not 2 <= len(a) <= MAX_RANK:
         return f"%{old.name}: expected rank 2 to {MAX_RANK}, got {len(a)}"

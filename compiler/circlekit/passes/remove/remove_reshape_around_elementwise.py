@@ -51,7 +51,8 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
     ``last`` must read the result of an elementwise operator.  The operators of the region may read
     constants, results of Reshapes and results of one another; each must read a value that is no constant.
-    ``dead_ends``: values that no rewritten region contains; the function adds those that it finds.
+    ``dead_ends``: values known to be in no region that can be rewritten; the search stops at them.  The
+    function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]  # (value, whether the operands of its producer are done)

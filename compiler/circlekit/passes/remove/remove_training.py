@@ -124,10 +124,12 @@ TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("A
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change if the operators do not return that operand.  An operator stays if it has several results,
-    or a result of another type than the operand.
+    Values change if the operators do not return that operand.  An operator stays if it has several results, a
+    result but no first operand, or a result of another dtype or shape than the operand.  It also stays if the
+    result is an output whose place the operand cannot take.
     ``found``: those of the given names that an operator had in this run or an earlier one.
-    Raise RewriteError for a name that is not in ``found`` after a run.
+    Raise RewriteError for a name that is not in ``found`` after a run, unless refusals are recorded
+    (--explain).
     """
 
     name = "remove_nodes_of"

@@ -51,7 +51,7 @@ class _ToReshape(Rewrite):
 
 
 class SubstituteSqueezeToReshape(_ToReshape, call="Squeeze(x)", attributes="{squeeze_dims: any}"):
-    """squeeze(x)  ==  reshape(x, the shape without dimensions of 1)."""
+    """squeeze(x)  ==  reshape(x, the shape without the squeezed dimensions)."""
 
     name = "substitute_squeeze_to_reshape"
 

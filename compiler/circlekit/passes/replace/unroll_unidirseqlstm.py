@@ -116,7 +116,7 @@ class _Unroller(Inserter):
         return value if act is Activation.NONE else self.make(OPERATORS[act](value))
 
     def clipped(self, value: Value, limit: float, name: str) -> Value:
-        """Return ``value`` clipped to -limit to limit; a limit of 0 clips nothing."""
+        """Return ``value`` clipped to -limit to limit; a limit of 0 or less clips nothing."""
         if limit <= 0:
             return value
         low = self.constant(f"{name}_low", np.array(-limit, np.float32))

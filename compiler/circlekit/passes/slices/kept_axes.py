@@ -47,8 +47,8 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 def without_axis(op: Op, axis: int) -> dict[int, int] | None:
     """Return, by operand index, the axis that an operand must lose if the result of ``op`` loses ``axis``.
 
-    Operands that lose no axis are left out.  Return None if ``op`` cannot work without ``axis``, or if that
-    is not known.
+    Operands that lose no axis are left out.  ``op`` and ``axis`` must be such that ``needed_for`` does not
+    return None.  Return None if ``op`` cannot work without ``axis``, or if that is not known.
     """
     rank = op.output.known_rank
     if isinstance(op, Elementwise | Selection):
@@ -82,8 +82,8 @@ def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
 def _axes(op: Op, axis: int) -> dict[int, int] | None:
     """Return, by operand index, the axis of the operand that corresponds to ``axis`` of the result.
 
-    An index of the result needs only the same index of these operands, and operands that are left out as a
-    whole.  Return None if ``op`` mixes indices along ``axis``, or if that is not known (the default).
+    An index of the result needs only the same index of these operands.  It needs all of the operands that
+    are left out.  Return None if ``op`` mixes indices along ``axis``, or if that is not known (the default).
     """
     return None
 

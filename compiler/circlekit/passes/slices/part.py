@@ -59,7 +59,7 @@ class Part(NamedTuple):
         return value.is_plain and value.use_count == 1 and is_movable(value) and not loses_channels
 
     def constant(self, graph: Graph) -> Value:
-        """Return a new constant with the data of the part; ``has_data`` must be true."""
+        """Return a new constant with the data of the part; ``has_data`` and ``is_new`` must be true."""
         made = self.value
         for axis, indices in self.ranges:
             made = taken(graph, made, np.array(indices), axis)

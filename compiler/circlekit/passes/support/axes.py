@@ -23,7 +23,7 @@ Perm = tuple[int, ...]
 def constant_perm(op: Op | None) -> Perm | None:
     """Return the permutation of the Transpose ``op``; None if ``op`` is no Transpose.
 
-    Return None also if the permutation is not constant or invalid, or if the operand's rank is unknown.
+    Return None also if the permutation is invalid or not constant, or if the operand's rank is unknown.
     """
     if not isinstance(op, Transpose) or op.input.shape is None:
         return None
@@ -76,7 +76,8 @@ def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
 def last_axis_stride(op: StridedSlice) -> int | None:
     """Return the stride of ``op`` along the last axis of its operand.
 
-    Return None if ``op`` drops this axis or adds an axis after it, or if its strides are not constant.
+    Return None if ``op`` drops this axis or adds an axis after it, if its strides are not constant, if the
+    operand's rank is unknown or 0, or if ``op`` is not valid.
     """
     strides, shape = static_int_vector(op.strides), op.input.shape
     if strides is None or not shape or not fits(op):
@@ -87,7 +88,10 @@ def last_axis_stride(op: StridedSlice) -> int | None:
 
 
 def size_in_bytes(value: Value) -> int:
-    """Return the size of ``value``; unknown dimensions count as 1, elements of unknown size as 1 byte."""
+    """Return the size of ``value``; elements of unknown size count as 1 byte.
+
+    An unknown dimension counts as 1, and an unknown shape as one element.
+    """
     elements = math.prod(1 if d is None else d for d in value.shape or ())
     return (elements * (value.dtype.bits or 8) + 7) // 8
 

@@ -24,8 +24,8 @@ MAX_ELEMENTS = 1 << 24
 def moved_operand(op: Op) -> Value | None:
     """Return the operand whose elements ``op`` copies; None if ``op`` cannot be examined.
 
-    It can be examined if it is a data movement with a single such operand, the other operands are constant,
-    all shapes are static, and no tensor is empty or has more than MAX_ELEMENTS elements.
+    ``op`` can be examined if it is a data movement with a single such operand, and the other operands are
+    constant.  This operand and all results must have static shapes, and 1 to MAX_ELEMENTS elements.
     """
     rule = op.quantization_rule
     if not op.data_movement or rule is None or rule.results_follow is None or not op.results:

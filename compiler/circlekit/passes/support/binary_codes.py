@@ -75,8 +75,8 @@ class Coded:
     def is_source_of(self, constant: Array) -> bool:
         """Return whether ``constant`` equals ``weights``, or is their transpose.
 
-        If ``weights`` are no matrix, the shapes may differ: the elements of the transpose, in memory order,
-        must equal those of ``weights``.
+        If ``weights`` are no matrix, the shapes may differ: ``constant.T`` must have the elements of
+        ``weights`` in row-major order.
         """
         if constant.size != self.weights.size:
             return False
@@ -115,7 +115,7 @@ class Info:
 def read_info(graph: Graph) -> Info | str | None:
     """Return the coded constants of ``graph``; None if output 0 is no marker.
 
-    Return a sentence if output 0 is a marker with wrong numbers.
+    Return a sentence if output 0 is a marker with wrong numbers, or if its numbers do not fit the outputs.
     """
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     # a marker has 5 numbers; one with only 4 gets a sentence below
@@ -140,7 +140,7 @@ def read_info(graph: Graph) -> Info | str | None:
 def _constant(value: Value, *dtypes: object) -> Array | None:
     """Return the data of ``value``; if a Reshape produces it, the data of the operand of the Reshape.
 
-    Return None if that is not a constant with one of ``dtypes``.
+    Return None if that is not a plain constant (not packed, sparse or compressed) with one of ``dtypes``.
     """
     if isinstance(value.producer, Reshape):
         value = value.producer.input

@@ -61,7 +61,11 @@ def _header(value: Value) -> Hashable:
 
 
 def frozen(attribute: Any) -> Hashable:
-    """Return a hashable form of ``attribute``; two forms are equal only if types and bits are equal."""
+    """Return a hashable form of ``attribute``, which differs even where ``==`` sees no difference.
+
+    Examples: 0.0 and -0.0, 1 and True, arrays of different dtypes.  A list and a tuple of the same items
+    have the same form.
+    """
     if isinstance(attribute, np.ndarray):
         return "array", attribute.dtype.str, attribute.shape, attribute.tobytes()
     if isinstance(attribute, Mapping):
@@ -76,8 +80,9 @@ def frozen(attribute: Any) -> Hashable:
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    Both have the same code and an operand in common.  The sentence says how they differ.  The progress is 2
-    if only attributes or types of results differ, else 1.
+    Both have the same code and an operand in common.  The sentence says why they are not merged.  The
+    progress is 2 if only attributes or types of results differ, else 1.  Operators without results are left
+    out.
     """
     # the first operator of each code that reads a value, which is identified by its ``id``
     earlier: dict[tuple[str, int], Op] = {}
@@ -138,5 +143,8 @@ def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
 
 
 def _same(a: Value, b: Value) -> bool:
-    """Return whether ``a`` and ``b`` are plain constants of equal types and with equal elements."""
+    """Return whether ``a`` and ``b`` are constants of equal types and with equal elements.
+
+    Return False if one is packed, sparse or compressed.
+    """
     return a.is_plain and b.is_plain and a.type == b.type and np.array_equal(a.array(), b.array())

@@ -37,7 +37,7 @@ class Inserter:
         return Value.constant(self.graph.unique_name(f"{self.base}/{name}"), array)
 
     def reshaped(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """Insert a Reshape to ``shape`` and return its result; one dimension may be None (unknown)."""
+        """Insert a Reshape to ``shape`` and return its result; one dimension may be None or -1 (unknown)."""
         sizes = np.array([-1 if size is None else size for size in shape], np.int32)
         return self.make(Reshape(value, self.constant("shape", sizes)))
 

@@ -40,8 +40,8 @@ MAX_STEPS = 8
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
     """Refuse unless a linear operator above ``value`` can absorb a constant that is applied to ``value``.
 
-    Constant factors, constant offsets and PASSABLE operators may stand between the linear operator and
-    ``value``.
+    Constant factors, constant offsets, PASSABLE operators and AVERAGE_POOL_2D without activation may stand
+    between the linear operator and ``value``.
     ``is_offset``: the constant is added.  An offset cannot move before a Pad, because the padding zeros would
     then not get it.
     """
@@ -83,7 +83,10 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 
 def has_transpose_before(value: Value) -> bool:
-    """Return whether there is a Transpose among the operators that ``producer_refusal`` searches."""
+    """Return whether there is a Transpose among the operators that ``producer_refusal`` searches.
+
+    ``value``: a value for which ``producer_refusal`` returns None.
+    """
     current: Value | None = value
     for _ in range(MAX_STEPS):
         producer = current.producer if current is not None else None

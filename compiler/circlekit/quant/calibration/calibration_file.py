@@ -77,7 +77,8 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
     ``facts``: the default of each fact, for files that lack it.  A fact in the file is converted to the type
     of its default.
-    Raise FileError if the file cannot be read, FormatError if it is not a calibration.
+    Raise FileError for another extension or if the file cannot be read, FormatError if it is not a
+    calibration, LimitError if an .npz file exceeds the memory limit.
     """
     check_path(path)
     name = os.fspath(path)

@@ -63,8 +63,9 @@ def collect(
 
     Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` cannot
     be continued: it is complete, it belongs to another model, engine, selection or other samples, or the
-    model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if
-    the engine cannot run the model, and the errors of ``Interpreter.run``.
+    model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, or if a tensor with
+    statistics per channel changes its number of channels; UnsupportedError if the engine cannot run the
+    model; and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

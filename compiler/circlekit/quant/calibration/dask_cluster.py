@@ -29,7 +29,7 @@ def observe_on_cluster(
     ``client``: a ``distributed.Client``.  ``engine``: the name of the program that runs the model.
     ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
     The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
-    if a worker dies.  Each worker computes one sample at a time.
+    if a worker dies.  Each worker process computes one sample at a time.
     Raise the error of the first sample that fails, and ModelError if the cluster gives up a sample.
     """
     with warnings.catch_warnings():

@@ -155,10 +155,10 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
 def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     """Return the range with the least mean squared error of rounding and clipping.
 
-    The candidates for each end of the range are ``steps`` equally spaced fractions of the observed end; all
-    pairs of candidates are compared.  A number inside a range counts with the squared error s * s / 12, where
-    s is the scale of the range for integers of ``bits`` bits.  A number outside counts with its squared
-    distance from the range.
+    The observed range is first extended to include 0.  The candidates for each end are ``steps`` equally
+    spaced fractions of its end; all pairs of candidates are compared.  A number inside a range counts with
+    the squared error s * s / 12, where s is the scale of the range for integers of ``bits`` bits.  A number
+    outside counts with its squared distance from the range.
     """
     _require_positive(bits=bits, steps=steps)
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
@@ -193,6 +193,7 @@ def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array
 def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
     """Return the range [-s, s] with the least mean squared error, limited to the observed range.
 
+    The observed range is first extended to include 0: numbers from 5 to 6 give [0, s].
     Newton's method finds s.  Each of at most ``steps`` steps sets s to
     ``sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))``, where # counts numbers x.
     Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
@@ -217,6 +218,7 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
 def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
     """Return the range [-s, s] with the least KL divergence, limited to the observed range.
 
+    The observed range is first extended to include 0.
     Up to 200 candidates for s are compared: ends of bins of the histogram of magnitudes, from bin ``levels``
     on.  The divergence is KL(P || Q) of two histograms of the magnitudes up to s.  In P, the last bin also
     counts the numbers beyond s.  Q does not count these, and is merged to ``levels`` bins.

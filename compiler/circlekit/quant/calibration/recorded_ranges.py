@@ -20,6 +20,7 @@ def record_ranges(
 ) -> list[str]:
     """Write the range of every float tensor into ``model``; return the names of the tensors without a range.
 
+    Constants get no range, and are not among the names.
     A tensor has no range if no run computed any element of it.  A range replaces the tensor's former
     quantization.
     ``estimator``, ``options``: see ``estimate_range``.  Raise the errors of ``estimate_range``, for example

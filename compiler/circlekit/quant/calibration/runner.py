@@ -32,8 +32,9 @@ class Runner:
     ``engine``: the program that runs the model, ``circlekit`` or ``litert``.
     ``processes``: the number of processes; None: as many as there are processors, if the samples take longer
     than SECONDS_ALONE.
-    ``client``: a ``distributed.Client``; if not None, its cluster runs the samples.
-    A model that keeps state between runs is always run in one process.
+    ``client``: a ``distributed.Client``; if not None, its cluster runs the samples, and ``processes`` has no
+    effect.
+    A model that keeps state between runs is always run in this process, one sample after the other.
     """
 
     engine: str = "circlekit"
@@ -45,7 +46,7 @@ class Runner:
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; UnsupportedError if the engine cannot run ``model``,
-        or if ``processes`` is below 1.
+        or if ``processes`` is used and below 1; ModelError if the cluster gives up a sample.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

@@ -135,7 +135,8 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     - Its 8-bit kernel is too coarse to be used (``rounds_inside``).
     - Its result must have the form of an operand, and the operand cannot have ``form``.  The operand does not
       matter, however, if the producer clips by a fused activation or pads (``operands_follow``), and does not
-      compute means: then a QUANTIZE can convert the operand first.
+      compute means: then a QUANTIZE can convert the operand first.  An operand without a form cannot get
+      ``form`` if it is constant or has another user, or if the producer computes means.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -221,7 +222,8 @@ def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Gr
 def remove_idle_bounds(model: Model) -> None:
     """Remove from a quantized model the MINIMUMs whose constant is the largest integer: they clip nothing.
 
-    ``take_grids`` inserted them so that a tensor could get a second form.
+    ``take_grids`` inserted them so that a tensor could get a second form.  A MINIMUM that produces a graph
+    output stays.
     """
     for graph in model.graphs:
         for op in [op for op in graph if isinstance(op, Minimum)]:

@@ -2,7 +2,7 @@
 """Insert FAKE_QUANT operators into a float model, as TensorFlow's contrib.quantize does for training.
 
 A FAKE_QUANT rounds a tensor to equally spaced numbers that cover a range.  The range of weights is that of
-their elements; the ranges of activations come from a calibration.
+their elements; the ranges of activations come from a calibration.  Every range is extended to include 0.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
     ``calibration``: the statistics of this float model.  A value that is rounded already (``has_rounding``)
     is not rounded again.
 
-    Raise ModelError if statistics of an activation are missing, or if weights are not finite.
+    Raise ModelError if an activation has no statistics or no finite number, or if weights are not finite.
     """
     done: list[Inserted] = []
     for index, graph in enumerate(model.graphs):
@@ -157,7 +157,7 @@ class _Inserter:
                 yield self._round_weights(rule.name, value, op)
 
     def round_activation(self, rule: str, value: Value) -> Inserted:
-        """Insert a FAKE_QUANT after ``value``; raise ModelError if it has no statistics."""
+        """Insert a FAKE_QUANT after ``value``; raise ModelError without statistics or a finite number."""
         statistics = self.calibration.of(value, self.index)
         if statistics is None:
             raise ModelError(f"%{value.name} has no range: the calibration has no statistics of it")
@@ -238,8 +238,8 @@ class _Inserter:
 def has_rounding(value: Value) -> bool:
     """Return whether ``value`` is rounded already, by its producer or by a user.
 
-    Between ``value`` and the operator that rounds it there may be operators whose result has the scale of
-    their operand, such as RESHAPE.
+    Between ``value`` and a user that rounds it there may be operators whose result has the scale of their
+    operand, such as RESHAPE.  Operators before the producer are not examined.
     """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):

@@ -7,8 +7,9 @@ A bypass is an ADD of another computed tensor to the result of a layer or of its
 
 In the pictures, ``$act`` stands for the allowed fused activations.  The names: ``x`` data, ``w`` weights,
 ``b`` or ``c`` bias, ``s`` output shape, ``l`` a layer's result before the bias, ``y`` the result of the layer
-with bias and activation, ``o`` the other operand of an ADD or MUL, ``z`` its result, ``p`` the operand of an
-activation operator.  Attributes that a picture does not mention may have any value.
+with bias and activation, ``o`` the other operand of an ADD or MUL, ``z`` the result of that operator or of
+the activation operator after it, ``p`` the operand of an activation operator.  Attributes that a picture does
+not mention may have any value.
 
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
 """
@@ -100,7 +101,7 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _needs_no_rounding(match: Match) -> bool:
-    """Return whether an activation is the only user of the ADD or MUL, or no operand of it is rounded."""
+    """Return whether an activation alone uses the ADD or MUL, or no operand of the ADD or MUL is rounded."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True

@@ -171,7 +171,8 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
     """Return ``form`` with a smaller scale and a zero point with which it still covers ``low`` to ``high``.
 
-    ``low``, ``high``: numbers that ``form`` can store.  The scale is divided by the largest possible power of
+    ``low``, ``high``: numbers that ``form`` can store, with 0 between them; else the zero point may not fit
+    the dtype.  ``form`` has one scale.  The scale is divided by the largest possible power of
     2, so the new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the
     scale is too small.
     """

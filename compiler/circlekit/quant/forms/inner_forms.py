@@ -56,7 +56,8 @@ class InnerForms(TensorForms):
         A state in ``rule.operands_follow`` holds the last result, so it gets the form of the result.  A state
         in ``rule.power_of_two`` gets a power of two as scale.  Any other state gets a form of its own.
         Raise UnsupportedError for a state that another operator uses in another form, or that
-        ``_require_own_state`` refuses; raise the errors of ``own_form``.
+        ``_require_own_state`` refuses; raise the errors of ``own_form``, ``_power_of_two`` and
+        ``_inner_form``.
         """
         for index in indices_of(op, rule.states):
             value, name = present_operand(op, index), op.operands[index].name

@@ -102,7 +102,7 @@ class KernelForms(InnerForms):
     def refine_operands(self, op: Op) -> None:
         """If ``op`` is in ``refined``, let it read operands with finer steps, where the dtype has room.
 
-        It has room if the given grid of the operand takes at most half of the integers of the dtype.
+        It has room if the operand's range takes at most half of the integers of its given form.
         """
         for index in self.activations(op) if op in self.refined else ():
             value, dtype = op.inputs[index], self.scheme_of(op).activations
@@ -156,7 +156,8 @@ class KernelForms(InnerForms):
         """Let ``op`` read its operand in the given form of its result, if ``op`` does not requantize it.
 
         Such an operator moves or compares elements, so its operand can be rounded instead of its result.
-        Nothing happens if the result has no given form, or if the operand has the same given form.
+        Nothing happens if the result has no given form, if the operand has the same given form, if ``op``
+        averages elements or has several results, or if its kernel cannot read the form.
         """
         source = followed_operand(op)
         if not is_float(source) or rule.averages or len(op.results) != 1:
@@ -192,7 +193,8 @@ class KernelForms(InnerForms):
 
         The result and the constants of ``op``, such as the number with which PADV2 pads, will get that form.
         Constant numbers far outside of the range (INFINITE_FACTOR) stand for infinity: they are not covered,
-        and become the lowest or highest integer.  Given forms are not widened.
+        and become the lowest or highest integer.  Numbers at most one step outside of the range do not widen
+        the form.  Given forms are not widened.
         """
         source, form = present_operand(op, index), self.read_form(op, index)
         constants = [v for i in indices_of(op, rule.operands_follow) if is_weight(v := op.inputs[i])]

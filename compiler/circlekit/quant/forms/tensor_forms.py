@@ -56,15 +56,16 @@ class TensorForms:
     ``target``: the runtime that has to run the model.
     ``given``: the given forms, which the caller of ``quant.choose.choose`` passes because training used them,
     and the forms that follow from them (see ``with_followed``), by name of the tensor.
-    ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one.
-    ``rounded``: the given forms that were used in training (``TensorForm.rounds``), by name of the tensor.
+    ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one,
+    else one that follows from other ranges (``add_ranges``, only if there are given forms).
+    ``rounded``: those given forms that the caller passes with ``TensorForm.rounds``, by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
     ``floats``: the operators that stay float, with the reasons.
     ``reasons``: the operators that got the ``fallback`` of their scheme, with the reasons.
     ``tensors``: the form in which each tensor is stored.
-    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and of the
-    tensors that it reads in another form than the stored one.
+    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and states, and
+    of the tensors that it reads in another form than the stored one.
     """
 
     def __init__(
@@ -221,7 +222,8 @@ class TensorForms:
     def constant_form(self, value: Value, scheme: Scheme) -> TensorForm:
         """Return the form that covers the numbers of the constant ``value``.
 
-        Raise ModelError if the constant is packed or sparse, or holds NaN or infinite numbers.
+        Raise ModelError if the constant is packed or sparse, or holds NaN or infinite numbers; raise the
+        errors of ``covering``.
         """
         if not value.is_plain:
             raise ModelError(f"the constant %{value.name} is packed or sparse")

@@ -69,7 +69,8 @@ class Raised:
     """The operators to raise.
 
     ``schemes``: {key_of(op): scheme} of these operators.
-    ``sqnr``: the lowest SQNR of an output in dB, measured on samples; None if it was not measured.
+    ``sqnr``: the lowest SQNR of an output in dB, measured on samples; None if it was not measured, or if all
+    outputs are 0.
     ``notes``: sentences about what was measured.
     """
 
@@ -98,7 +99,8 @@ def raise_operators(
     ``samples``: at most MEASURED_SAMPLES of them are used; they may be those of the calibration.
     If the target is missed, a note says so.
 
-    Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.
+    Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given, or if no
+    scheme is named ``raise_to``.
     """
     if not samples:
         raise ModelError("expected at least one sample for mixed precision, got none")

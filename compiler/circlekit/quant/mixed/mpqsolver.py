@@ -75,7 +75,7 @@ class SearchObserver(Protocol):
 class Solver:
     """Searches a configuration of ``model``, a float model with recorded ranges.
 
-    ``settings``: the settings for ``quantize_with_minmax``; their default dtype is uint8.
+    ``settings``: the settings for ``quantize_with_minmax``.  For ``bisect``, their default dtype is uint8.
     ``say``: is called with each line that ONE's program prints.
     """
 
@@ -113,7 +113,8 @@ class Solver:
         ``errors``: errors of tensors by name, needed only if ``is_int16_front`` is None.
         ``observer``: receives a report of each step.
 
-        Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
+        Raise ModelError without samples, and if an output of one of the models is not finite.  Raise the
+        errors of ``checked_samples``, ``quantize_with_minmax`` and the interpreter.
         """
         records = list(checked_samples(self.model, samples))
         references = _outputs(self.model, records)
@@ -166,7 +167,7 @@ class Solver:
         """Bisect the depth at which int16 ends (``front``) or begins (not ``front``).
 
         Return the last tried configuration with an error below ``target``.  If there is none, return the
-        configuration in which every operator becomes int16.
+        configuration in which every operator that depends on an input becomes int16.
         ``depths``: the depth of each value.  ``error_of``: returns the error of a quantized model.
         """
         low, high = 0, _deepest(depths)
@@ -242,7 +243,8 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
     """Return the names of the first results of the operators on one side of the depth ``cut``.
 
-    These are the operators at depths up to ``cut`` if ``front``, else at depths from ``cut`` on.
+    These are the operators at depths up to ``cut`` if ``front``, else at depths from ``cut`` on.  Operators
+    that depend on no input have no depth, and are left out.
     """
     return tuple(
         op.results[0].name

@@ -65,7 +65,7 @@ def last_operators(graph: Graph) -> list[Op]:
     """Return the operators without weights at the end of the graph.
 
     All their results are outputs of the graph, or are read only by other operators of this kind.
-    Operators without a quantization rule, or with a result that is not float32, are left out.
+    Operators that call graphs, that have no quantization rule, or a result that is not float32, are left out.
     """
     found: set[Op] = set()
     for op in reversed(list(graph)):

@@ -228,14 +228,14 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
 
 
 def plain_floats(value: Value) -> Array:
-    """Return the float32 data of a constant; raise UnsupportedError if it is sparse or compressed."""
+    """Return the data of a float32 constant; raise UnsupportedError if it is sparse or compressed."""
     if not value.is_plain or value.dtype is not f32:
         raise UnsupportedError(f"%{value.name}: expected dense float32 data, got sparse or compressed data")
     return value.array()
 
 
 def finite_floats(value: Value) -> Array:
-    """Return the float32 data of a constant.
+    """Return the data of a float32 constant.
 
     Raise ModelError for NaN, infinity and +-FLT_MAX; UnsupportedError if it is sparse or compressed.
     """
@@ -316,7 +316,7 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """If ``op`` is a QUANTIZE between integer dtypes, apply a fixed scale or an integer scale to its result.
+    """If ``op`` is a QUANTIZE from one integer dtype to another, give its result a fixed or integer scale.
 
     Such a scale comes from the rule of the operator that determines the operand's scale (``origin_rule``).
     """

@@ -23,7 +23,8 @@ OFFSET = 128
 def requantize_int8_to_uint8(model: Model) -> None:
     """Make every quantized int8 tensor uint8, in place; the real numbers do not change.
 
-    Raise ModelError for a sparse or compressed constant.
+    Raise ModelError for a sparse or compressed constant, and the errors of ``check_shapes`` if dtypes of
+    operands and results of an operator do not fit any more.  The model is changed even if an error is raised.
     """
     for graph in model.graphs:
         for value in graph.values():

@@ -57,7 +57,7 @@ class GraphEditor:
 
         The operator is a DEQUANTIZE for float32, otherwise a QUANTIZE.  ``quantization``: that of the result.
         ``before``: the operator before which to insert; None: insert directly after the producer of
-        ``value``, or at the beginning of the graph if ``value`` is an input.
+        ``value``, or at the beginning of the graph if ``value`` has no producer.
         If ``value`` was converted to ``dtype`` before, return the earlier result.
         """
         known = self.conversions.get((value, dtype))

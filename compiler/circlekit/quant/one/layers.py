@@ -152,7 +152,7 @@ def _quantize_weights(
     part = "all weights" if axis is None else "each channel"
     assert constant.quantization is not None  # ``make`` returns it
     is_limited = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
-    addition = "; larger scales where the bias would overflow" if is_limited else ""
+    addition = "; larger scales where bias or multiplier would not fit" if is_limited else ""
     task.reasons[constant] = f"range of {part}{addition}"
 
 
@@ -222,8 +222,9 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     """Quantize the float bias of ``op`` with the scale of the input times the scales of the weights.
 
     Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
-    Raise UnsupportedError if input or weights have no scale.  Raise ShapeError if there are several scales,
-    but not one for each element of the bias, or if the elements do not lie along the last axis.
+    Raise UnsupportedError if the input does not have exactly one scale, or if the weights have none.  Raise
+    ShapeError if there are several scales, but not one for each element of the bias, or if the elements do
+    not lie along the last axis.  Raise ModelError if an element is not finite.
     """
     value, rule = _float_bias(op), layer_rule(op)
     if value is None or rule is None:

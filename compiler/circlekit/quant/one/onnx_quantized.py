@@ -6,8 +6,8 @@
 
 A constant without these operators gets parameters that cover its elements.  The scale of a bias is the scale
 of its layer's input times that of the weights.  A result without these operators gets the parameters of an
-operand of its producer if the producer moves or negates elements; otherwise the result stays float.  Source:
-the behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
+operand of its producer if ``_follow_operands`` says so; otherwise the result stays float.  Source: the
+behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations
@@ -192,8 +192,10 @@ def _quantize_rest(editor: GraphEditor) -> None:
 
 
 def _follow_operands(op: Op) -> None:
-    """If ``op`` moves or negates elements, give its float results the dtype and parameters of its operand.
+    """Give the float results of some operators the dtype and parameters of an operand.
 
+    The operators are CONCATENATION, SQUEEZE, NEG, and those whose rule names an operand in ``forward``
+    (RESHAPE, TRANSPOSE, GATHER, SPLIT and others).
     The result of a CONCATENATION gets those of the operand with the widest range.  The operands of a
     CONCATENATION or a NEG must be int16; otherwise the result stays float.
     """

@@ -114,7 +114,8 @@ def _replace_weights(model: Model, replacement: Replacement) -> None:
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
     """Yield (layer, name of the weights operand, axis of the channels) for every layer in ``ops``.
 
-    A layer is an operator whose ``quantization_rule`` names a bias.
+    A layer is an operator whose ``quantization_rule`` names a bias.  Left out are layers that stay float in
+    every quantized model (``stays_float``).
     Raise UnsupportedError if the rule of a layer gives no axis for the channels of the weights.
     """
     for op in ops:

@@ -115,7 +115,8 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
 def _plan(task: Task, scheme: str) -> GraphPlan:
     """Return a plan that describes the quantized graph, with reasons.
 
-    The QUANTIZE and DEQUANTIZE that were inserted are not in the plan.
+    The QUANTIZE and DEQUANTIZE that were inserted are not among the operators of the plan; their quantized
+    results are among its tensors.
     """
     tensors = {}
     for value in task.graph.values():

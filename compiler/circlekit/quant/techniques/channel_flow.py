@@ -193,7 +193,7 @@ class _Probe:
 
         ``factors``: by index of the operand, see ``_results``.  A channel that is always 0 has the index -1.
         Return None if some channel of a result is not scaled by one of ``channel_factors``, if a result is
-        always 0, or if there are more than MOST_CHANNELS factors.
+        always 0 or has an element that is not finite, or if there are more than MOST_CHANNELS factors.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None

@@ -3,10 +3,10 @@
 
 A pattern is a pair of layers: the result of the first (front) reaches the second (back) through operators
 that pass channels on: a channel that is scaled in their operand is scaled alike in their result.  The front
-may also be another operator whose constants scale channels.  The weights of the front, or these constants,
-are divided by one scale for each channel; the weights of the back are multiplied by the same scales.  Then
-the channels of the feature map between front and back have similar magnitudes.
-The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back).
+may also be another operator whose constants scale channels.  The weights and the bias of the front, or these
+constants, are divided by one scale for each channel; the weights of the back are multiplied by the same
+scales.  Then the channels of the feature map between front and back have similar magnitudes.
+The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back for this channel).
 Source: Xiao et al., "SmoothQuant", ICML 2023.
 """
 
@@ -191,6 +191,7 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
 def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
     """Equalize the layers of each pattern in place; the outputs of ``model`` stay equal up to rounding.
 
+    The result of a front must not be an output of the graph (``find_patterns`` returns no such front).
     Raise ModelError for an unknown name, for a pattern without ``act_scale``, or if channels do not pass from
     front to back; ShapeError if ``act_scale`` has a wrong number of channels.
     """
@@ -242,9 +243,10 @@ def _paths(graph: Graph, front: Op) -> Iterator[list[Op]]:
 
 
 def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
-    """Return the scale of each input channel of the back ``layer``.
+    """Return the scale of each input channel of the back ``layer``, at least SMALLEST_SCALE.
 
-    The scale of a channel is 1 if all its activations, or all its weights, are 0.
+    The scale of a channel is 1 if all its activations, or all its weights, are 0, or if the formula gives no
+    finite number.
     ``magnitudes``: the largest activation of each channel.
     """
     largest = np.abs(layer.matrices(layer.weights.array())).max(axis=1)  # [groups, depth]

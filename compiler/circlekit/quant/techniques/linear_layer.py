@@ -141,8 +141,8 @@ def separate_biases(graph: Graph) -> None:
 def linear_layer(op: Op) -> LinearLayer | None:
     """Return ``op`` as a layer; None if it is no layer, or if one of these conditions does not hold.
 
-    Weights and bias must be constants, neither sparse nor compressed.  Weights and input must be float, the
-    weights must have elements, and the number of input channels must be known.
+    Weights and bias must be constants, neither packed, sparse nor compressed.  Weights and input must be
+    float, the weights must have elements, and the number of input channels must be known and not 0.
     """
     if isinstance(op, TransposeConv):
         layer = LinearLayer(op, input_index=2, weights_index=1, bias_index=3)

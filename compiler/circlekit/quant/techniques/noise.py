@@ -24,7 +24,8 @@ STANDARD_ERRORS = 1.5
 def powers(reference: Array, actual: Array) -> Powers:
     """Return the powers of ``reference`` (the signal) and of ``actual - reference`` (the noise).
 
-    The arrays have the same shape.  Elements that are not finite in ``reference`` do not count.
+    The arrays have the same shape.  Elements that are not finite in ``reference`` do not count.  A NaN in
+    ``actual`` at another element makes the noise NaN.
     """
     finite = np.isfinite(reference)
     signal = float(np.square(reference[finite], dtype=np.float64).sum())
@@ -35,7 +36,7 @@ def decibels(outcome: Outcome) -> float:
     """Return the signal-to-noise ratio in dB: the mean over all outputs of 10 log10(signal / noise).
 
     The powers of an output are first summed over the samples.  A ratio is limited to -200 to 200 dB; without
-    outputs, the result is 0.
+    outputs, the result is 0.  If the noise of an output is NaN, the result is NaN.
     """
     ratios = []
     for output in zip(*outcome, strict=True):

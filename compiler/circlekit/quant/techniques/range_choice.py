@@ -52,7 +52,7 @@ def estimators(first: str, bits: int) -> Estimators:
 def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> list[dict[str, str]]:
     """Return for each graph {name of a tensor: name of its best estimator}.
 
-    ``parts``: calibrations with histograms, each on a different part of the samples.
+    ``parts``: at least two calibrations with histograms, each on a different part of the samples.
     ``first``, ``bits``: see ``estimators``.  The result leaves out a tensor if one of the parts observed no
     number of it.
     """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multiply the channels between two layers by a Hadamard matrix, so that their magnitudes become similar.
 
-If all operators between two layers are linear and do not mix a block of channels with other channels, the
-first layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose:
-the outputs of the model stay the same.  Examples are the value projection and the output projection of
-attention, where a block is the channels of a head.  Such pairs are found by trial: both layers are rotated,
-and the outputs of the model are compared.
+If all operators between two layers are linear, do the same to all channels of a block, and do not mix
+channels, the first layer's weights and bias can be multiplied by an orthogonal matrix, and the second layer's
+weights by its transpose: the outputs of the model stay the same.  Examples are the value projection and the
+output projection of attention, where a block is the channels of a head.  Such pairs are found by trial: both
+layers are rotated, and the outputs of the model are compared.
 
 Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
 """

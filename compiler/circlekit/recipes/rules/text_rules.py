@@ -58,7 +58,7 @@ class RuleBlock:
 
 
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
-    """Return the blocks of rules in ``text``, in order; raise ParseError for an invalid rule.
+    """Return the blocks of rules in ``text``, in order; raise ParseError for a wrong text or rule.
 
     ``label``: the name of the text, for errors.
     """
@@ -298,7 +298,10 @@ def _attributes(call: Call) -> Check:
 
 
 def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
-    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``; a graph is ``@name``."""
+    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``; a graph is ``@name``.
+
+    Raise ParseError if ``literal`` cannot be a value of the attribute.
+    """
     graphs = {graph.name: graph for graph in op.called_graphs()}
     expected = attribute_of(spec, literal, graphs, call.fail)
     actual = getattr(op, spec.name)

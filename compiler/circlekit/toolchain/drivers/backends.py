@@ -43,7 +43,7 @@ def _run(suffix: str, invocation: Invocation, session: Session) -> None:
 
 
 def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Raise the errors that ``_run`` would raise before it runs the first program."""
+    """Raise the errors of ``plan``, and DriverError if one of the programs is not found; run nothing."""
     for name, _ in plan(suffix, invocation, session, is_dry=True):
         session.installation.find_program(name)
 
@@ -70,9 +70,10 @@ def plan(
        the name of the backend; all of them run unless the command line chooses one.  Without this key, the
        arguments are in the key ``command``.
 
-    With a target, ``--target NAME`` comes before the arguments, except with a schema file.
+    With a target, ``--target NAME`` comes before the arguments, unless a schema file makes them.
     ``is_dry``: print no warning about keys that the schema file does not know.
-    Raise UsageFault, in ONE's words, if something is missing or does not fit.
+    Raise UsageFault, in ONE's words, if something is missing or does not fit; DriverError if the file of the
+    target is missing or wrong.
     """
     if {"backend", "target"} <= invocation.command.keys():
         raise UsageFault("'backend' option and 'target' option cannot be used simultaneously.")

@@ -175,9 +175,10 @@ def _onnx_options() -> list[Option]:
 def _run_onnx(invocation: Invocation, session: Session) -> None:
     """Convert with the package onnx2tf or, if it is installed, with the program EXTENSION.
 
-    - With the option ``force_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_FORCE``, only EXTENSION runs.
-    - Otherwise onnx2tf runs.  If it fails, EXTENSION runs, unless the option ``disable_ext`` or the variable
-      ``ONE_IMPORT_ONNX_EXT_DISABLE`` forbids that.
+    - If EXTENSION is installed, and the option ``force_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_FORCE`` is
+      set, only EXTENSION runs.
+    - Otherwise onnx2tf runs.  If onnx2tf fails, EXTENSION runs if it is installed, unless the option
+      ``disable_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` forbids that.
     """
     values = invocation.values
     extension = session.installation.bin / EXTENSION

@@ -34,8 +34,8 @@ def pack(
 
     ``configs``: a configuration file for each model, or nothing.
     ``links``: for each model a JSON file that says how it is connected (see ``connections``), or nothing.
-    Raise DriverError, in ONE's words, if files are wrong or missing (nothing is written then), or if the
-    package cannot be written.
+    Raise DriverError if files are wrong or missing (nothing is written then), or if the package cannot be
+    written.  The messages about missing files and extensions are ONE's.
     """
     for kind, paths in (("a config", configs), ("an io info", links)):
         if paths and len(paths) != len(models):
@@ -96,6 +96,7 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     For example, part 0 computes tensor 1 from the model's input, tensor 0, and part 1 computes the model's
     output, tensor 2, from tensor 1.  Then ``pkg-inputs`` is ["0:0:0"], ``pkg-outputs`` is ["1:0:0"], and
     ``model-connect`` is [{"from": "0:0:0", "to": ["1:0:0"]}].
+    Raise DriverError if the parts disagree on the number of ports of the original model.
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):

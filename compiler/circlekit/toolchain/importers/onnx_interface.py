@@ -30,7 +30,7 @@ statistics of arrays (``_fingerprint``).
 """
 
 MAX_RANK = 6
-"""For outputs up to this rank, all permutations of axes are tried; for larger ranks, none."""
+"""For outputs up to this rank, all permutations of axes are tried; for larger ranks, only unchanged axes."""
 
 
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
@@ -43,9 +43,10 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     - ``out0``, ``out1``, ...: the outputs for these inputs;
     - ``nodes``, ``operands``, ``results``, ``fingerprints``: see ``name_values``.  They may be missing.
 
-    ``model`` is run on the recorded inputs.  Each output of the ONNX model becomes the output of ``model``
-    that has the same values.  If the axes are permuted, a TRANSPOSE is appended.  Raise EquivalenceError if
-    no output has the values, ModelError if the inputs do not correspond.
+    ``model`` is run on the recorded inputs.  Output n of the new ``model`` is the output of the old one with
+    the values ``outn``, up to TOLERANCE.  If its axes are permuted, a TRANSPOSE is appended.  Signatures are
+    removed.  Raise EquivalenceError if no output has the values, ModelError if the inputs do not correspond,
+    and the errors of ``run``.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     count, listed = len(model.main.inputs), ", ".join(names["inputs"])
@@ -140,7 +141,7 @@ def _input(model: Model, name: str, array: Array, index: int) -> Value:
 
 
 def _plain(name: str) -> str:
-    """Return ``name`` as converters change it: in lower case, with ``_`` for special characters."""
+    """Return ``name`` as converters change it: lower case, special characters as ``_``, none at the ends."""
     return re.sub(r"\W", "_", name).strip("_").lower()
 
 

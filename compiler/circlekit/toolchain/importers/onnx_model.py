@@ -118,7 +118,7 @@ def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
 
 
 def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
-    """Return arrays about the nodes of ``model`` that have a single float32 result.
+    """Return arrays about the nodes of ``model`` that have a single float32 result, which is not empty.
 
     ``nodes``, ``operands``, ``results``: the names of each node, its first operand and its result.  A node
     without a name has the name of its result here.
