@@ -135,3 +135,20 @@ def test_a_recipe_on_the_standard_input_becomes_a_file(
     monkeypatch.setattr(sys, "stdin", Stream(TEXT.encode()))
     assert chefs.recipe(["-", str(target), *words]) == 0
     assert circlekit.load(target).format == "tflite"
+
+
+def test_the_folder_says_nothing_about_a_recipe_on_the_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of a recipe's file may say its format, as in ONE: a recipe in CircleRecipes is circle."""
+    folder = tmp_path / "CircleRecipes"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("test.recipe").write_text(RECIPE)
+    for name, format in (("test.recipe", "circle"), ("-", "tflite")):
+        stream = Stream()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", Stream(RECIPE.encode()))
+            patch.setattr(sys, "stdout", stream)
+            assert chefs.recipe([name, "-"]) == 0
+        assert circlekit.load(stream.buffer.getvalue()).format == format

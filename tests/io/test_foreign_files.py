@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The error for a file of another format names the format and says what to do; look-alikes get no name.
 
-The files are written by the libraries of their formats, or encoded by protobuf's own library.
+The files are written by the libraries of their formats (zip, HDF5, npy...), or encoded by protobuf's own
+library.  The others, such as GGUF and safetensors, are written out as bytes here.
 """
 
 from __future__ import annotations

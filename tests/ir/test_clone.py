@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of operators and of parts of models; tests of ``difference`` compare copies of whole models."""
+"""Copies of operators and of parts of models.  Copies of whole models: see ``test_model_equality``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms: in other dtypes, with finer steps, and what follows from them for other tensors."""
+"""Given forms, with which a model was trained: in other dtypes, with finer steps, and for other tensors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_weights_have_the_scales_of_the_scheme(
 @pytest.mark.parametrize("largest", [3, 7, 31])
 @pytest.mark.parametrize("step", [0.6, 0.5, 0.3, 0.02, 1e-6])
 def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step: float) -> None:
-    """The steps are no finer than wanted, and no coarser if the integers of the dtype suffice."""
+    """Steps are halved until they are at most the wanted step, or the integers would leave the dtype."""
     scale = (0.5, 0.25) if per_channel else (0.5,)
     form = TensorForm(i8, scale, (0,) * len(scale), axis=1, rounds=True)
     steps = np.array([[largest, -2], [0, 1]]) if per_channel else np.array([[-largest, 2], [0, 1]])

@@ -41,7 +41,11 @@ def camel(name: str) -> str:
 
 @each_recipe
 def test_recipe_of_one(path: Path, tmp_path: Path) -> None:
-    """Readers that are not ours find its content, LiteRT loads it, and both languages give it back."""
+    """Other people's readers find the recipe's content in the file that is made from it.
+
+    LiteRT loads the file if it is TFLite.  The model, written as a ``test.recipe`` and as a ``.ck`` recipe,
+    is read back equal.
+    """
     said = read(path.read_text())
     model = load_recipe(path)
     data = to_bytes(model)

@@ -42,8 +42,8 @@ def require_dims(op: Op, operands: Mapping[str, str], known: Mapping[str, Dim] |
     """Raise ShapeError if operands of ``op`` do not fit together.
 
     ``operands``: for each operand the names of its dimensions, such as ``units inputs`` for [units, inputs].
-    Equal names stand for equal dimensions; a number stands for itself.  ``|`` separates shapes of different
-    ranks.  An operand that is absent, or whose rank is unknown, fits.
+    Equal names stand for equal dimensions; a number stands for itself.  An operand that is absent, or whose
+    rank is unknown, fits.
     ``known``: dimensions by name.
     """
     sizes: dict[str, Dim] = dict(known or {})
@@ -51,8 +51,7 @@ def require_dims(op: Op, operands: Mapping[str, str], known: Mapping[str, Dim] |
         value: Value | None = getattr(op, name)
         if value is None or value.shape is None:
             continue
-        choices = [choice.split() for choice in text.split("|")]
-        words = next((choice for choice in choices if len(choice) == value.rank), choices[0])
+        words = text.split()
         if len(words) == value.rank:
             for word, dim in zip(words, value.shape, strict=True):
                 if sizes.get(word) is None:

@@ -117,7 +117,7 @@ LAYERS = """
     graph main(%x: f32[2,5,4]) -> %q, %k {{
       %wq = const f32[3,4] gaussian(0, 1)
       %wk = const f32[4,4] gaussian(0, 1)
-      %a = {sum}(%x, [2.0, 0.5, 3.0, -1.0])
+      %a = {kind}(%x, [2.0, 0.5, 3.0, -1.0])
       %q = FullyConnected(%a, %wq) {{keep_num_dims: true}}
       %k = {other}
     }}
@@ -125,20 +125,21 @@ LAYERS = """
 
 
 @pytest.mark.parametrize(
-    ("sum", "name", "left"),
+    ("kind", "name", "left"),
     [
         ("Mul", "fuse_mul_to_fullyconnected_weights", ["FullyConnected"] * 2),
+        # two more layers compute the new biases from constants
         ("Add", "fuse_add_to_fullyconnected_bias", ["FullyConnected"] * 4),
     ],
 )
-def test_factor_is_fused_into_all_layers(sum: str, name: str, left: list[str]) -> None:
+def test_a_constant_before_several_layers_is_fused_into_all(kind: str, name: str, left: list[str]) -> None:
     other = "FullyConnected(%a, %wk) {keep_num_dims: true, act: RELU}"
-    check_pass(LAYERS.format(sum=sum, other=other), name, left)
+    check_pass(LAYERS.format(kind=kind, other=other), name, left)
 
 
 @pytest.mark.parametrize("other", ["Neg(%a)", "FullyConnected(%wk, %a)", "FullyConnected(%a, %a)"])
 def test_one_layer_that_cannot_fuse_the_factor(other: str) -> None:
-    text = LAYERS.format(sum="Mul", other=other).replace("%x: f32[2,5,4]", "%x: f32[5,4]")
+    text = LAYERS.format(kind="Mul", other=other).replace("%x: f32[2,5,4]", "%x: f32[5,4]")
     check_pass(text, "fuse_mul_to_fullyconnected_weights", refused="%a: is also read by")
 
 

@@ -80,7 +80,8 @@ def test_without_gamma_and_beta(quotient: str) -> None:
 
 @pytest.mark.parametrize("body", SUMS)
 @pytest.mark.parametrize("square", SQUARES[:2])
-def test_one_factor_for_all_channels(body: str, square: str) -> None:
+def test_x_is_multiplied_by_gamma_times_the_reciprocal(body: str, square: str) -> None:
+    """Without gamma, x is multiplied by the reciprocal r."""
     check_fused(norm(SCALED + body, square))
     if "%d" not in body:
         check_fused(norm(SCALED.replace("%f = Mul(%r, {gamma})", "") + body.replace("%f", "%r"), square))

@@ -59,7 +59,8 @@ def test_transposed_convolution_with_impossible_shapes_stays(side: str, shape: t
 def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: int) -> None:
     """LiteRT runs a size only if a convolution over it gives the 3 rows of %x (``runs``).
 
-    A size that it does not run is sliced from the full result; with VALID padding, any smaller size can be.
+    A size that it does not run is sliced from the full result (``full`` rows) if it lies within it.  With
+    VALID padding, each smaller size does.
     """
     full, pads = 2 * stride + kernel, f"{{padding: {padding}, stride_h: {stride}}}"
     for size in range(1, full + 2):

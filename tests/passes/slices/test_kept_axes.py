@@ -135,7 +135,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("line", DROPPED)
 def test_operators_work_on_operands_without_an_axis(line: str) -> None:
-    """One index of the result is the result for one index of the operands, all without the axis."""
+    """The result for operands cut to one index of an axis, which is dropped, is the whole result there."""
     (op,) = circlekit.parse(TEXT.format(line=line)).main
     rng = np.random.default_rng(1)
     arrays = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target, load, save, target_format
 from circlekit.cli.arguments import Parser, output_of
@@ -15,7 +16,7 @@ from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
-from circlekit.recipes.load import load_recipe, recipe_in
+from circlekit.recipes.load import decoded, load_recipe, read_recipe
 from circlekit.recipes.recipe_export import write_recipe
 
 
@@ -51,7 +52,9 @@ def _recipe_on_stdin(format: str | None) -> Model:
         content = read_all(sys.stdin.buffer, "<stdin>")
     except OSError as error:
         raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
-    return recipe_in(content, "<stdin>", format)
+    model = read_recipe(decoded(content, "<stdin>"), "<stdin>", format, Path())
+    model.source = "<stdin>"
+    return model
 
 
 def _write_stream(model: Model, format: str) -> None:

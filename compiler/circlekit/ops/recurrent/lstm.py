@@ -80,14 +80,6 @@ class LstmLayer(RecurrentLayer):
     cell_clip: float = attribute(0.0)  # the limit of |cell state|; 0: none
     proj_clip: float = attribute(0.0)  # the limit of |projection|; 0: none
 
-    dims = {
-        **dict.fromkeys(LSTM_WEIGHTS[:4], "cells inputs"),
-        **dict.fromkeys(LSTM_WEIGHTS[4:], "cells outputs|outputs"),  # a vector is a diagonal matrix
-        **dict.fromkeys((*PEEPHOLES, *(f"{gate}_gate_bias" for gate in GATES)), "cells"),
-        "projection_weights": "outputs cells",
-        "projection_bias": "outputs",
-    }
-
     version_operand = 2  # the weights from the input to the forget gate, which are always present
 
     def output_width(self, direction: str) -> Dim:
@@ -95,6 +87,17 @@ class LstmLayer(RecurrentLayer):
         ranks = (2,) if direction else (1, 2)  # a vector is a diagonal matrix
         shape = require_rank(weights, "recurrent_to_output_weights", *ranks)
         return None if shape is None else shape[-1]
+
+    def weight_dims(self, direction: str) -> Mapping[str, str]:
+        is_diagonal = getattr(self, f"{direction}recurrent_to_output_weights").rank == 1
+        norms = () if direction else NORMS  # in two directions there is no normalization
+        return {
+            **dict.fromkeys(LSTM_WEIGHTS[:4], "cells inputs"),
+            **dict.fromkeys(LSTM_WEIGHTS[4:], "outputs" if is_diagonal else "cells outputs"),
+            **dict.fromkeys((*PEEPHOLES, *(f"{gate}_gate_bias" for gate in GATES), *norms), "cells"),
+            "projection_weights": "outputs cells",
+            "projection_bias": "outputs",
+        }
 
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.float32:

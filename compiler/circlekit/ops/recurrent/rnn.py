@@ -42,11 +42,12 @@ class RnnLayer(RecurrentLayer):
 
     act: Activation
 
-    dims = {"input_weights": "units inputs", "recurrent_weights": "units units", "bias": "units"}
-
     def output_width(self, direction: str) -> Dim:
         weights = require_rank(getattr(self, f"{direction}input_weights"), "input_weights", 2)
         return None if weights is None else weights[0]
+
+    def weight_dims(self, direction: str) -> Mapping[str, str]:
+        return {"input_weights": "units inputs", "recurrent_weights": "units units", "bias": "units"}
 
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.float32:

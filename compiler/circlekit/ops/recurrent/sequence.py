@@ -114,7 +114,6 @@ class RecurrentLayer(Stateful):
     prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction, or
     with ``merge_outputs`` their concatenation.  If there are weights for ``aux_input``, it is a second input
     of both directions; without such weights, it replaces the input of the backward direction.
-    ``dims``: the dimensions of the weights of a direction by name without prefix, for ``require_dims``.
     """
 
     input: Any
@@ -124,12 +123,18 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    dims: ClassVar[Mapping[str, str]] = {}
     version_operand = 1  # the index of the weights for the input
 
     @abstractmethod
     def output_width(self, direction: str) -> Dim:
         """Return the size of the last axis of the result of ``direction``, a prefix in ``directions``."""
+
+    @abstractmethod
+    def weight_dims(self, direction: str) -> Mapping[str, str]:
+        """Return {weight or bias of ``direction``, without this prefix: its dimensions} for ``require_dims``.
+
+        The dimension ``inputs`` is the last one of the input.
+        """
 
     @abstractmethod
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
@@ -154,7 +159,8 @@ class RecurrentLayer(Stateful):
             # the input of the backward direction may be ``aux_input``
             has_input = direction != "bw_" or getattr(self, "aux_input", None) is None
             known = {"inputs": shape[-1]} if shape is not None and has_input else {}
-            require_dims(self, {direction + name: names for name, names in self.dims.items()}, known)
+            dims = self.weight_dims(direction)
+            require_dims(self, {direction + name: names for name, names in dims.items()}, known)
         widths = [*map(self.output_width, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]

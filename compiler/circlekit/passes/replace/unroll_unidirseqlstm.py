@@ -12,7 +12,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.activation import Logistic
 from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, Sub
 from circlekit.ops.arithmetic.unary import Rsqrt, Square
@@ -200,29 +200,16 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    return _wrong_weight(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
+    return _missing_weight(op) or (
+        None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}"
+    )
 
 
-def _wrong_weight(op: Lstm) -> str | None:
-    """Return a sentence about the first weight or bias that is missing or has a wrong shape, else None."""
-    gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
-    cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
-    outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]
-    recurrent = op.recurrent_to_output_weights
-    recurrent_shape = (cells,) if recurrent is not None and recurrent.rank == 1 else (cells, outputs)
-    required: dict[str, tuple[int, ...]] = {}
-    for gate in gates:
-        required[f"input_to_{gate}_weights"] = (cells, inputs)
-        required[f"recurrent_to_{gate}_weights"] = recurrent_shape
-        required[f"{gate}_gate_bias"] = (cells,)
-        if op.cell_layer_norm_coefficients is not None:
-            required[f"{gate}_layer_norm_coefficients"] = (cells,)
-    optional: dict[str, tuple[int, ...]] = {f"cell_to_{gate}_weights": (cells,) for gate in gates}
-    optional |= {"projection_weights": (outputs, cells), "projection_bias": (outputs,)}
-    for name, expected in {**required, **optional}.items():
-        value = getattr(op, name, None)
-        if value is None and name in required:
-            return f"has no {name}"
-        if value is not None and value.shape != expected:
-            return f"{name} expected shape {format_shape(expected)}, got {format_shape(value.shape)}"
-    return None
+def _missing_weight(op: Lstm) -> str | None:
+    """Return a sentence about the first weight or bias of a gate that is missing, else None."""
+    gates = [gate for gate in GATES if gate != "input" or op.input_to_input_weights]
+    kinds = ["input_to_{}_weights", "recurrent_to_{}_weights", "{}_gate_bias"]
+    if op.cell_layer_norm_coefficients is not None:
+        kinds.append("{}_layer_norm_coefficients")
+    names = (kind.format(gate) for gate in gates for kind in kinds)
+    return next((f"has no {name}" for name in names if getattr(op, name) is None), None)
