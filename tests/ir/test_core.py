@@ -319,3 +319,11 @@ def test_parameters_of_permuted_data() -> None:
 
 def test_a_new_model_has_the_version_in_the_identifier_of_tflite_files() -> None:
     assert f"TFL{Model([]).version}" == "TFL3"
+
+
+def test_names_that_enter_a_graph_later_are_not_given_away() -> None:
+    graph = parse_model("graph main(%x: f32[2]) -> %y { %y = Add(%x, %x) }").main
+    assert graph.unique_name("a") == "a"
+    graph.ops[0].set_input(1, Value.constant("k", np.zeros(2, np.float32)))
+    graph.inputs = (*graph.inputs, Value("z", f32, (2,)))
+    assert [graph.unique_name(name) for name in "kz"] == ["k_1", "z_1"]

@@ -122,6 +122,14 @@ def test_constants_must_define_the_names_in_after() -> None:
         made().run(model, Context())
 
 
+def test_something_must_give_the_attributes_in_after() -> None:
+    made = make("z = Relu(x)", "z = LeakyRelu(x) {alpha: slope}")
+    model = parse_model("graph main(%x: f32[2]) -> %z { %z = Relu(%x) : f32[2] }")
+    sentence = "`after` has the attribute slope, which neither `before` nor `constants` gives"
+    with pytest.raises(RewriteError, match=sentence):
+        made().run(model, Context())
+
+
 def test_pass_names_are_unique() -> None:
     before = all_passes()
     with pytest.raises(RewriteError, match=r"fuse_add_with_conv is defined in circlekit\.passes\.fuse"):

@@ -7,7 +7,7 @@ Op knows its operands, its results and its graph.  A Graph keeps its operators i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +173,8 @@ class Op(Declaration):
         self.inputs[index] = value
         if value is not None:
             value._uses[self, index] = None
+            if self.graph is not None:
+                self.graph._use_names([value])
         self.touch()
 
     def add_result(self, value: Value) -> None:
@@ -290,6 +292,7 @@ class Graph:
     def inputs(self, values: Sequence[Value]) -> None:
         self._inputs = tuple(values)
         self._input_ids = {id(v) for v in values}
+        self._use_names(values)
         self.epoch += 1
 
     @property
@@ -375,9 +378,7 @@ class Graph:
         for value in op.results:
             if not value.name:
                 value.name = self.unique_name(type(op).__name__)
-        if self._names is not None:
-            for value in filter(None, (*op.inputs, *op.results)):
-                self._names.setdefault(value.name, 0)
+        self._use_names((*op.inputs, *op.results))
         return op
 
     def remove(self, op: Op) -> None:
@@ -440,9 +441,7 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
-        A name that was returned once is not returned again.  After the first call, a new value whose name was
-        not returned here counts only if it is an operand or a result of an operator when that operator is
-        inserted; ``set_input`` and a change of ``inputs`` do not count.
+        A name that was returned once is not returned again.
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
@@ -455,6 +454,13 @@ class Graph:
             name = f"{base}_{self._names[base]}"
         self._names[name] = 0
         return name
+
+    def _use_names(self, values: Iterable[Value | None]) -> None:
+        """Keep ``unique_name`` from returning the names of ``values``, which are now in the graph."""
+        if self._names is not None:
+            for value in values:
+                if value is not None:
+                    self._names.setdefault(value.name, 0)
 
     def values(self) -> Iterator[Value]:
         """Return an iterator over every value once.

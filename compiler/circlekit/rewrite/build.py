@@ -97,9 +97,16 @@ class Builder:
         for name, pattern in node.attributes.items():
             value = (pattern.choices or (None,))[0]
             if isinstance(value, Symbol):  # a name from ``constants``, or to which ``before`` gave a value
-                value = self.computed[value] if value in self.computed else self.match.attributes[value]
+                value = self._named_attribute(value)
             values[name] = value
         return values
+
+    def _named_attribute(self, name: Symbol) -> Any:
+        """Return the value of the attribute ``name``; raise RewriteError if nothing gives it."""
+        for given in (self.computed, self.match.attributes):
+            if name in given:
+                return given[name]
+        raise RewriteError(f"`after` has the attribute {name}, which neither `before` nor `constants` gives")
 
     def discard(self) -> None:
         """Undo ``op``: the new operators are no longer users of their operands."""

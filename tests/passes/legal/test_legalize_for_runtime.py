@@ -379,7 +379,15 @@ def test_quantized_convolution_without_bias_runs_in_litert(dtype: str, bias: str
     np.testing.assert_array_equal(run_litert(legal.main, inputs)[0], run(model, inputs)[0])
 
 
-@pytest.mark.parametrize("scales", [("", ""), ("quant(scale: 0.5)", ""), ("", "quant(scale: 0.5)")])
+@pytest.mark.parametrize(
+    "scales",
+    [
+        ("", ""),
+        ("quant(scale: 0.5)", ""),
+        ("", "quant(scale: 0.5)"),
+        ("quant(min: 0.0, max: 1.0)", "quant(scale: [0.5, 0.25, 0.5], axis: 0)"),
+    ],
+)
 def test_a_bias_has_a_scale_only_if_data_and_weights_have_one(scales: tuple[str, str]) -> None:
     data, weights = scales
     model = parse_model(f"""graph main(%x: i8[1,4,4,2] {data}) -> %y {{

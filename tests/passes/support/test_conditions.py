@@ -62,9 +62,11 @@ def test_provably_equal_shapes(a: Shape | None, b: Shape | None, expected: bool)
         ((None, 3), (None, 3), None),
         ((2, 3), (3, 2), "%b: expected the shape of %a, [2,3], got [3,2]"),
         ((None, None), (None, None), "%b: has more than one unknown dimension: [?,?]"),
+        ((None, 0), (None, 0), "%b: has an unknown dimension beside a 0: [?,0]"),
+        (None, None, "%b: has an unknown rank"),
     ],
 )
-def test_same_shape(a: Shape, b: Shape, sentence: str | None) -> None:
+def test_same_shape(a: Shape | None, b: Shape | None, sentence: str | None) -> None:
     assert conditions.same_shape(Value("a", f32, a), Value("b", f32, b)) == sentence
 
 

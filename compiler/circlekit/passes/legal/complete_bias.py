@@ -15,7 +15,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.ops.quantization import is_per_channel
+from circlekit.ops.quantization import is_per_channel, is_quantized, quantization_of
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -41,8 +41,8 @@ class _CompleteBias(Replacement):
             return None
         dtype = f32 if data.dtype is f32 else i64 if data.dtype is i16 else i32
         bias = insert.constant("bias", np.zeros(channels, dtype.numpy))
-        if dtype is not f32 and data.quantization is not None and weights.quantization is not None:
-            scale = np.asarray(data.quantization.scale * weights.quantization.scale, np.float32).reshape(-1)
+        if dtype is not f32 and is_quantized(data) and is_quantized(weights):
+            scale = quantization_of(data).scale * quantization_of(weights).scale
             bias.quantization = Quantization(scale, np.zeros(scale.size, np.int64))
         result = Value.of_type(op.output)
         return [insert.make(type(op)(data, weights, bias, results=[result], **op.attribute_items()))]

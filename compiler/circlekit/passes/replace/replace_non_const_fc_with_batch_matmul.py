@@ -87,8 +87,10 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     formats = frozenset({"circle", "tflite"})
 
     def obstacle(self, op: FullyConnected) -> str | None:
-        swapped = [v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1]
-        if not swapped:
+        graph = op.graph
+        assert graph is not None  # the pass looks at operators of a graph
+        lone = [v for v in (op.input, op.weights) if v.use_count == 1 and not graph.is_output(v)]
+        if all(swapped_source(value) is None for value in lone):
             kind = "a Transpose of the last two axes, without other users, not of a variable"
             return f"%{op.output.name}: expected an operand from {kind}"
         if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):

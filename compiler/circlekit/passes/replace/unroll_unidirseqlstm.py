@@ -41,7 +41,7 @@ class _Unroller(Inserter):
         self.lstm = op
         self.constants: dict[str, Value] = {}
         self.gates = [g for g in GATES if g != "input" or op.input_to_input_weights is not None]
-        self.is_normalized = op.cell_layer_norm_coefficients is not None
+        self.is_normalized = op.forget_layer_norm_coefficients is not None
         self.is_diagonal = self.operand("recurrent_to_output_weights").rank == 1
 
     def step(self, from_input: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
@@ -209,7 +209,8 @@ def _missing_weight(op: Lstm) -> str | None:
     """Return a sentence about the first weight or bias of a gate that is missing, else None."""
     gates = [gate for gate in GATES if gate != "input" or op.input_to_input_weights]
     kinds = ["input_to_{}_weights", "recurrent_to_{}_weights", "{}_gate_bias"]
-    if op.cell_layer_norm_coefficients is not None:
-        kinds.append("{}_layer_norm_coefficients")
+    norm = "{}_layer_norm_coefficients"
+    if any(getattr(op, norm.format(gate)) is not None for gate in gates):
+        kinds.append(norm)
     names = (kind.format(gate) for gate in gates for kind in kinds)
     return next((f"has no {name}" for name in names if getattr(op, name) is None), None)

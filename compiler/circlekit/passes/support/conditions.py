@@ -39,8 +39,15 @@ def same_shape(a: Value, b: Value) -> str | None:
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
         return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
+    if a.shape is None:
+        return f"%{b.name}: has an unknown rank"
     if not is_determined(a.shape):
-        return f"%{b.name}: has more than one unknown dimension: {format_shape(b.shape)}"
+        several = (
+            "more than one unknown dimension"
+            if a.shape.count(None) > 1
+            else "an unknown dimension beside a 0"
+        )
+        return f"%{b.name}: has {several}: {format_shape(b.shape)}"
     return None
 
 
