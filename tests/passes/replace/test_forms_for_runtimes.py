@@ -339,6 +339,10 @@ graph main(%x: f32[{shape}]) -> %y {{
 }}
 """
 
+PLAIN = {
+    "shape": "2,3,2", "recurrent": "3,3", "outputs": "3",
+    "peephole": "none, none, none", "projection": "none, none", "norm": "", "more": "",
+}  # fmt: skip
 PEEPHOLE = {"peephole": "%pi, %pf, %po"}
 PROJECTION = {"projection": "%wp, none", "outputs": "4", "recurrent": "3,4"}
 NORM = {"norm": ", %ni, %nf, %nc, %no"}
@@ -361,10 +365,7 @@ FORMS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_lstm_with_optional_operands_is_unrolled(form: str, time_major: bool) -> None:
-    given = {
-        "shape": "3,2,2" if time_major else "2,3,2", "recurrent": "3,3", "outputs": "3",
-        "peephole": "none, none, none", "projection": "none, none", "norm": "", "more": "", **FORMS[form],
-    }  # fmt: skip
+    given = {**PLAIN, **FORMS[form], "shape": "3,2,2" if time_major else "2,3,2"}
     given["more"] += f", time_major: {str(time_major).lower()}"
     model = check_pass(FULL.format(**given), "unroll_unidirseqlstm")
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in [op.code for op in model.main]
@@ -400,6 +401,11 @@ def test_longest_sequence_that_is_unrolled(monkeypatch: pytest.MonkeyPatch, time
         (lstm("2,2,2", 2).replace("%h: f32[2,3] variable", STATE), "%h does not start at zero"),
         (lstm("2,2,2", 2).replace("%bf, %bc", "none, %bc"), "has no forget_gate_bias"),
         (lstm("2,2,2", 2, "act: SIGN_BIT"), "act is SIGN_BIT"),
+        (
+            FULL.format(**PLAIN | {"norm": ", none, %nf"}),
+            "has no input_layer_norm_coefficients",
+        ),
+        (FULL.format(**PLAIN | {"norm": ", %ni, %nf, none, %no"}), "has no cell_layer_norm_coefficients"),
         (
             lstm("2,2,2", 2, peephole="%q").replace("%x: f32[2,2,2]", "%x: f32[2,2,2], %q: f32[3]"),
             "cell_to_forget_weights %q is not a constant of f32",
