@@ -118,38 +118,32 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
 def cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of the source.
 
-    ``shape``: the shape of the source.  A factor spans two axes if the stride of an axis (``bound``) lies
-    between the stride of the factor and its stride times its extent.  For the shape [4, 6], for example,
-    (extent 24, stride 1) becomes (extent 4, stride 6) and (extent 6, stride 1).
+    ``shape``: the shape of the source.  For the shape [4, 6], for example, (extent 24, stride 1) becomes
+    (extent 4, stride 6) and (extent 6, stride 1).
     """
-    bounds = sorted({*strides_of(shape)}, reverse=True)
-    cut: list[Factor] = []
-    for extent, stride in factors:
-        for bound in bounds:
-            if stride < bound < stride * extent and not bound % stride and not stride * extent % bound:
-                cut.append(Factor(stride * extent // bound, bound))
-                extent = bound // stride
-        cut.append(Factor(extent, stride))
-    return cut
+    return _cut(factors, [factor.stride for factor in factors], shape)
 
 
 def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
-    """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape.
+    """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape."""
+    return _cut(factors, strides_of([factor.extent for factor in factors]), result)
 
-    ``inner``: the stride of a factor in the result: adding 1 to its digit adds ``inner`` to the position in
-    the result.  A factor spans two axes of the result if the stride of an axis (``bound``) lies between
-    ``inner`` and ``inner`` times the extent.
+
+def _cut(factors: Sequence[Factor], strides: Sequence[int], shape: Shape) -> list[Factor]:
+    """Return ``factors``, divided where possible so that no factor spans two axes of the tensor of ``shape``.
+
+    ``strides``: for each factor its stride in this tensor: adding 1 to its digit adds this number to the
+    position in the tensor.  A factor spans two axes if the stride of an axis (``bound``) lies between the
+    stride of the factor and this stride times its extent.
     """
-    bounds = sorted({*strides_of(result)}, reverse=True)
+    bounds = sorted({*strides_of(shape)}, reverse=True)
     cut: list[Factor] = []
-    inner = math.prod(factor.extent for factor in factors)
-    for extent, stride in factors:
-        inner //= extent
+    for (extent, source_stride), stride in zip(factors, strides, strict=True):
         for bound in bounds:
-            if inner < bound < inner * extent and not bound % inner and not inner * extent % bound:
-                cut.append(Factor(inner * extent // bound, stride * (bound // inner)))
-                extent = bound // inner
-        cut.append(Factor(extent, stride))
+            if stride < bound < stride * extent and not bound % stride and not stride * extent % bound:
+                cut.append(Factor(stride * extent // bound, source_stride * (bound // stride)))
+                extent = bound // stride
+        cut.append(Factor(extent, source_stride))
     return cut
 
 
