@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain`` and ``explain_op`` ask for the format in which the model will be written."""
+"""``explain`` and ``explain_op`` run passes for the argument ``format``, or else for that of the model."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_bounds_that_clip_nothing_are_removed(largest: int, outputs: str, bound:
 def test_weights_get_the_zero_point_0_if_all_their_numbers_stay(
     most: int, is_moved: bool, low: float
 ) -> None:
-    """On a grid of 256 numbers above or below 0, of which int8 has 127 above and 128 below."""
+    """The grid has 0 and 255 numbers above it, or below it; int8 has 127 above 0 and 128 below."""
     sign = -1 if low else 1
     numbers = [0.0, sign * 0.01 * most, sign * 0.3]
     model = circlekit.parse(f"""

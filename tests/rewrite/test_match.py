@@ -21,7 +21,8 @@ def matches(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]")
 def failure(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]") -> tuple[int, str]:
     """Return the progress and the message of the attempt that got furthest.
 
-    The progress is 2 for each operator that matched, and 1 for one of which only the class matched.
+    The progress is 2 for each operator of the attempt, even if an operand or attribute of it differs, and 1
+    for an operator with an operand for which the picture has no place.
     """
     model = parse_model(f"graph g({inputs}) -> %z {{ {body} }}")
     matcher = Matcher(parse_picture(picture, "before"), explain=True)

@@ -103,8 +103,8 @@ def quantize(
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for a scheme with float activations, or for a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  A rounded tensor gets exactly the dtype, scale and
-    zero point with which the operator rounds.
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  If int8 or int16 can store the numbers to which an
+    operator rounds a tensor, the tensor keeps these numbers: it gets the scale of the operator.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
@@ -126,8 +126,9 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
-    calibrations and plans that do not fit.  The model may have changed by then, because ``passes`` run first.
+    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and is no kind of
+    operator, and for samples, calibrations and plans that do not fit.  The model may have changed by then,
+    because ``passes`` run first.
     """
     check_model(model)
     started = time.monotonic()

@@ -79,10 +79,10 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """Return the table of ``quantization``; None for None, if ``stored`` is not returned.
+    """Return a table that describes ``quantization``: ``stored`` if it does, else a new one.
 
-    ``stored``: the table in the input file.  It is returned if it describes ``quantization`` (a table without
-    parameters describes None).
+    Return None for None, unless ``stored`` is returned.  ``stored``: the table in the input file, or None.  A
+    table without parameters describes None.
     """
     if stored is not None and quantization_of(stored) == quantization:
         return stored

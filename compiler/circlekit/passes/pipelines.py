@@ -160,8 +160,8 @@ MERGE_MOVEMENT = Phase(
     "merge data movement",
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
     "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the other "
-    "slices move up. A NEG between slices and a concatenation is removed last: without the NEG, the slices "
-    "and the concatenation would be one chain.",
+    "slices move up. A NEG between slices and a concatenation is removed last: without the NEG, "
+    "merge_data_movement would take them for one chain before the slices can become a SPLIT.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 

@@ -10,8 +10,9 @@ the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Example
                                 Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, to which the name ``a`` is given;  {act: RELU|RELU6} one of these
-    {like y}                    in ``after``: copy all attributes of the operator that produces ``y`` in
-                                ``before``; a node Relu|Relu6 becomes an operator of the same class
+    {like y}                    in ``after``: copy the attributes of the operator that produces ``y`` in
+                                ``before``, except those that this node gives or lacks; a node Relu|Relu6
+                                of ``after`` becomes an operator of the class of that operator
     Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
 """
 

@@ -7,7 +7,7 @@ In this list, "a -> b" is an object that gives b for each name a.
     broadcast_rank  the highest rank that operands of different shapes may have (0: shapes must be equal)
     operands        [least, greatest] number of operands, where absent ones count; null: no bound
     ranks           operand or result -> the ranks that it may have
-    least           operand or result -> the least size of each of its dimensions
+    least           operand or result -> [size, ...]: for each axis, the least size that it may have
     elements        operand -> the greatest number of elements that it may have
     row_multiple    operand -> a number that must divide the product of all dimensions except the first
     nonempty        names of operands and results that must have elements

@@ -57,7 +57,7 @@ def test_cut_is_minimal(edges: list[Edge]) -> None:
 
 @st.composite
 def problems(draw: st.DrawFn, sides: int) -> Problem:
-    """Variables that may lack a label, and tensors for which labels may be alike."""
+    """Return a problem in which a variable may lack some labels, and a class of a tensor may have several."""
     label = st.integers(0, sides - 1)
     current = draw(st.lists(label, max_size=6 if sides == 2 else 4))
     end = st.sampled_from([*range(len(current)), *(~number for number in range(sides))])
@@ -101,7 +101,7 @@ def test_no_swap_and_no_expansion_improves_three_labels(problem: Problem, moves_
             assert here <= min(worth(problem, labels, moves_first) for labels in swapped)
 
 
-def test_one_expansion_replaces_two_copies() -> None:
+def test_another_label_saves_one_of_three_copies() -> None:
     """Two operands and the result have the fixed layouts 1, 2 and 3; the operator between them has layout 0.
 
     That needs three copies.  With layout 1, 2 or 3 it needs two.
@@ -143,7 +143,7 @@ def test_shared_copy_is_counted_once() -> None:
 
 
 def test_costs_are_compared_in_order() -> None:
-    """One byte more is worse than any number of moves; then moves count, then the number of changes."""
+    """One byte more is worse than any number of moves, unless ``moves_first``; a tie is broken by changes."""
     fixed = [Demand(~0, [0], Cost(0, 5)), Demand(~1, [0], Cost(1, 0))]
     assert Problem([0], fixed, FREE).solve() == [1]
     assert Problem([0], fixed, FREE).solve(moves_first=True) == [0]

@@ -118,7 +118,7 @@ def test_broadcasting_that_keeps_the_shape(
 
 
 def test_unused_producers_are_removed() -> None:
-    """Also their own producers, but no operator that another one reads, no output, and no side effects."""
+    """An operator stays if a result of it is read or is an output, or if it has side effects."""
     model = parse_model(
         """graph main(%x: f32[2,3]) -> %y, %s, %g {
              %s = Neg(%x)

@@ -37,9 +37,9 @@ def has_table(op: Op) -> bool:
 class ElementwiseTable:
     """A kernel that calls the plain kernel at first, and later looks results up in a table.
 
-    The table is made in the first call with which more elements were asked for, in all calls together, than
-    the table has entries.  So small tensors that are computed only a few times need no table.  ``computed``:
-    the number of these elements; of two operands, the larger one counts.
+    ``computed``: the number of elements in all calls so far; of two operands, the larger one counts.  The
+    table is made in the first call in which this number exceeds the number of entries of the table.  So
+    small tensors that are computed only a few times need no table.
     """
 
     def __init__(self, op: Op) -> None:

@@ -45,8 +45,8 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
     """Return the model in the bytes of a file; its constants are views of ``data``.
 
     ``name``: the name of the file, for messages.  Raise FormatError if the bytes are not a valid model.
-    Issue FormatWarnings for parts of the file that the model does not have: for fields that the schema lacks,
-    at most MAX_WARNINGS of the decoder.
+    Issue a FormatWarning for each part of the file that is lost, and for bytes behind the elements of a
+    constant, which are kept.  For fields that the schema lacks, the decoder issues at most MAX_WARNINGS.
     """
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)

@@ -129,9 +129,10 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     """Pads the spatial axes with zeros (``paddings`` [M,2]: before, after) and cuts them into blocks.
 
-    For each position in a block, the elements at this position in all blocks form one batch element.  So the
-    batch grows by the factor prod(block_shape).  A zero of the padding is no copy of an input element, so
-    the operator is not declared as ``data_movement``.
+    For each position in a block and each image, the elements at this position in all blocks of the image form
+    one batch element, with the index position * N + image.  Positions are counted row by row, N is the
+    number of images.  So the batch grows by the factor prod(block_shape).  A zero of the padding is no copy
+    of an input element, so the operator is not declared as ``data_movement``.
     """
 
     paddings = operand(i32)
@@ -289,8 +290,8 @@ class Neighbors(NamedTuple):
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
         """Return the neighbors of each position.  Positions and weights are in units of 1/``unit`` pixel.
 
-        A position before the first or after the last pixel has this pixel as ``low`` and ``high``.  There one
-        weight is negative, but both add up to ``unit``.
+        A position before the first or after the last pixel has this pixel as ``low`` and ``high``.  One of
+        the weights may be negative there, but they add up to ``unit``.
         """
         low = np.clip(position // unit, 0, in_size - 1)
         high = np.minimum(-(-position // unit), in_size - 1)  # rounded up

@@ -39,9 +39,9 @@ MAX_ROUNDS = 8
 class Cost(NamedTuple):
     """The cost of moving data: the bytes moved, the number of operators that move them, and their positions.
 
-    ``ops_after``: for each of these operators, the number of operators after it, summed up.  Among solutions
-    with equal bytes and moves, later moves are better, so a lower ``ops_after``: a transpose between a
-    convolution and the operator after it prevents their fusion.
+    ``ops_after``: for each of these operators, the number of operators after it, summed up.  Of solutions
+    with equal bytes and moves, the one with the later moves is better, which has a lower ``ops_after``.  An
+    early transpose may stand between a convolution and the operator after it, and prevent their fusion.
     """
 
     bytes: int = 0
@@ -245,7 +245,7 @@ def _add_copy(network: Network, is_high: bool, producer: int, consumers: Sequenc
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]
     if producer == copy_terminal:
         return
-    if copy_terminal in consumers:  # there is always a copy
+    if copy_terminal in consumers:  # a consumer always needs this label, so only the producer decides
         if producer not in (SOURCE, SINK):
             connect(producer, copy_terminal, weight)
     elif len(free) == 1:

@@ -16,10 +16,10 @@ from circlekit.targets.planners import Planner, default_planner
 
 
 class ReorderForMemory(GraphPass):
-    """Put operators into the order with the lowest peak: the largest number of live bytes of activations.
+    """Put operators into the order with the lowest peak of memory.
 
-    Which tensors share a buffer depends on the memory planner: that of the first target that the user names,
-    or else of the format's default target.  If the exact search takes too long, a faster search replaces it
+    The peak is the largest number of bytes of activations that are live at the same time.  Which tensors
+    share a buffer depends on the memory planner: that of the first target that the user names, or else of the format's default target.  If the exact search takes too long, a faster search replaces it
     and may miss the best order.  The order changes only if the peak becomes lower and the planned arena does
     not grow.  Operators with side effects keep their order.
     """
@@ -78,7 +78,11 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 
 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
-    """Return for each operator the set of those that must run before it; bit i of a set is operator i."""
+    """Return for each operator a set of operators that must run before it; bit i of a set is operator i.
+
+    They are the producers of its operands and, if it has an effect, the last earlier operator with one.  The
+    operators that must run before these are not in the set.
+    """
     found, last_effect = [], 0
     for op in ops:
         producers = {
