@@ -8,10 +8,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
 from circlekit.ir.model_equality import difference
 from circlekit.quant.plan import Plan
 from tests.api.test_quantization_choice import NET, ROUNDED, SAMPLES
@@ -107,3 +108,14 @@ def test_patterns_may_come_from_an_iterator() -> None:
     model = circlekit.parse(NET)
     circlekit.quantize(model, samples=SAMPLES, only=iter(["LOGISTIC"]))
     assert [op.code for op in model.ops()] == ["FULLY_CONNECTED", "QUANTIZE", "LOGISTIC", "DEQUANTIZE"]
+
+
+def test_samples_are_checked_before_the_model_changes() -> None:
+    model = circlekit.parse(ROUNDED)
+    with pytest.raises(ShapeError, match="in sample 0"):
+        circlekit.quantize(model, samples=[[np.zeros((3, 3), np.float32)]])
+    assert difference(model, circlekit.parse(ROUNDED)) is None
+    model = circlekit.parse("graph main(%x: f32[1,3,2,2]) -> %y { %y = Neg(%x) }")
+    nhwc = [[np.ones((1, 2, 2, 3), np.float32)]]
+    circlekit.quantize(model, samples=nhwc, passes="nchw_to_nhwc_input_shape", auto=False)
+    assert model.main.inputs[0].shape == (1, 2, 2, 3)

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from circlekit.ir.clone import copy_op, copy_submodel, inline
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
+from circlekit.ir.value import Value
 from circlekit.ir.verifier import verify
 from tests.ir.recipes import graph_text
 
@@ -43,6 +46,20 @@ def test_a_copied_operator_uses_the_same_operands() -> None:
     original.main.insert_after(op, copied)
     copied.set_input(0, original.main.inputs[0])
     assert verify(original) == []
+
+
+def test_a_copied_operator_may_get_other_operands_and_results() -> None:
+    original = parse_model(
+        "graph main(%x: f32[2]) -> %y {"
+        '%y = Opaque(%x, none, %x) {code: "CUSTOM", custom_code: "Mine"} : f32[2]}'
+    )
+    op, a, b, y = original.main.ops[0], *(Value(name, f32, (2,)) for name in "aby")
+    copied = copy_op(op, [a, None, b], [y])
+    assert isinstance(copied, OpaqueOp)
+    assert (copied.code, copied.custom_code) == ("CUSTOM", "Mine")
+    assert (copied.inputs, copied.results) == ([a, None, b], [y])
+    assert (a.uses, b.uses, y.producer, y.name) == (((copied, 0),), ((copied, 2),), copied, "y")
+    assert original.main.inputs[0].uses == ((op, 0), (op, 2))
 
 
 def test_a_submodel_has_the_graphs_that_its_operators_call() -> None:

@@ -220,6 +220,13 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
     body = conv("%left/y", act="RELU") + conv("%z", "%left/y", "%v")
     done = circlekit.fake_quantize(network(body), samples=[[X]], scope="^left/", optimize=False)
     assert [(item.value, item.rule) for item in done] == [("left/y", "act_quant"), ("w", "weights_quant")]
+    body = conv("%c").replace(", %b", "") + call("%sum", "Add(%c, %b)") + call("%z", "Relu(%sum)")
+    for scope, expected in (("sum", []), ("^c$", ["w"])):  # the name of the convolution counts for weights
+        for per_channel in (False, True):
+            done = circlekit.fake_quantize(
+                network(body), samples=[[X]], scope=scope, per_channel=per_channel, optimize=False
+            )
+            assert [item.value for item in done] == expected
     done = circlekit.fake_quantize(network(body), samples=[[X]], inputs=True, optimize=False)
     assert (done[0].value, done[0].rule, done[0].low, done[0].high) == ("x", "input_quant", -1.0, 1.0)
 

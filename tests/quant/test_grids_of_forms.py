@@ -22,6 +22,7 @@ from circlekit.quant.forms.given_forms import (
     wanted_step,
     with_followed,
 )
+from circlekit.quant.parameters import integers
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import SCHEMES
 
@@ -91,6 +92,28 @@ def test_finer_weights_keep_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "zero_point", "steps", "factor"),
+    [
+        (u8, (128,), [-100, 50, 90], 1),
+        (u8, (128,), [-64, 50, 63], 2),
+        (u8, (128,), [-64, 50, 64], 1),
+        (u8, (100,), [-12, 5, 19], 8),
+        (u8, (0,), [0, 5, 60], 4),
+        (i8, (0,), [-64, 0, 1], 1),  # weights do not use -128
+        (u8, (128, 0, 100), [-8, 0, 37], 4),
+    ],
+)
+def test_finer_weights_keep_their_numbers_with_a_zero_point(
+    dtype: DType, zero_point: tuple[int, ...], steps: list[int], factor: int
+) -> None:
+    form = TensorForm(dtype, (1.0,) * len(zero_point), zero_point, rounds=True)
+    finer = finer_form(form, np.array(steps, np.float32), 1 / 1000)
+    assert finer.scale == (1 / factor,) * len(zero_point)
+    stored = integers(np.array(steps), finer.scales, finer.zero_points, dtype)
+    assert np.array_equal((stored - finer.zero_points) * finer.scales, steps)
+
+
+@pytest.mark.parametrize(
     ("dtype", "scale", "zero_point"),
     [(i8, (0.5,), (3,)), (u8, (0.5, 0.25), (0, 255)), (DType.INT4, (1.0, 2.0), (0, -8))],
 )
@@ -108,7 +131,9 @@ def test_covered_ranges(dtype: DType, scale: tuple[float, ...], zero_point: tupl
         (0, 127.5, 2),
         (0, 127, 2),
         (10, 137, 2),
-        (200, 255, 4),
+        (200, 255, None),  # 0 is at 108 steps
+        (110, 171, 4),
+        (0, 20, 2),
         (100, 163, 4),
         (100, 164, 2),
     ],
@@ -123,6 +148,7 @@ def test_a_finer_activation_holds_the_numbers_that_occur(low: float, high: float
         return
     assert finer is not None
     assert finer.scale == (0.5 / factor,)
+    assert -128 <= finer.zero_point[0] <= 127
     assert {n for n in numbers_of(form) if ends[0] <= n <= ends[1]} <= numbers_of(finer)
 
 

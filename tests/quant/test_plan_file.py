@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -168,9 +169,12 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
         "expected the shape",
     ),
     (lambda g: g["constants"].update(w={"dtype": "int8", "shape": [3], "data": [1, 2]}), "constant %w: "),
-    (
-        lambda g: g["constants"].update(w={"dtype": "S1", "shape": [2], "data": [1, 2]}),
-        "constant %w: expected a dtype of integers or floats",
+    *(
+        (
+            lambda g, dtype=dtype: g["constants"].update(w={"dtype": dtype, "shape": [2], "data": [1, 2]}),
+            f"constant %w: expected a dtype of integers or floats, got {re.escape(repr(dtype))}",
+        )
+        for dtype in ("S1", "(2,", None)
     ),
 ]
 

@@ -9,9 +9,11 @@ import pytest
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, TensorStatistics
 from circlekit.quant.calibration.histogram import Histogram
+from circlekit.quant.calibration.ranges import ESTIMATORS, estimate_range
 from circlekit.quant.calibration.statistics import observed
 from circlekit.quant.techniques.range_choice import (
     chosen_estimators,
+    estimators,
     merged,
     merged_calibrations,
     noise_power,
@@ -70,6 +72,12 @@ def test_each_part_is_judged_with_the_range_of_the_others() -> None:
     assert choice(even, even, 1.25 * even) == "min_max times 1.25"  # 1.25 times the range of the others
     rare = np.concatenate([np.random.default_rng(2).normal(0, 0.1, 5000), [-1.0, 1.0]])
     assert choice(rare, rare, rare, bits=4) == "mse"
+
+
+def test_the_default_is_among_the_estimators_that_are_tried() -> None:
+    numbers = seen(np.random.default_rng(3).normal(0, 1, 5000))
+    for name in ESTIMATORS:
+        assert estimators(name, 4)[name](numbers) == estimate_range(numbers, name)
 
 
 def test_tensors_without_numbers_have_no_estimator() -> None:

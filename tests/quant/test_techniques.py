@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import circlekit as ck
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.quant.auto import TECHNIQUES, Auto
@@ -447,6 +447,23 @@ def test_layers_with_infinite_weights_stay_float() -> None:
     layer.weights.data = np.full(layer.weights.static_shape, np.inf, np.float32)
     report = ck.quantize(model, "int8", samples=samples(2))
     assert any("has no range" in op.reason for op in report.floats)
+
+
+def test_custom_operators_stay_float() -> None:
+    """The search runs them, and a plan cannot quantize them."""
+    text = """
+    graph main(%x: f32[4,8]) -> %y {
+      %w = const f32[8,8] gaussian(0, 0.5)
+      %a = FullyConnected(%x, %w)
+      %y = Opaque(%a) {code: "CUSTOM", custom_code: "Erf"} : f32[4,8]
+    }"""
+    report = ck.quantize(ck.parse(text), "int8", [[np.ones((4, 8), np.float32)]] * 8)
+    assert [op.code for op in report.floats] == ["CUSTOM"]
+    planned = report.plan.main.operators
+    planned["y"] = replace(planned["a"], code="CUSTOM", operands={0: report.plan.main.tensors["a"]})
+    report.plan.main.tensors["y"] = report.plan.main.tensors["a"]
+    with pytest.raises(ModelError, match="LiteRT has no custom Erf"):
+        ck.quantize(ck.parse(text), plan=report.plan)
 
 
 def test_techniques_can_be_left_out() -> None:

@@ -29,6 +29,8 @@ WRONG = {
         %e = Add(%a, %m) %y = Reshape(%e, [24])""",
     "a sum that repeats rows": f"""{LAYER} %m = const f32[2,1,4] uniform(0, 1)
         %e = Add(%a, %m) %y = Reshape(%e, [24])""",
+    "a custom operator": f"""{LAYER} %c = Opaque(%a) {{code: "CUSTOM", custom_code: "Erf"}} : f32[2,3,4]
+        %y = Reshape(%c, [24])""",
     "several results": f"""{LAYER} %p, %q = Split(0, %a) {{num_splits: 2}}
         %y = Concatenation(%p, %q) {{axis: 0}}""",
 }

@@ -18,6 +18,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
+from circlekit.passes.engine.registry import find_pass, pass_names
 from circlekit.quant.apply import apply
 from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
@@ -126,9 +127,11 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and is no kind of
-    operator, and for samples, calibrations and plans that do not fit.  The model may have changed by then,
-    because ``passes`` run first.
+    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and is no kind
+    of operator, and for calibrations and plans that do not fit.  The model may have changed by then,
+    because ``passes`` run first.  Raise ShapeError or ModelError for samples that do not fit (see
+    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose,
+    samples must fit the model after the passes.
     """
     check_model(model)
     started = time.monotonic()
@@ -153,6 +156,8 @@ def quantize(
     steps = Preparation(
         passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
     )
+    if samples is not None and not any(find_pass(p).changes_interface for p in pass_names(steps.passes)):
+        samples = list(checked_samples(model, samples))  # before the model is changed
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
         chosen,

@@ -48,16 +48,25 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     return outputs
 
 
-def copy_op(op: Op) -> Op:
-    """Return a copy of ``op``, in no graph, that uses the same operands; its results have no names yet."""
+def copy_op(op: Op, operands: Sequence[Value | None] = (), results: Sequence[Value] = ()) -> Op:
+    """Return a copy of ``op``, in no graph.
+
+    ``operands``: by default, the copy uses the operands of ``op``.  ``results``: by default, the copy has
+    copies of the results of ``op`` without names.
+    """
+    operands = operands or op.inputs
     cloner = _Cloner()
-    cloner.values = {id(v): v for v in op.inputs if v is not None}
+    cloner.values = {id(v): new for v, new in zip(op.inputs, operands, strict=True) if v and new}
+    cloner.values.update((id(v), new) for v, new in zip(op.results, results, strict=bool(results)))
     copied = cloner.op(op)
+    copied.inputs = list(operands)
     for index, value in enumerate(copied.inputs):
         if value is not None:
             value._uses[copied, index] = None
-    for value in copied.results:
-        value.producer, value.name = copied, ""
+    for index, value in enumerate(copied.results):
+        value.producer, value.result_index = copied, index
+        if not results:
+            value.name = ""
     return copied
 
 

@@ -146,6 +146,10 @@ class Preparation:
     techniques: list[dict[str, Any]] = field(default_factory=list)
 
 
+NUMBER_DTYPES = frozenset(str(t.numpy) for t in DType if t.numpy is not None and t.numpy.kind in "if")
+"""The names of the dtypes that the constants of a plan may have, such as ``int8``."""
+
+
 @dataclass
 class Plan:
     """The plan of a model.
@@ -304,9 +308,9 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
 def _array(tree: Mapping[str, Any], name: str) -> Array:
     """Return the numbers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
     try:
+        if tree["dtype"] not in NUMBER_DTYPES:
+            raise ValueError(f"expected a dtype of integers or floats, got {tree['dtype']!r}")
         array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
-        if array.dtype.kind not in "if":
-            raise ValueError(f"expected a dtype of integers or floats, got {array.dtype}")
         return array
     except (ValueError, OverflowError) as error:
         raise FormatError(f"constant %{name}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from circlekit.ir.clone import copy_op
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.quant.plan import TensorForm
@@ -45,7 +46,10 @@ def planned_op(
     """
     inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
     outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]
-    return type(op)(*inputs, results=outputs, **{**op.attribute_values, **attributes})
+    planned = copy_op(op, inputs, outputs)
+    planned.version = None  # that of the file may lack the planned dtypes
+    planned.attribute_values = {**op.attribute_values, **attributes}
+    return planned
 
 
 def _planned(value: Value, form: TensorForm | None) -> Value:

@@ -54,13 +54,13 @@ def schemes_of(
     default = find_scheme(scheme)
     chosen = None if only is None else {op for pattern in only for op in selected(model, pattern)}
     schemes = {op: default if chosen is None or op in chosen else None for op in model.ops()}
-    for pattern, name in (operators or {}).items():
-        special = find_scheme(name)
-        schemes.update(dict.fromkeys(selected(model, pattern), special))
-        if special is not None and default is not None and special.follows_one != default.follows_one:
-            raise UnsupportedError(
-                f"{special.name} cannot be mixed with {default.name}: one of them is ONE's"
-            )
+    special = {pattern: find_scheme(name) for pattern, name in (operators or {}).items()}
+    named = list(filter(None, [default, *special.values()]))
+    other = next((found for found in named if found.follows_one != named[0].follows_one), None)
+    if other is not None:
+        raise UnsupportedError(f"{other.name} cannot be mixed with {named[0].name}: one of them is ONE's")
+    for pattern, found in special.items():
+        schemes.update(dict.fromkeys(selected(model, pattern), found))
     return schemes
 
 

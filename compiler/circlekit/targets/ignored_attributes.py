@@ -14,7 +14,7 @@ from math import prod
 
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 from circlekit.targets.planners import VIEWS
 from circlekit.targets.target import Target
@@ -87,11 +87,12 @@ class _Shapes:
 
     def _shape(self, op: Op) -> Dims | None:
         """Return the shape of the result of ``op`` in the runtime; None if its elements may be wrong."""
+        # an operator without a shape rule, with several results or with unknown shapes is not examined
+        is_static = all(v.is_static for v in (*op.results, *filter(None, op.inputs)))
+        if isinstance(op, OpaqueOp) or len(op.results) != 1 or not is_static:
+            return None
         operands = [None if v is None else self._copy(v) for v in op.inputs]
         attributes = {**op.attribute_values, **(self.target.ignored(op) if op in self.ops else {})}
-        # an operator with several results or with unknown shapes is not examined
-        if len(op.results) != 1 or not all(v.is_static for v in (*op.results, *filter(None, op.inputs))):
-            return None
         result = Value("", op.output.dtype, None, None, op.output.quantization)
         trial = type(op)(*operands, results=[result], **attributes)
         try:

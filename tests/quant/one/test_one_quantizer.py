@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -371,7 +372,7 @@ def test_parameters_are_forced_and_copied_by_name() -> None:
         assert value_of(model, name).quantization.zero_point.tolist() == [33]  # type: ignore[union-attr]
     for given, message in (
         (("z", 1.0, 0), "no tensor is named 'z'"),
-        (("x", 0.0, 0), "expected a positive scale"),
+        *((("x", scale, 0), "positive float32 number as scale") for scale in (0.0, 1e-50, 1e50, math.nan)),
         (("x", 1.0, 256), "expected a zero point from 0 to 255 for u8, got 256"),
     ):
         with pytest.raises(CirclekitError, match=message):

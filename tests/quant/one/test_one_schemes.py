@@ -14,6 +14,7 @@ from circlekit.ir.dtypes import f32, i16, u8
 from circlekit.ir.graph import Model
 from circlekit.quant.one.quantize_as_one import kernel_notes
 from circlekit.quant.quantization_report import QuantizationReport
+from circlekit.quant.selection import schemes_of
 
 TEXT = """graph main(%x: f32[1,2]) -> %y {
   %w = const f32[2,2] [0.25, 0.25, 1.0, -1.0]
@@ -55,6 +56,8 @@ def test_operators_with_other_schemes() -> None:
     assert report.plan.main.operators["y"].is_float
     with pytest.raises(UnsupportedError, match="int8 cannot be mixed with one_uint8"):
         quantized("one_uint8", operators={"y": "int8"})
+    with pytest.raises(UnsupportedError, match="one_uint8 cannot be mixed with int8"):
+        schemes_of(circlekit.parse(TEXT), "float", {"m": "int8", "y": "one_uint8"}, None)
 
 
 @pytest.mark.parametrize(

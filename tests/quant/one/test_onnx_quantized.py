@@ -10,7 +10,7 @@ import pytest
 from flatbuffers import flexbuffers
 
 from circlekit.api.models import parse
-from circlekit.errors import CirclekitError, ModelError
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i16, u8
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.formulas import integer_limits
@@ -18,6 +18,7 @@ from circlekit.quant.one.onnx_quantized import quantize_onnx_model
 from tests.quant.one.test_one_quantizer import kinds, on_floats
 
 DTYPES = {"u8": u8, "i16": i16}
+CODE = '{code: "CUSTOM", custom_code: "ONNX$Linear"}'
 
 
 def test_operators_between_pairs_of_onnx_become_quantized() -> None:
@@ -49,12 +50,12 @@ def test_operators_between_pairs_of_onnx_become_quantized() -> None:
 def onnx_pair(source: str, result: str, dtype: str, scale: str, zero_point: int = 0, shape: str = "2") -> str:
     """Return the two operators of ONNX that round %``source`` to ``dtype``; their result is %``result``."""
     count = scale.count(",") + 1
-    operands, code = f"%{result}_s, %{result}_z", '{code: "CUSTOM", custom_code: "ONNX$Linear"}'
+    operands = f"%{result}_s, %{result}_z"
     return f"""
       %{result}_s = const f32[{count}] [{scale}]
       %{result}_z = const {dtype}[{count}] {[zero_point] * count}
-      %{result}_q = Opaque(%{source}, {operands}) {code.replace("$", "Quantize")} : {dtype}[{shape}]
-      %{result} = Opaque(%{result}_q, {operands}) {code.replace("$", "Dequantize")} : f32[{shape}]"""
+      %{result}_q = Opaque(%{source}, {operands}) {CODE.replace("$", "Quantize")} : {dtype}[{shape}]
+      %{result} = Opaque(%{result}_q, {operands}) {CODE.replace("$", "Dequantize")} : f32[{shape}]"""
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,11 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
             ),
             "%y: expected one scale of int16, uint8 or int8",
         ),
+        (("-> %y {", "-> %y, %y_q {"), "%y_q: expected that only ONNXDequantizeLinear reads it"),
+        (
+            ("%r = Neg", "%q = Opaque(%a, %k, %n) " + CODE.replace("$", "Quantize") + ": i16[2] %r = Neg"),
+            "%q: expected that only ONNXDequantizeLinear reads it",
+        ),
         (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%k: expected a computed value, got a constant"),
         (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales, zero points or dtypes"),
         (
@@ -232,14 +238,12 @@ def test_negated_elements_in_onnx_models_keep_their_scale_only_if_they_are_symme
 
 def test_a_value_may_be_rounded_twice_in_onnx_models_if_its_scales_are_the_same() -> None:
     pairs = "".join(onnx_pair("x", name, "i16", "0.002") for name in "ab")
-    model = parse(f"graph main(%x: f32[2]) -> %r, %a_q {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
-    quantize_onnx_model(model)
-    assert kinds(model) == ["CUSTOM", "RESHAPE"]  # the output %a_q keeps ONNX's operator
-    model = parse(
-        f"graph main(%x: f32[2]) -> %r, %n {{{pairs}\n  %r = Reshape(%b, [2,1])\n  %n = Neg(%a_q)\n}}"
-    )
-    quantize_onnx_model(model)
-    assert kinds(model) == ["CUSTOM", "RESHAPE", "NEG"]
+    for output, line in (("a_q", ""), ("n", "%n = Neg(%a_q)")):
+        model = parse(
+            f"graph main(%x: f32[2]) -> %r, %{output} {{{pairs}\n  %r = Reshape(%b, [2,1])\n  {line}\n}}"
+        )
+        with pytest.raises(UnsupportedError, match="%a_q: expected that only ONNXDequantizeLinear reads it"):
+            quantize_onnx_model(model)
     model = parse(f"graph main(%x: f32[2]) -> %r, %a {{{pairs}\n  %r = Reshape(%b, [2,1])\n}}")
     quantize_onnx_model(model)
     assert kinds(model) == ["RESHAPE"]

@@ -78,11 +78,11 @@ class InsertionRule:
     def places(self, graph: Graph) -> Iterator[tuple[Value, Op]]:
         """Yield (value to round, first operator of the match) for each match in ``graph``."""
         for picture in self._parsed:
-            matcher = Matcher(picture, quantized=False)
+            matcher, first = Matcher(picture, quantized=False), picture.nodes[0].results[0]
             for op in list(graph):
                 for match in matcher.matches(op):
                     if not self.unless(match):
-                        yield match.value(self.at), next(iter(match.ops.values()))
+                        yield match.value(self.at), match.ops[first]
 
 
 def _is_bias(match: Match) -> bool:

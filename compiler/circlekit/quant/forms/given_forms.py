@@ -75,15 +75,21 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 
     The weights keep their numbers, because the finer grid includes the grid of ``form``.  The purpose is a
     finer scale of the bias, which is computed from the scale of the weights.
-    ``numbers``: the weights, which are on the grid of ``form``.  If their integers would then be too large
-    for the dtype, the scales are divided only as far as the integers fit.  A form that was not used in
-    training (``rounds`` is False) is returned unchanged.
+    ``numbers``: the weights, which are on the grid of ``form``.  The zero points stay.  If the integers would
+    then leave the range of the dtype, the scales are divided only as far as the integers fit.  A form that
+    was not used in training (``rounds`` is False) is returned unchanged.
     """
     if not form.rounds:
         return form
-    largest = np.abs(np.rint(numbers / along_axis(form.scales, form.axis, numbers.ndim))).max(initial=1)
-    factor = 1.0
-    while max(form.scale) / factor > step and 2 * factor * largest <= form.dtype.limits[1]:
+    scales, zeros = (along_axis(part, form.axis, numbers.ndim) for part in (form.scales, form.zero_points))
+    steps = np.rint(numbers / scales)
+    high = form.dtype.limits[1]
+    low = max(form.dtype.limits[0] + form.narrow, -high)  # weights do not use -128
+    factor = 1
+    while max(form.scale) / factor > step and 2 * factor <= high:
+        stored = 2 * factor * steps + zeros
+        if stored.min(initial=high) < low or stored.max(initial=low) > high:
+            break
         factor *= 2
     return replace(form, scale=tuple(scale / factor for scale in form.scale))
 
@@ -171,11 +177,12 @@ def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tup
 def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
     """Return ``form`` with a smaller scale and a zero point with which it still covers ``low`` to ``high``.
 
-    ``low``, ``high``: numbers that ``form`` can store, with 0 between them; else the zero point may not fit
-    the dtype.  ``form`` has one scale.  The scale is divided by the largest possible power of
-    2, so the new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the
-    scale is too small.
+    ``low``, ``high``: numbers that ``form`` can store.  The new form covers 0, too, so that its zero point
+    fits the dtype.  ``form`` has one scale.  The scale is divided by the largest possible power of 2, so the
+    new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the scale is
+    too small.
     """
+    low, high = min(low, 0.0), max(high, 0.0)
     least, greatest = form.dtype.limits
     factor = 1
     while 2 * factor * (high - low) / form.scale[0] <= greatest - least:

@@ -52,12 +52,13 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
     """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
     The data of a constant does not change.
-    Raise ModelError for an unknown name, a scale that is not positive, or a zero point that does not fit the
-    dtype of the tensor.
+    Raise ModelError for an unknown name, a scale that is not positive and finite as float32, or a zero point
+    that does not fit the dtype of the tensor.
     """
     for name, scale, zero_point in parameters:
-        if not (np.isfinite(np.float32(scale)) and scale > 0):
-            raise ModelError(f"{name}: expected a positive scale, got {scale}")
+        with np.errstate(over="ignore"):
+            if not 0 < np.float32(scale) < np.inf:
+                raise ModelError(f"{name}: expected a positive float32 number as scale, got {scale}")
         for value in _named(model, name):
             # a tensor that is not quantized yet may get any zero point
             low, high = (value.dtype if value.dtype.is_integer else i64).limits

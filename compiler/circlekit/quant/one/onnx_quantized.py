@@ -68,6 +68,8 @@ def quantize_onnx_model(model: Model) -> None:
         editor = GraphEditor(model, graph)
         _read_activations(editor)
         _read_constants(editor)
+        if lone := next((op for op in graph if _is_custom(op, QUANTIZE)), None):
+            raise UnsupportedError(f"%{lone.output.name}: expected that only {DEQUANTIZE} reads it")
         editor.finish()
         _quantize_rest(editor)
         editor.finish()

@@ -11,6 +11,7 @@ from circlekit.interp.evaluate import compute
 from circlekit.interp.execution_plan import absent_operands
 from circlekit.interp.fast import prepare
 from circlekit.interp.graph_runner import GraphRunner
+from circlekit.ir.clone import copy_op
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -63,7 +64,7 @@ class OperatorRuns:
             for v, c in zip(op.inputs, columns, strict=True)
         ]
         results = [Value.of_type(v, v.name) for v in op.results]
-        copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
+        copy = op if op.called_graphs() else copy_op(op, copies, results)
         kernel = prepare(copy)
         run = GraphRunner(State(), self.model)
         missing = [None] * absent_operands(op)  # optional operands at the end that ``op.inputs`` leaves out

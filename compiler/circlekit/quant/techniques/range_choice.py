@@ -41,11 +41,12 @@ def estimators(first: str, bits: int) -> Estimators:
         return estimate
 
     return {
+        # the range of least mean squared error, from 40 candidates for each end; a default with the same name
+        # takes its place
+        "mse": lambda statistics: mse(statistics, bits, steps=40),
         first: widened(1.0),
         f"{first} times 1.1": widened(1.1),
         f"{first} times 1.25": widened(1.25),
-        # the range of least mean squared error, from 40 candidates for each end
-        "mse": lambda statistics: mse(statistics, bits, steps=40),
     }
 
 
