@@ -83,9 +83,10 @@ TWICE_ROUNDED = np.array([0x15AE43FD], np.uint32).view(np.float32).item()
 @example(TWICE_ROUNDED)
 def test_any_float_attribute(alpha: float) -> None:
     model = parse_model(graph_text("%y = LeakyRelu(%x) {alpha: 0.5}"))
-    model.main.ops[0].alpha = alpha
-    op: Any = reparsed(model).main.ops[0]
-    assert np.float32(op.alpha).tobytes() == np.float32(alpha).tobytes() or np.isnan(alpha)
+    before: Any = model.main.ops[0]
+    before.alpha = alpha
+    after: Any = reparsed(model).main.ops[0]
+    assert np.float32(after.alpha).tobytes() == np.float32(alpha).tobytes() or np.isnan(alpha)
 
 
 @EXAMPLES
