@@ -135,8 +135,8 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
     ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1, or to the highest integer
-    of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the dtype, and other integers are from 0
-    to UNBOUNDED_INTEGERS_END - 1.
+    of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the
+    dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
