@@ -258,7 +258,11 @@ def _facts(array: Array) -> dict[str, float]:
     facts: dict[str, float] = {}
     if finite.size:
         low, high = array[np.isfinite(wide)].min(), array[np.isfinite(wide)].max()
-        facts = {"min": low.item(), "mean": float(finite.mean()), "max": high.item()}
+        with np.errstate(over="ignore"):
+            mean = finite.mean()
+            if np.isinf(mean):  # the sum overflowed
+                mean = np.clip((finite / finite.size).sum(), low, high)
+        facts = {"min": low.item(), "mean": float(mean), "max": high.item()}
     counts = {"NaN": int(np.isnan(wide).sum()), "infinite": int(np.isinf(wide).sum())}
     return facts | {name: number for name, number in counts.items() if number}
 
