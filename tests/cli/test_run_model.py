@@ -241,6 +241,9 @@ def test_elements_that_are_not_finite_are_counted() -> None:
     facts = _facts(np.array([np.nan, 1, 3, np.inf, -np.inf], np.float32))
     assert facts == {"min": 1, "mean": 2, "max": 3, "NaN": 1, "infinite": 2}
     assert _facts(np.array([np.nan])) == {"NaN": 1}
+    large = np.finfo(np.float64).max  # the sum of two is infinite
+    for number in (1.7e308, -1.7e308, large):
+        assert _facts(np.full(3, number)) == pytest.approx({"min": number, "mean": number, "max": number})
     assert _facts(np.array([True, False])) == {"min": False, "mean": 0.5, "max": True}
 
 

@@ -278,6 +278,23 @@ def test_records_in_folders_have_the_names_of_files(tmp_path: Path) -> None:
     assert labels == ["a.npy", "a.npz", "b.0", "b.1", "c.d", "c.e"]
 
 
+def test_records_with_equal_labels_are_all_kept(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", np.stack([X, 2 * X]))
+    np.savez(tmp_path / "a.0.npz", 3 * X)
+    records = read_records(tmp_path, ONE_INPUT)
+    assert sorted(records) == ["a.0", "a.0_2", "a.1"]
+    assert sorted(record[0][0, 0] for record in records.values()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "i4", "i2"])
+@pytest.mark.parametrize("array", [np.zeros(2), np.zeros(2, np.float32), np.zeros(2, np.int8)])
+def test_a_dtype_that_numpy_lacks_is_refused(dtype: str, array: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", array)
+    model = parse_model(f"graph g(%x: {dtype}[2]) -> %x {{ }}")
+    with pytest.raises(ShapeError, match=rf"x.npy: input %x is {dtype}, which numpy does not have"):
+        read_records(tmp_path / "x.npy", model)
+
+
 def test_a_recorded_folder_has_inputs_in_a_file_of_their_own(tmp_path: Path) -> None:
     """The other files of such a folder hold outputs; folders in it are records."""
     hdf5(tmp_path / INPUT, {"0": X})

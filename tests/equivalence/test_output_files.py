@@ -89,3 +89,30 @@ def test_paths_are_checked_before_the_run(
             check_output(path, outputs)
     (tmp_path / "folder.d").mkdir()
     check_output(tmp_path / "folder.d", 2)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "names", "later", "stale"),
+    [
+        (ONE_RECORD, ["a", "b"], ONE_RECORD, None),
+        (ONE_RECORD, ["a"], ONE_RECORD, "output1"),
+        (ONE_RECORD, ["a", "b"], TWO_RECORDS, "output0"),
+        (TWO_RECORDS, ["a", "b"], TWO_RECORDS, None),
+        (TWO_RECORDS, ["a", "b"], ONE_RECORD, "first/output0"),
+        (TWO_RECORDS, ["a", "b"], {"second": [A, B], "third": [A, B]}, "first/output0"),
+    ],
+)
+def test_outputs_of_two_runs_are_not_mixed(
+    tmp_path: Path,
+    earlier: dict[str, list[np.ndarray]],
+    names: list[str],
+    later: dict[str, list[np.ndarray]],
+    stale: str | None,
+) -> None:
+    (tmp_path / "output.txt").write_text("a file that no run has written")
+    write_outputs(tmp_path, ["a", "b"], earlier)
+    if stale is None:
+        check_output(tmp_path, len(names), list(later))
+    else:
+        with pytest.raises(FileError, match=f"expected no outputs of other runs, got .*/{stale}; remove"):
+            check_output(tmp_path, len(names), list(later))

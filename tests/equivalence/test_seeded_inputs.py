@@ -222,6 +222,27 @@ def test_an_input_beyond_the_memory_limit_is_refused() -> None:
         assert make_input(Value("x", DType.FLOAT32, (1 << 20,)), ZERO).size == 1 << 20
 
 
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "bound", "edges"),
+    [
+        (DType.INT8, 0, 1000, [0, 127]),
+        (DType.UINT8, 0, 1000, [0, 255]),
+        (DType.INT32, 50, 4, [0, 3]),
+        (DType.INT32, -50, 4, [0, 3]),
+        (DType.INT32, 2, 4, [0, 2, 3]),
+    ],
+)
+def test_edges_of_indices_fit_the_table_and_the_dtype(
+    dtype: DType, zero_point: int, bound: int, edges: list[int]
+) -> None:
+    scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
+    value = Value("i", dtype, (40,), None, scale)
+    for which in (NORMAL, BOUNDARY, ZERO):
+        array = make_input(value, which, bound=bound).astype(int)
+        assert 0 <= array.min() <= array.max() <= edges[-1]
+    assert np.unique(make_input(value, BOUNDARY, bound=bound)).tolist() == edges
+
+
 def test_indices_of_one_element_are_zero() -> None:
     assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, bound=1).any()
 

@@ -116,6 +116,13 @@ def test_without_op_takes_an_input_or_zeros() -> None:
     assert not verify(zeros)
 
 
+def test_without_op_wants_no_value_for_an_unused_result() -> None:
+    text = "graph main(%x: f32[?,8], %k: f32[2]) -> %y { %a = Cast(%x) : i32[?,8] %y = Exp(%k) }"
+    model = submodel.without_op(parse_model(text), 0, 0)
+    assert kinds(model) == ["Exp"]
+    assert not verify(model)
+
+
 def test_with_ops_finds_the_inputs_and_outputs_of_the_kept_operators() -> None:
     """%f and %n are used but not produced; %r was an output; %a has no use any more."""
     model = submodel.with_ops(submodel.bare(parse_model(NET)), [1, 3])

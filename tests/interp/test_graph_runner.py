@@ -78,7 +78,7 @@ def test_outputs_are_copied_unless_they_are_whole_arrays_in_c_order() -> None:
     np.testing.assert_array_equal(by_columns, columns)
 
 
-def test_kernels_cannot_write_into_inputs_or_constants() -> None:
+def test_kernels_cannot_write_into_their_operands() -> None:
     class Writing(Twice):
         code = "TEST_WRITING"
 
@@ -86,8 +86,9 @@ def test_kernels_cannot_write_into_inputs_or_constants() -> None:
             input += 1
             return input
 
-    with pytest.raises(ModelError, match="read-only"):
-        run(model(chain(Writing)), [X])
+    for graph in (chain(Writing), chain(Twice, Writing)):
+        with pytest.raises(ModelError, match="read-only"):
+            run(model(graph), [X])
     graph = Graph("main", [])
     graph.outputs = [graph.append(Writing(Value.constant("c", X))).output]
     with pytest.raises(ModelError, match="read-only"):

@@ -74,6 +74,21 @@ def test_any_float_bits(dtype: str, data: bytes) -> None:
     reparsed(single(np.frombuffer(data[: len(data) // 8 * 8], dtype)))
 
 
+TWICE_ROUNDED = np.array([0x15AE43FD], np.uint32).view(np.float32).item()
+"""A float32 whose shortest decimal, 7.038531e-26, is its upper neighbor if it is rounded to float64 first."""
+
+
+@EXAMPLES
+@given(st.floats(width=32))
+@example(TWICE_ROUNDED)
+def test_any_float_attribute(alpha: float) -> None:
+    model = parse_model(graph_text("%y = LeakyRelu(%x) {alpha: 0.5}"))
+    before: Any = model.main.ops[0]
+    before.alpha = alpha
+    after: Any = reparsed(model).main.ops[0]
+    assert np.float32(after.alpha).tobytes() == np.float32(alpha).tobytes() or np.isnan(alpha)
+
+
 @EXAMPLES
 @given(
     st.sampled_from(["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"]), st.binary(min_size=8, max_size=64)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,16 @@ def test_every_operator_that_states_shapes_is_tried() -> None:
 def test_constants_follow(code: str) -> None:
     line, before, after, expected = CASES[code]
     assert changes(node(line, before), after) == expected
+
+
+@pytest.mark.parametrize("code", CASES)
+@pytest.mark.parametrize("new", [(), (2,), (4, 3, 1), (1, 2, 3, 4, 5)])
+def test_another_rank_is_no_internal_error(code: str, new: Shape) -> None:
+    """The shape rule says what does not fit, if the constants stay."""
+    line, before, _, _ = CASES[code]
+    with suppress(ShapeError):
+        changes(node(line, before), new)
+        changes(node(line, before), before[:1])
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -91,7 +91,8 @@ def _declare(parser: Parser) -> None:
         "--output",
         type=output_path,
         metavar="PATH",
-        help="save the outputs to an .npz, .npy or .h5 file, or to a folder of raw files",
+        help="save the outputs to an .npz, .npy or .h5 file, or to a folder of raw files; refused if files of"
+        " another run would stay there",
     )
     parser.add_argument(
         "--signature", metavar="NAME", help="run the graph of this signature, and use its names of outputs"
@@ -115,6 +116,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_output(arguments.output, len(entry.outputs))
     records = _records(model, entry.graph, arguments)
+    if arguments.output is not None:
+        check_output(arguments.output, len(entry.outputs), list(records))
     progress().begin("running the model")
     expect_runs(model, len(records), entry.index)
     interpreter = Interpreter(model)
@@ -255,7 +258,11 @@ def _facts(array: Array) -> dict[str, float]:
     facts: dict[str, float] = {}
     if finite.size:
         low, high = array[np.isfinite(wide)].min(), array[np.isfinite(wide)].max()
-        facts = {"min": low.item(), "mean": float(finite.mean()), "max": high.item()}
+        with np.errstate(over="ignore"):
+            mean = finite.mean()
+            if np.isinf(mean):  # the sum overflowed
+                mean = np.clip((finite / finite.size).sum(), low, high)
+        facts = {"min": low.item(), "mean": float(mean), "max": high.item()}
     counts = {"NaN": int(np.isnan(wide).sum()), "infinite": int(np.isinf(wide).sum())}
     return facts | {name: number for name, number in counts.items() if number}
 

@@ -87,8 +87,8 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index, see ``_range``.  A zero point, which boundary and zero sets
-    contain, is not limited by ``bound``.
+    ``bound``: the size that the integers index, see ``_range``; a zero point, which boundary and zero sets
+    contain, is clipped to it.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
@@ -97,11 +97,11 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
     dtype_kind = value.dtype.numpy.kind
     if which.kind == "zero":
-        return np.full(shape, _stored_zero(value), value.dtype.numpy)
+        return np.full(shape, _stored_zero(value, bound), value.dtype.numpy)
     if dtype_kind in "iu":
         low, high = _range(value, bound)
         if which.kind == "boundary":
-            edges = np.array([low, high, _stored_zero(value)])
+            edges = np.array([low, high, _stored_zero(value, bound)])
             return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
         return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
     if dtype_kind == "b":
@@ -134,24 +134,25 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
-    ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1.  None if they index
-    nothing: then quantized and 8-bit integers may have any value of the dtype, and other integers are from 0
-    to UNBOUNDED_INTEGERS_END - 1.
+    ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1, or to the highest integer
+    of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the
+    dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
         return value.dtype.limits
-    return 0, (UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)) - 1
+    end = UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)
+    return 0, min(end - 1, value.dtype.limits[1])
 
 
-def _stored_zero(value: Value) -> int:
-    """Return the first zero point of ``value``, or 0; clip it to the limits of an integer dtype."""
+def _stored_zero(value: Value, bound: int | None) -> int:
+    """Return the first zero point of ``value``, or 0; clip it to ``_range`` for an integer dtype."""
     if value.quantization is None or value.quantization.zero_point.size == 0:
         return 0
     zero_point = int(value.quantization.zero_point[0])
     if not value.dtype.is_integer:
         return zero_point
-    low, high = value.dtype.limits
+    low, high = _range(value, bound)
     return min(max(zero_point, low), high)
 
 

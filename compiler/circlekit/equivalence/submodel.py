@@ -88,14 +88,16 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    Each result of the operator is replaced by a value of the same dtype and shape: an operand of the
-    operator, a graph input, or zeros (not for a graph output).  Raise ModelError if there is no such value
-    for a result that is used or is an output, or because the shape is unknown.
+    Each result of the operator that is used or is an output is replaced by a value of the same dtype and
+    shape: an operand of the operator, a graph input, or zeros (not for a graph output).  Raise ModelError if
+    there is no such value, for example because the shape is unknown.
     """
     copy = clone(model)
     home = copy.graphs[graph]
     removed = home.ops[op]
     for value in tuple(removed.results):
+        if not value.use_count and not home.is_output(value):
+            continue
         candidates = [v for v in (*removed.inputs, *home.inputs) if v is not None and not v.is_variable]
         same_type = (v for v in candidates if v.dtype is value.dtype and v.shape == value.shape)
         replacement = next((v for v in same_type if home.can_stand_for(value, v)), None)

@@ -17,6 +17,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp, Run
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS, why_unsupported
+from circlekit.ops.program.state import read_only
 
 CustomKernel = Callable[..., Any]
 """The kernel of a custom operator: a function as ``register_custom`` describes it."""
@@ -27,8 +28,8 @@ _custom_kernels: dict[str, CustomKernel] = dict(CUSTOM_KERNELS)
 def register_custom(name: str, kernel: CustomKernel) -> None:
     """Register ``kernel`` for the custom operator ``name``; it replaces an earlier kernel of that name.
 
-    ``kernel(op, *operands)`` gets arrays, which it must not change, or None for an absent operand.  It
-    returns the result, or a list or tuple of results, with the dtypes and shapes that the model declares.
+    ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
+    a list or tuple of results, with the dtypes and shapes that the model declares.
     """
     _custom_kernels[name] = kernel
 
@@ -63,6 +64,7 @@ def compute(
     operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
     limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
+    operands = [None if a is None else read_only(a) for a in operands]  # others may read the arrays, too
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
     except CirclekitError:

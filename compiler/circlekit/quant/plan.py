@@ -21,6 +21,7 @@ from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
+from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.quant.readable_json import readable_json
 from circlekit.quant.scheme import NO_SCHEME
@@ -255,7 +256,7 @@ def _encoded_form(form: TensorForm) -> dict[str, Any]:
     fields: dict[str, Any] = {"dtype": form.dtype.short}
     if form.scale:
         # the fewest digits that give the same float32 number
-        fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in form.scale])
+        fields["scale"] = _one_or_list([shortest_float32(s) for s in form.scale])
         fields["zero_point"] = _one_or_list(form.zero_point)
     for name in ("axis", "block", "narrow", "rounds"):
         if getattr(form, name):

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.graph import Model
@@ -12,8 +13,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.structure.submodel import find_values, submodel
 
-RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
-"""A number, or a range such as ``1-3``."""
+RANGE = re.compile(r"(\d{1,18})(?:\s*-\s*(\d{1,18}))?")
+"""A number of at most 18 digits, or a range such as ``1-3``."""
 
 
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
@@ -42,9 +43,12 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
     return submodel(model, [op for op in ops if op in chosen])
 
 
-def parse_ids(text: str) -> list[int]:
-    """Return the numbers in a text such as ``1-3,5``: [1, 2, 3, 5].  Raise ModelError for other text."""
-    ids: list[int] = []
+def parse_ids(text: str) -> Iterator[int]:
+    """Return an iterator of the numbers in a text such as ``1-3,5``: 1, 2, 3, 5.
+
+    Raise ModelError for other text, at once.
+    """
+    ranges = []
     for word in text.split(","):
         match = RANGE.fullmatch(word.strip())
         if match is None:
@@ -53,8 +57,8 @@ def parse_ids(text: str) -> list[int]:
         last = int(match[2] or first)
         if last < first:
             raise ModelError(f"expected a range from a lower to a higher number, got {word.strip()!r}")
-        ids += range(first, last + 1)
-    return ids
+        ranges.append(range(first, last + 1))
+    return chain.from_iterable(ranges)  # no list: a range may go far beyond the operators of a model
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:

@@ -14,7 +14,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.text import LshProjection, SkipGram
-from tests.ops.litert import check, const, kernel_results, run_litert, var
+from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 TEXTS = [b"The quick brown fox jumps", b" spaces  before\tand   between ", b"one", b"", b"a b c d e f g"]
 
@@ -79,6 +79,34 @@ def test_types_of_projections() -> None:
         assert LshProjection(Value("h", f32, shape), x, type=kind).output.shape == wanted
     with pytest.raises(ShapeError, match="expected hash of rank 2"):
         LshProjection(Value("h", f32, (4,)), x, type=LSHProjectionType.DENSE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "message"),
+    [
+        ((), None, r"expected input of at least one row, got shape \[\]"),
+        ((0, 3), None, r"expected input of at least one row, got shape \[0,3\]"),
+        ((2, 3), (5,), r"expected weight of shape \[2\], got \[5\]"),
+        ((2, 0), (2,), None),
+    ],
+)
+def test_rows_and_weights_of_projections(
+    rows: tuple[int, ...], weights: tuple[int, ...] | None, message: str | None
+) -> None:
+    inputs = [np.zeros(rows, np.int32), *([] if weights is None else [np.ones(weights, np.float32)])]
+    seeds, unknown = const(np.full((1, 3), 0.5, np.float32)), Value("x", DType.INT32, None)
+    op = LshProjection(seeds, unknown, *map(var, inputs[1:]), type=LSHProjectionType.DENSE)
+    op.set_input(1, var(inputs[0]))
+    if message is None:
+        check(op, *inputs)
+        return
+    with pytest.raises(RuntimeError, match="lsh_projection"):
+        run_litert(graph_of(op), inputs)
+    with pytest.raises(ShapeError, match=message):
+        op.infer()
+    if weights is None:  # shapes that are known in a run only
+        with pytest.raises(ShapeError, match=message):
+            kernel_results(op, inputs)
 
 
 def test_a_projection_has_up_to_32_bits() -> None:

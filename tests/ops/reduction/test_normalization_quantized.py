@@ -54,6 +54,17 @@ def test_softmax_of_large_scales_has_the_maximum_only(scale: float) -> None:
     check(op, x)
 
 
+@pytest.mark.parametrize("scale", [2.0**-26, 1e-8, 1e-9, 1e-18, 1e-30])
+@pytest.mark.parametrize("kind", [Softmax, LogSoftmax])
+def test_tiny_scales_make_all_elements_equal(kind: type[Op], scale: float) -> None:
+    """LiteRT's reference kernels abort on such scales; its optimized ones compute in floats."""
+    data = quantized(i8, (2, 7), scale, 3)
+    result = softmax_result(data, i8) if kind is Softmax else quantized(i8, (2, 7), 1 / 16, 127)
+    x = draw(generator("tiny scales"), i8, (2, 7))
+    x[0, :2] = -128, 127
+    check(kind(data, results=[result]), x, optimized=True)
+
+
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("index", range(14))
 def test_log_softmax(dtype: DType, index: int) -> None:

@@ -155,6 +155,25 @@ def test_rope(halves: str) -> None:
     assert op.attribute_items()["mode"].name == "GPT_NEOX"
 
 
+@pytest.mark.parametrize(
+    ("halves", "dims", "is_fused"),
+    [
+        (SPLIT, "1,65536,4194304,8", True),  # 2^41 elements: no array of their indices fits the memory
+        (SPLIT, "1,2,2147483647,8", False),
+        (SLICED.replace("[1,2,3,4]", "[1,-1,-1,4]"), "1,65536,4194304,8", True),
+        (SPLIT, "65536,65536,1048576,8", False),
+    ],
+)
+def test_rope_of_sizes_beyond_memory(halves: str, dims: str, is_fused: bool) -> None:
+    model = parse_model(rope(halves, x=f"f32[{dims}]"))
+    assert bool(all_passes()["fuse_rope"]().run(model, Context("circle"))) is is_fused
+
+
+def test_reversed_rows_are_no_half() -> None:
+    halves = STRIDED.replace("[0,0,0,0], [1,2,3,4], [1,1,1,1]", "[0,-1,0,0], [1,-3,3,4], [1,-1,1,1]")
+    check_pass(rope(halves), "fuse_rope", refused="%lo: is not the first half of %x's last axis")
+
+
 def sines_negated(table: str) -> str:
     """Return the embedding without Neg: the sines in the constant ``table`` have the sign instead."""
     text = rope(negate=f"%s = const {table}", join="%c = Concatenation(%hi, %lo) {axis: 3}")

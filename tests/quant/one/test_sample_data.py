@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, FileError
 from circlekit.quant.one.sample_data import RANDOM_SAMPLES, check_percentiles, recording_lines, samples_of
 
 NET = "graph main(%x: f32[2], %z: f32[3]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Neg(%z)\n}"
@@ -76,6 +77,17 @@ def test_errors_in_the_words_of_one(text: str, words: str, folder: Path) -> None
     with pytest.raises(CirclekitError) as error:
         list(samples)
     assert error.value.message.startswith(words)
+
+
+def test_a_file_that_may_not_be_read_is_an_error_in_the_words_of_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FileError, match=r"Cannot open file: .*data.npz: cannot be read: Permission denied"):
+        samples_of(circlekit.parse(NET), str(folder / "data.npz"))
 
 
 def test_a_folder_of_other_arrays_has_a_wrong_number_of_inputs(folder: Path) -> None:

@@ -41,7 +41,7 @@ def _declare_selector(parser: Parser) -> None:
 def _select(arguments: argparse.Namespace) -> int:
     if (arguments.by_id is None) == (arguments.by_name is None):
         arguments.refuse("Either option '--by_id' or '--by_name' must be specified")
-    ids = parse_ids(arguments.by_id) if arguments.by_id is not None else []
+    ids = parse_ids(arguments.by_id) if arguments.by_id is not None else ()
     check_target(arguments.output)
     chosen = select(load_model(arguments.input), ids, comma_separated(arguments.by_name))
     save_model(chosen, arguments.output)
@@ -90,7 +90,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     if by_values:
         part = extract(model, comma_separated(arguments.inputs), comma_separated(arguments.outputs))
     else:
-        ids = [] if arguments.ops is None else parse_ids(arguments.ops)
+        ids = () if arguments.ops is None else parse_ids(arguments.ops)
         part = select(model, ids, comma_separated(arguments.names))
     check_structure(part, arguments.model)  # an error names the model that was read
     save(part, arguments.output)

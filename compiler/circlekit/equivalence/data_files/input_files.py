@@ -97,13 +97,21 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 
     The label of the only record in a file, and of a folder that is one record, is GIVEN.  Several records in
     a file have the labels ``record_0``, ``record_1``, ...; in other folders, labels are made of the names of
-    files and folders.  ``graph``: a graph of ``model``, by default the main graph.
+    files and folders, with ``_2``, ``_3``, ... if they are equal.  ``graph``: a graph of ``model``, by
+    default the main graph.
     Raise FileError if something cannot be read, FormatError for a damaged file, LimitError for too much data,
     and ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     if _is_folder(path):
-        return dict(_folder_records(path, interface))
+        labelled: dict[str, list[Array]] = {}
+        for label, record in _folder_records(path, interface):
+            unique, number = label, 1
+            while unique in labelled:  # record 0 of a.npz and the only record of a.0.npz have the same label
+                number += 1
+                unique = f"{label}_{number}"
+            labelled[unique] = record
+        return labelled
     records = list(_file_records(path, interface))
     if len(records) == 1:
         return {GIVEN: records[0]}
@@ -320,6 +328,8 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
         array = np.array(texts, object).reshape(array.shape)
     fits = _fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
+    if dtype is None:  # numpy takes None for float64
+        raise ShapeError(f"{place}: input %{value.name} is {value.dtype.short}, which numpy does not have")
     if fits and array.dtype == dtype:
         return array
     message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_actual(array)}"

@@ -7,6 +7,7 @@ A path means a folder if it ends in ``/``, has no extension, or is an existing f
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,15 +24,25 @@ from circlekit.ir.value import Array, format_shape
 FilePath = str | os.PathLike[str]
 
 
-def check_output(path: FilePath, outputs: int) -> None:
+_RAW_OUTPUT = re.compile(r"output\d+")
+"""The name of a raw file of ``write_outputs``."""
+
+
+def check_output(path: FilePath, outputs: int, labels: Sequence[str] = ()) -> None:
     """Raise FileError if the outputs of a model cannot be written to ``path``.
 
-    ``outputs``: the number of outputs of the model.
+    ``outputs``: the number of outputs of the model.  ``labels``: the labels of the runs, if they are known:
+    then a folder is refused if raw files of an earlier run would stay there and be taken for outputs of this
+    one.
     Call this function before the model runs, so that a wrong path is reported before the work.
     """
     target, suffix = Path(path), Path(path).suffix.lower()
     if _is_folder(path):
         check_folder(path)
+        stale = _earlier_output(target, outputs, labels) if labels else None
+        if stale is not None:
+            advice = "remove them, or write into another folder"
+            raise FileError(f"{os.fspath(path)}: expected no outputs of other runs, got {stale}; {advice}")
         return
     with translated(path, "written"):
         require_directory(target)
@@ -74,9 +85,22 @@ def _is_folder(path: FilePath) -> bool:
     return os.fspath(path).endswith(("/", os.sep)) or not Path(path).suffix or Path(path).is_dir()
 
 
+def _earlier_output(folder: Path, outputs: int, labels: Sequence[str]) -> Path | None:
+    """Return a raw file that ``write_outputs`` may have left in ``folder``, and would not overwrite now."""
+    written = {_place(folder, label, len(labels)) / f"output{i}" for label in labels for i in range(outputs)}
+    with translated(folder, "read"):
+        found = sorted([*folder.glob("output*"), *folder.glob("*/output*")])
+    return next((p for p in found if _RAW_OUTPUT.fullmatch(p.name) and p not in written), None)
+
+
+def _place(folder: Path, label: str, records: int) -> Path:
+    """Return the folder for the raw files of the record ``label``, which is one of ``records``."""
+    return folder / label if records > 1 else folder
+
+
 def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
     for label, arrays in records.items():
-        place = folder / label if len(records) > 1 else folder
+        place = _place(folder, label, len(records))
         with translated(place, "made"):
             place.mkdir(parents=True, exist_ok=True)
         write_raw(place / "output", (), arrays)  # (): ``write_raw`` needs no values

@@ -18,7 +18,7 @@ from circlekit.ir.core import Graph, Value
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.tensor import MAX_RANK, Array
-from circlekit.ir.text.literal_printing import format_float32
+from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, ValueName
 
 T = TypeVar("T")
@@ -244,5 +244,5 @@ def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail:
 def _rounded(data: Any) -> Any:
     """Round floats to the shortest decimal with the same float32; turn lists into tuples."""
     if isinstance(data, float):
-        return float(format_float32(data))
+        return shortest_float32(data)
     return tuple(map(_rounded, data)) if isinstance(data, list) else data

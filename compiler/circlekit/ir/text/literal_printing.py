@@ -55,10 +55,18 @@ def _floats(flat: Array) -> list[str] | None:
     return texts
 
 
+def shortest_float32(value: float) -> float:
+    """Return the float with the fewest decimal digits that is rounded to the same float32 as ``value``."""
+    with np.errstate(over="ignore"):
+        rounded = np.float32(value)
+        short = float(str(rounded))
+        # the digits are rounded twice, to float64 and to float32: rarely, that gives a neighbor
+        return short if np.float32(short) == rounded else float(rounded)
+
+
 def format_float32(value: float) -> str:
     """Return the shortest decimal that is parsed to the same float32 as ``value``."""
-    with np.errstate(over="ignore"):
-        return repr(float(str(np.float32(value))))
+    return repr(shortest_float32(value))
 
 
 def format_flat(texts: Iterable[str]) -> str:

@@ -175,7 +175,9 @@ class TransposeConv(
         ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
-        if dims is None or before is None or after is None or len(dims) != 4 or len(after) != 4:
+        if dims is None or before is None or after is None:
+            return {}
+        if not len(dims) == len(before) == len(after) == 4:
             return {}
         for axis, factor in ((0, 1), (1, self.stride_h), (2, self.stride_w)):
             a, b = before[axis], after[axis]

@@ -55,11 +55,14 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``size`` with which the slice reaches the end of the same axes as before.
 
-        If such an axis changed, its size becomes -1.  Return {} if an operand or a shape is not known.
+        If such an axis changed, its size becomes -1.  Return {} if an operand or a shape is not known, or if
+        the rank has changed.
         """
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         before, after = old["input"], self.input.shape
-        if begin is None or size is None or before is None or after is None or len(size) != len(before):
+        if begin is None or size is None or before is None or after is None:
+            return {}
+        if not len(begin) == len(size) == len(before) == len(after):
             return {}
         # for each axis: whether the slice reached its end
         ends = [first + count == dim for first, count, dim in zip(begin, size, before, strict=True)]

@@ -219,11 +219,14 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return {"size": the size that scales images of the new shape by the same factor as before}.
 
-        Return {} if the size or a rank is unknown.  ``old``: the shapes before, by operand.  ``outer`` is not
-        used.  A height or width stays as it is if the scaled number is unknown or would not be an integer.
+        Return {} if the size is unknown, or a rank is not 4.  ``old``: the shapes before, by operand.
+        ``outer`` is not used.  A height or width stays as it is if the scaled number is unknown or would not
+        be an integer.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
-        if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
+        if size is None or before is None or after is None or len(size) != 2:
+            return {}
+        if not len(before) == len(after) == 4:
             return {}
         for axis, (a, b) in enumerate(zip(before[1:3], after[1:3], strict=True)):
             if a and b and a != b and size[axis] * b % a == 0:

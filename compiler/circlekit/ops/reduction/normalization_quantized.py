@@ -41,6 +41,9 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 INPUT_INTEGER_BITS = 5
 """The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
 
+SMALLEST_MULTIPLIER = 1 + 2.0**-20
+"""The reference kernels want multipliers of differences above 1; this is one whose inverse is below 1."""
+
 SUM_INTEGER_BITS = 12
 """The integer bits of the sum of exponentials."""
 
@@ -67,8 +70,13 @@ class ExpTable(NamedTuple):
 
 
 def exp_table(scale: float) -> ExpTable:
-    """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta)."""
-    multiplier = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
+    """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta).
+
+    For scales up to 2^-26, where LiteRT's reference kernels abort, all exponentials are 1 within 4e-6, as for
+    the next larger scale, which is taken instead.
+    """
+    real = max(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), SMALLEST_MULTIPLIER)
+    multiplier = quantize_multiplier(min(real, 2.0**31 - 1))
     lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(multiplier.shift))
     differences = -np.arange(256)
     in_range = differences >= lowest

@@ -8,12 +8,14 @@ SQUARES, DIVISIONS and HALVES.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.passes.support.axis_indices import MAX_ELEMENTS
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -123,13 +125,11 @@ class _Rope(Rewrite):
 
     @condition
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
-        half = x.static_shape[-1] // 2
-        # the slices run on the indices of the elements instead of their values: the results show which
-        # elements lo and hi consist of
-        index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
-        for name, part in (("lo", index[..., :half]), ("hi", index[..., half:])):
-            if not np.array_equal(_moved_elements(match.ops[name], match.value(name), index), part):
-                which = "first" if name == "lo" else "second"
+        shape, half = x.static_shape, x.static_shape[-1] // 2
+        if max(shape) > MAX_ELEMENTS or prod(shape) > MAX_ELEMENTS**2:  # maybe of a damaged file
+            return f"%{x.name}: the shape {format_shape(shape)} is too large to be examined"
+        for name, which, first in (("lo", "first", 0), ("hi", "second", half)):
+            if not _takes_row_part(match.ops[name], match.value(name), shape, first, half):
                 return f"%{match.value(name).name}: is not the {which} half of %{x.name}'s last axis"
         return None
 
@@ -210,11 +210,25 @@ class _HalvesApart(_Rope):
         return {"sin": rows[0], "cos": rows[1]}
 
 
-def _moved_elements(op: Op, result: Value, index: Array) -> Array:
-    """Run ``op``, a slice or split, on ``index`` in place of x; return what it computes for ``result``."""
-    data = [None if v is None else (index if v.data is None else v.data) for v in op.inputs]
-    moved = op.kernel(*data)
-    return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
+def _takes_row_part(op: Op, result: Value, shape: tuple[int, ...], first: int, count: int) -> bool:
+    """Return whether ``op``, a slice or split of x, takes ``count`` elements of each row, from ``first`` on.
+
+    ``result``: the result of ``op`` to examine.  ``shape``: that of x.
+    """
+    for axis, size in enumerate(shape):
+        # the kernel runs on the indices along this axis instead of the elements; a view takes no memory
+        line = np.arange(size)
+        index = np.broadcast_to(line.reshape(-1, *[1] * (len(shape) - 1 - axis)), shape)
+        moved = op.kernel(*(v if v is None else index if v.data is None else v.data for v in op.inputs))
+        part = np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
+        if part.shape != (*shape[:-1], count):
+            return False
+        expected = line[first : first + count] if axis == len(shape) - 1 else line
+        # a slice takes the same indices everywhere along the other axes
+        across = [slice(None) if a == axis else 0 for a in range(len(shape))]
+        if part.size and not np.array_equal(part[tuple(across)], expected):
+            return False
+    return True
 
 
 class FuseRope(Rules):

@@ -26,6 +26,7 @@ from circlekit.errors import FileError, FormatError
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
+from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
@@ -149,7 +150,7 @@ def _shortest(number: float | None) -> float | None:
 
     Return None for None and NaN.
     """
-    return None if number is None or math.isnan(number) else float(str(np.float32(number)))
+    return None if number is None or math.isnan(number) else shortest_float32(number)
 
 
 def _listed(numbers: Array) -> list[Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.errors import FileError, FormatError, ShapeError, UnsupportedError
+from circlekit.io.file_map import translated
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
@@ -76,7 +77,8 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
     """Return the samples in the file or folder ``data``; for None, RANDOM_SAMPLES random samples.
 
     ``form``: ONE's name of the format.  The errors are in ONE's words: UnsupportedError for an unknown
-    ``form``, FileError if ``data`` is missing, or is no folder although ``form`` says so; FormatError if a
+    ``form``, FileError if ``data`` is missing or cannot be read, or is no folder although ``form`` says so;
+    FormatError if a
     file is not HDF5, npz or npy although ``form`` is h5.
     """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
@@ -92,7 +94,7 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
     if not path.exists():
         raise FileError(f"Cannot open file: {data}: no such file")
     if form in HDF5_FORMATS and path.is_file():
-        with path.open("rb") as file:
+        with _in_words_of_one(), translated(path, "read"), path.open("rb") as file:
             head = file.read(8)
         if not head.startswith(FILE_HEADS):
             raise FormatError(f"Given data file is not HDF5: {data}")
