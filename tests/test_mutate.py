@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of equivalent mutations that ``tools.mutate`` leaves out."""
+"""The mutations that ``tools.mutate`` makes, and the list of equivalent ones that it leaves out."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def test_equivalent_mutations_are_mutations_of_lines_that_exist() -> None:
     every = [m for path in files for m in mutations(path)]
     possible = {(f"{m.path}: {change}", m.text) for m in every for change in (f"{m.old} -> {m.new}", "*")}
     assert listed - possible == set()
+
+
+def test_negative_numbers_are_not_mutated_but_negations_are(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("y = not (a < b and c)\nz = -(a + b)\nf(axis=-1)\n")
+    found = sorted((m.line, m.old, m.new) for m in mutations(path))
+    assert found == [(1, "<", "<="), (1, "and", "or"), (2, "+", "-")]

@@ -136,7 +136,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield nodes that are not mutated, because most mutations there change nothing.
 
-    These are annotations, type aliases, imports for type checkers, f-strings, and ``-x`` or ``not x`` with x.
+    These are annotations, type aliases, imports for type checkers, f-strings, and negative numbers.
     """
     for node in ast.walk(tree):
         unused: list[ast.AST | None] = []
@@ -148,7 +148,7 @@ def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
             unused += node.body
         elif isinstance(node, ast.JoinedStr):
             unused.append(node)
-        elif isinstance(node, ast.UnaryOp):
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
             unused.append(node)  # reshape(-1), axis=-1: another negative number means the same
         elif isinstance(node, ast.Assign) and _is_type_alias(node):
             unused.append(node.value)

@@ -88,6 +88,7 @@ def test_without_passes_it_copies(recipe: Path, tmp_path: Path) -> None:
         ["--fuse_batchnorm_with_tconv"],
         ["--fuse-batchnorm-with-tconv"],
         ["--O1", "--disable", "remove_dead"],
+        ["--passes", "fuse_batchnorm_with_tconv", "--passes", "remove_dead"],
         ["--remove_dead", "--fuse_batchnorm_with_tconv"],
         ["--fuse_batchnorm_with_tconv", "--remove_dead"],
     ],

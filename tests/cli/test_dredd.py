@@ -41,7 +41,8 @@ def test_passing_cases_exit_with_zero(folder: Path, capsys: Output) -> None:
 
 
 def test_table_of_results(folder: Path, capsys: Output) -> None:
-    assert main([str(folder), "--no-litert", "--all", "--passes", "remove_redundant_activation"]) == 0
+    passes = ["--passes", "remove_redundant_activation", "--passes", "remove_dead"]
+    assert main([str(folder), "--no-litert", "--all", *passes]) == 0
     head, first, second, *_ = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head == ["status", "operators", "rules", "values", "LiteRT", "test"]
     assert (first[:4], first[-1]) == (["passed", "2", "->", "1"], "Relu_000")

@@ -99,6 +99,22 @@ def test_faults(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        ("", "expected names of passes, got ''"),
+        ("remove_deed", "there is no pass or pipeline 'remove_deed'; did you mean remove_dead"),
+        ("echo '{model}", "No closing quotation"),
+    ],
+)
+def test_a_wrong_pipeline_is_wrong_usage(
+    pipeline: str, message: str, zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_all([pipeline, str(zoo), "-o", str(tmp_path / "out")]) == 2
+    assert f"argument pipeline: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def task(folder: Path, kind: str, pipeline: str, model: str = "my net.circle") -> model_tasks.TaskResult:
     """Run a task on a model whose name has a space; its results are in ``folder``/out."""
     circlekit.save(circlekit.parse(NET), folder / model)
@@ -129,6 +145,7 @@ def test_a_task_of_passes(tmp_path: Path) -> None:
         ("cat {model}.none", "failed", "No such file"),
         ("cp {model} {out}/{stem}.copy", "done", ""),
         ("cp {out}/../{name} {out}/{stem}.copy", "done", ""),
+        ("cp '{out}/../{name}' \"{out}/{stem}.copy\"", "done", ""),
         ("no-such-program {model}", "failed", "no-such-program: No such file or directory"),
         ("circle2circle {model} {out}/{name}", "done", ""),
         ("circle2circle {model}.none {out}/{name}", "failed", "Failed to open file"),

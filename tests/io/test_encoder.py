@@ -12,6 +12,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.schema import Tree
 from circlekit.io.write.flatbuffer_encoder import encode
+from circlekit.ir.value import Array
 
 
 def written(tree: Tree, fmt: str = "circle") -> bytes:
@@ -70,6 +71,36 @@ def test_enum_values_by_name_and_number() -> None:
     assert read("AddOptions", "fused_activation_function", "NONE") is None
     with pytest.raises(UnsupportedError, match=r"has no ActivationFunctionType SWISH for AddOptions\.fused"):
         written(option("AddOptions", "fused_activation_function", "SWISH"))
+
+
+def test_vectors_of_enum_values() -> None:
+    field = ("StablehloDotGeneralOptions", "precision_config")
+    tree = {"subgraphs": [{"operators": [{"builtin_options_2": {"": field[0], field[1]: ["HIGH", 2]}}]}]}
+    options = again(tree)["subgraphs"][0]["operators"][0]["builtin_options_2"]
+    assert list(options[field[1]]) == ["HIGH", "HIGHEST"]
+    tree["subgraphs"][0]["operators"][0]["builtin_options_2"][field[1]] = ["HIGH", "LOW"]
+    with pytest.raises(UnsupportedError, match="has no StablehloPrecisionConfig LOW for precision_config"):
+        written(tree)
+
+
+@pytest.mark.parametrize(
+    "value", [np.array([0, 2**33 + 5]), np.array([1.5]), np.array([2**31], np.uint32), np.array([2**70])]
+)
+def test_elements_of_arrays_that_do_not_fit_are_refused(value: Array) -> None:
+    with pytest.raises(ModelError, match="squeeze_dims has an element that its field cannot hold"):
+        written(option("SqueezeOptions", "squeeze_dims", value))
+
+
+def test_elements_of_arrays_are_converted() -> None:
+    assert list(read("SqueezeOptions", "squeeze_dims", np.array([2**31 - 1, -1]))) == [2**31 - 1, -1]
+
+    def scale(value: float) -> Any:
+        tensor = {"quantization": {"scale": np.array([value, np.inf])}}
+        return again({"subgraphs": [{"tensors": [tensor]}]})["subgraphs"][0]["tensors"][0]["quantization"]
+
+    assert list(scale(0.1)["scale"]) == [np.float32(0.1), np.inf]
+    with pytest.raises(ModelError, match="scale has an element that its field cannot hold: 1e"):
+        scale(1e39)
 
 
 def test_fields_of_the_other_format_and_of_none() -> None:

@@ -74,6 +74,22 @@ def test_layers_with_several_users_are_copied_if_allowed() -> None:
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
 
 
+def test_a_front_whose_result_is_an_output_is_copied() -> None:
+    model = circlekit.parse("""
+graph main(%x: f32[1,4]) -> %h, %y {
+  %w = const f32[3,4] gaussian(0, 1)
+  %v = const f32[2,3] gaussian(0, 1)
+  %h = FullyConnected(%x, %w)
+  %y = FullyConnected(%h, %v)
+}""")
+    before = clone(model)
+    apply_patterns(model, [Pattern("h", "y", [5.0, 0.1, 20.0])])
+    check(model)
+    inputs = make_inputs(before.main, InputSet("normal"))
+    for a, b in zip(run(before, inputs), run(model, inputs), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("front", "count"),
     [

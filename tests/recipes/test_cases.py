@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.errors import CirclekitError, FileError, ParseError
+from circlekit.errors import CirclekitError, FileError, ParseError, RewriteError
 from circlekit.recipes.dredd_cases import cases_of
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
@@ -66,6 +66,32 @@ def test_cases_of_our_list(folder: Path) -> None:
     cases = cases_of(list_, [folder / "res"])
     assert [c.passes for c in cases] == [("remove_dead", "fold_constants"), (), ()]
     assert all(c.recipe is not None for c in cases)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "rules"),
+    [
+        ("test.lst", "Add(%s PASS %s)\n", 1),
+        ("test.lst", "eval(%s %s)\n", 0),
+        ("test.tsv", "recipe\tpasses\n%s\t%s\n", 1),
+    ],
+)
+def test_lists_check_the_rules_of_texts(tmp_path: Path, name: str, line: str, rules: int) -> None:
+    (tmp_path / "any.ck").write_text(MODEL + "rules { total(5) }")
+    (tmp_path / name).write_text(line % ("any", "remove_dead"))
+    (case,) = cases_of(tmp_path / name)
+    assert (case.name, case.rules().passes, len(case.rules().rules)) == ("any", ("remove_dead",), rules)
+    assert case.rules().format == "circle"
+
+
+def test_a_list_must_name_the_passes_that_rules_are_for(folder: Path) -> None:
+    (folder / "test.lst").write_text("Add(own PASS remove_dead) Add(own PASS O1) Add(own)")
+    cases = cases_of(folder / "test.lst")
+    assert [case.name for case in cases] == ["own-1", "own-2"] * 3
+    message = "expected the passes that the rules in .*own.ck are for, O1, got remove_dead; .* eval.own "
+    with pytest.raises(RewriteError, match=f"test.lst:1:1: {message}"):
+        cases[0].rules()
+    assert [case.rules().passes for case in cases[1:]] == [("remove_dead",), ("O1",), ("O1",), ("O1",), ()]
 
 
 def test_missing_recipe_is_reported_with_its_line(folder: Path) -> None:

@@ -82,8 +82,10 @@ def test_mistake_is_reported_with_its_position(old: str, new: str, message: str 
 
 def test_missing_graphs_are_reported() -> None:
     text = RECIPE.replace('"Add"', '"While"').replace("add_options { activation: RELU }", "")
-    with pytest.raises(ParseError, match="expected an index of one of the 1 graphs, got 1"):
-        read_recipe(text.replace('output: "y" ', 'output: "y" while_options { cond_subgraph_index: 1 }'), "r")
+    for index in (1, -1):
+        options = f"while_options {{ cond_subgraph_index: {index} }}"
+        with pytest.raises(ParseError, match=f"r:5:.*expected an index of one of the 1 graphs, got {index}"):
+            read_recipe(text.replace('output: "y" ', f'output: "y" {options}'), "r")
 
 
 @pytest.mark.parametrize("name", ["../w.npy", "/etc/hostname", "..", "a/b.npy", ""])

@@ -30,6 +30,10 @@ def test_bool() -> None:
         fill("explicit", ["maybe"], DType.BOOL, 1)
 
 
+def test_integers_of_any_length_are_bools() -> None:
+    assert fill("explicit", ["9" * 5000, "0" * 5000, "+10", "-00"], DType.BOOL, 4) == bytes([1, 0, 1, 0])
+
+
 def test_floats_are_rounded_once() -> None:
     assert fill("explicit", ["0.1f", "1e39", "-0.0"], DType.FLOAT32, 3) == np.array(
         [0.1, np.inf, -0.0], np.float32
@@ -74,6 +78,10 @@ def test_gaussian_integers_stay_in_their_range() -> None:
         ("constant", [], DType.FLOAT32, "constant: expected an argument"),
         ("explicit", ["300"], DType.UINT8, "UINT8: expected numbers from 0 to 255, got 300"),
         ("explicit", ["nan"], DType.INT32, "expected an integer, got 'nan'"),
+        ("explicit", ["+-5"], DType.INT32, r"expected a number, got '\+-5'"),
+        ("explicit", ["²"], DType.INT32, "expected a number, got '²'"),
+        ("explicit", ["--1"], DType.BOOL, "expected true or false, got '--1'"),
+        ("explicit", ["²"], DType.BOOL, "expected true or false, got '²'"),
         ("explicit", ["1"], DType.MXINT8, "floats or BOOL, got MXINT8"),
         ("uniform", ["1"], DType.FLOAT32, "no filler is named uniform"),
         ("base64", ["A"], DType.FLOAT32, "expected base64"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +205,47 @@ def test_unknown_sizes_fit_every_size(given: str, read: str) -> None:
     assert len(circlekit.merge([head, tail], {"x": "out"}).main) == 4
 
 
+PASSES_X_ON = "graph pass(%x: f32[2]) -> %x, %c { %c = Neg(%x) }"
+READS_X = "graph exp(%x: f32[2]) -> %f { %f = Exp(%x) }"
+READS_Z = "graph exp(%z: f32[2]) -> %f { %f = Exp(%z) }"
+MAKES_X = "graph abs(%k: f32[2]) -> %x { %x = Abs(%k) }"
+
+
+@pytest.mark.parametrize(
+    ("texts", "connect", "inputs", "outputs"),
+    [
+        ([PASSES_X_ON, READS_X], {}, "x", "cfx"),
+        ([PASSES_X_ON, READS_Z], {}, "xz", "cfx"),
+        ([PASSES_X_ON, READS_Z], {"z": "x"}, "x", "cf"),
+        ([PASSES_X_ON, READS_X], {"x": "x"}, "x", "cf"),
+        ([PASSES_X_ON, READS_X, MAKES_X], {}, "k", "cf"),
+        ([PASSES_X_ON, READS_Z, MAKES_X], {"z": "x"}, "k", "cf"),
+        (["graph same(%x: f32[2]) -> %x {}"] * 2, {}, "x", "x"),
+    ],
+)
+def test_an_output_that_is_an_input_of_its_model(
+    texts: list[str], connect: dict[str, str], inputs: str, outputs: str
+) -> None:
+    x = np.array([-2.0, 0.5], np.float32)
+    for order in permutations(texts):
+        merged = circlekit.merge([circlekit.parse(text) for text in order], connect)
+        check(merged)
+        assert sorted(v.name for v in merged.main.inputs) == list(inputs)
+        names = [v.name for v in merged.main.outputs]
+        assert sorted(names) == list(outputs)
+        results = dict(zip(names, run(merged, [x] * len(inputs)), strict=True))
+        given = np.abs(x) if MAKES_X in texts else x
+        expected = {"x": given, "c": -given, "f": np.exp(given)}
+        for name, array in results.items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-6)
+
+
+def test_an_output_that_is_a_connected_input_differs_from_one_of_the_same_name() -> None:
+    models = [circlekit.parse(text) for text in (PASSES_X_ON, MAKES_X, HEAD)]
+    with pytest.raises(ModelError, match="two models have an output 'x'; rename one of them"):
+        circlekit.merge(models, {"x": "out"})
+
+
 def test_a_merged_model_has_format_and_name_of_the_first() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     head.format = "tflite"
@@ -224,7 +265,7 @@ def test_what_cannot_be_merged() -> None:
         circlekit.merge([head, tail], {"x": "ou"})
     with pytest.raises(ModelError, match="no model has an input 'y'"):
         circlekit.merge([head, tail], {"y": "out"})
-    with pytest.raises(ModelError, match="in a circle"):
+    with pytest.raises(ModelError, match="the models form a cycle"):
         circlekit.merge([head, tail], {"x": "out", "in": "z"})
     with pytest.raises(
         ModelError, match="no model has an input 'in' that could read the output 'out' of another"

@@ -10,14 +10,16 @@ import pytest
 
 from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.arithmetic.unary import Ceil
 from circlekit.ops.movement.space import BatchToSpaceND
 from circlekit.targets.target import find_target
 from circlekit.testing.model_builder import graph_of
+from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
-from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
+from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
 
@@ -68,6 +70,19 @@ def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
     three = {"ranks": {"input": [3]}, "dims": [["block_shape", 0, 1]]}
     four = {"ranks": {"input": [4]}, "dims": [["block_shape", 0, 2]]}
     assert learn(observed) == {"any_of": [[three, four]]}
+
+
+def test_without_failures_nothing_is_learned_about_attributes() -> None:
+    x = Value("x", f32, (2,))
+    assert learn([Observation(Add(x, x), True)]) == {}
+
+
+def test_a_runtime_that_runs_no_form_of_a_recurrent_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "run_jobs", lambda runtime, jobs: [Ran(None, "no kernel") for _ in jobs])
+    measured = probe.measure("RNN", "litert", SEED)
+    assert measured is not None
+    assert (measured.version, measured.forms) == (None, {})
+    assert set(measured.reasons.values()) == {"no kernel"}
 
 
 def test_ranks_that_were_not_tried_are_allowed() -> None:

@@ -70,6 +70,7 @@ def test_programs_of_a_backend(
         ("-b gpu", "backends=npu,cpu\nnpu=x\ncpu=y\n", "Not found the command of given backend: gpu"),
         ("", "backends=npu,cpu\nnpu=x\n", "Not found the command for cpu"),
         ("", "backend=npu\n", "'command' key is missing"),
+        ("-b cpu", "other=x\n", "'command' key is missing in the configuration file. (c.cfg)"),
         ("-T rose", "other=x\n", "'command' key is missing in the configuration file. (c.cfg)"),
     ],
 )

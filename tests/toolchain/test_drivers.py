@@ -102,6 +102,20 @@ def test_a_list_or_raw_file_that_cannot_be_read(
     assert not Path("bad.h5").exists()
 
 
+def test_files_without_an_array_of_numbers_are_refused(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("a.npz", np.ones(2))
+    np.save("text.npy", np.array(["a", "b"]))
+    Path("empty.npy").touch()
+    reasons = {"a.npz": "check it is a numpy file", "text.npy": "numbers, got <U1", "empty.npy": "numpy file"}
+    for name, reason in reasons.items():
+        Path("list.txt").write_text(f"{name}\n")
+        assert call("one-create-quant-dataset", "-i", "numpy", "-l", "list.txt", "-p", "out.h5") == 255
+        assert re.match(f"one-create-quant-dataset: RuntimeError: {name}.*{reason}", capsys.readouterr().err)
+        assert not list(work.glob("out.h5*"))
+
+
 def test_quantized_models_are_evaluated(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "-i net.tflite -o q.circle --granularity channel --evaluate_result --print_mae --print_top1_match"
     assert call("one-quantize", *words.split()) == 0

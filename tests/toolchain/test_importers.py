@@ -303,6 +303,7 @@ def test_binary_coded_weights_become_outputs() -> None:
         [*W[1:], *V[1:]],
         [*W, *V, "v" + MORE],
         [*W[1:], "w/bcqinfo_odd"],
+        [*W[1:], "w" + MORE],
         [METADATA],
     ],
 )

@@ -287,6 +287,14 @@ def test_import_drivers_of_the_user_run_first(run: Run, work: Path, program: Cal
     assert "nnpkg" not in out
 
 
+@pytest.mark.parametrize("name", ["one-create-quant-dataset", "one-init"])
+def test_a_driver_that_onecc_does_not_run_is_left_out_with_a_warning(run: Run, work: Path, name: str) -> None:
+    code, out, errors = run([], f"{BEGIN}{name}=True\n{IMPORT}[{name}]\n")
+    assert (code, out) == (0, "")
+    assert errors == f"onecc: WARNING: test.cfg: [onecc] {name} is left out; call the command {name}\n"
+    assert (work / "net.circle").exists()
+
+
 def test_groups_of_the_file_come_before_those_of_the_command_line(run: Run, work: Path) -> None:
     for name, keys in (("A", "fuse_mul_with_conv=True\n"), ("B", "fuse_mul_with_conv=False\n")):
         (work / f"../optimization/O{name}.cfg").write_text(f"[one-optimize]\n{keys}")

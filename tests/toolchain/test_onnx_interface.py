@@ -41,6 +41,18 @@ def test_an_onnx_interface_is_found_by_its_values() -> None:
         restore_interface(model, record)
 
 
+@pytest.mark.parametrize("other", [0.0, 9.0, np.inf, -np.inf, np.nan])
+def test_infinities_and_nan_are_values_too(other: float) -> None:
+    model = circlekit.parse("graph main(%x: f32[4]) -> %n, %y { %n = Neg(%x) %y = Exp(%x) }")
+    x = np.array([np.nan, np.inf, 2.0, other], np.float32)
+    record = {"inputs": np.array(["x"]), "outputs": np.array(["exp", "neg"]), "in0": x}
+    restore_interface(model, {**record, "out0": np.exp(x), "out1": -x})
+    assert [value.name for value in model.main.outputs] == ["exp", "neg"]
+    for wrong in (np.nan_to_num(np.exp(x)), np.exp(x) * np.array([1, 1, 3, 1], np.float32)):
+        with pytest.raises(EquivalenceError, match="other values than the ONNX model at output exp"):
+            restore_interface(model, {**record, "out0": wrong, "out1": -x})
+
+
 def test_an_inner_value_gives_up_the_name_of_an_onnx_output() -> None:
     model = circlekit.parse("graph main(%x: f32[2]) -> %y { %out = Neg(%x) %y = Exp(%out) }")
     x = np.ones(2, np.float32)

@@ -248,7 +248,7 @@ def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]
             continue
         good = Counter(plain_attribute(op, item.name) for op in passed)
         bad = Counter(plain_attribute(op, item.name) for op in failed)
-        allowed = {value for value in good if good[value] > LUCK * bad[value] * len(passed) / len(failed)}
+        allowed = {v for v in good if good[v] > LUCK * bad[v] * len(passed) / max(len(failed), 1)}
         if isinstance(item.default, Named | bool):
             allowed |= _members(item.default) - good.keys() - bad.keys()
         if isinstance(item.default, Named | bool) or allowed == {item.default}:

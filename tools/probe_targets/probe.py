@@ -185,9 +185,10 @@ class _Probe:
                 form.reason = reason or form.reason
         failed = {text for text, form in self.forms.items() if not all(o.runs for o in form.observed)}
         found: dict[str, Constraints] = {text: {} for text in sorted(self.forms.keys() - failed)}
-        op = next(o.op for text in found for o in self.forms[text].observed)
+        op = next((o.op for text in found for o in self.forms[text].observed), None)
+        version = None if op is None else _highest_version(self.runtime, op)
         reasons = {text: self.forms[text].reason for text in failed}
-        return Measured(_highest_version(self.runtime, op), found, Counter(failed), reasons)
+        return Measured(version, found, Counter(failed), reasons)
 
     def observe(self, wanted: Iterable[tuple[Types, int]]) -> set[int]:
         """Run samples; return the numbers of those whose results contradict the constraints so far."""
@@ -258,10 +259,8 @@ class _Probe:
                 or unexplained[text] > LARGEST_REFUSED * len(left)
             ):
                 del found[text]
-        version = None
-        if found:
-            op = next(o.op for form in found.values() for o in form.observed if o.runs)
-            version = _highest_version(self.runtime, op)
+        op = next((o.op for form in found.values() for o in form.observed if o.runs), None)
+        version = None if op is None else _highest_version(self.runtime, op)
         known = self.needs_known_shapes(dict.fromkeys(t for form in found.values() for t in form.types))
         more = {"known": known} if known else {}
         constraints = {text: {**form.constraints, **more} for text, form in found.items()}

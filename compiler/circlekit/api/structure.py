@@ -91,8 +91,8 @@ def merge(
     ``connect``: {name of an input: name of the output that it reads}.  An input that is not a key reads the
     output of the same name; if no output has this name, the input becomes an input of the result.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
-    Raise ModelError if two outputs have the same name, for unknown names, and for models that read from each
-    other in a circle; ShapeError if the types of an output and of the input that reads it differ.
+    Raise ModelError if two outputs have the same name, for unknown names, and for models that form a cycle;
+    ShapeError if the types of an output and of the input that reads it differ.
     """
     models = list(models)
     for model in models:

@@ -68,6 +68,7 @@ def _add_flags(parser: Parser) -> None:
         )
     parser.add_argument(
         "--passes",
+        action="extend",
         type=parse_passes,
         default=[],
         metavar="P,P",
@@ -142,11 +143,10 @@ def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
     """Return the options of ``circlekit.convert`` for the parsed flags of ``add_optimization_flags``.
 
-    The order of different flags has no effect; of several ``--passes``, only the last one counts.  Passes run
-    in this order:
+    The order of different flags has no effect.  Passes run in this order:
 
     1. those that the file of ``--pipeline`` names
-    2. those that ``--passes`` names
+    2. those that ``--passes`` names; the flag may be repeated
     3. those of the pipelines given as flags, such as ``--O1``
     4. those given as flags, sorted by ``in_order``
 
@@ -226,7 +226,7 @@ def parse_pass_or_all(text: str) -> str:
     return text if text == "all" else parse_pass(text)
 
 
-DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
+DESCRIPTION = "Optimize a circle or TFLite model. The order of different flags has no effect."
 main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run, one=OneCodes())
 
 

@@ -48,17 +48,16 @@ class Task:
     kind: str
     pipeline: str
 
-    def filled(self, text: str, quote: Callable[[str], str] = str) -> str:
+    def filled(self, text: str) -> str:
         """Return ``text`` with its placeholders replaced by their values.
 
         {model}: the path of the model.  {out}: the folder for outputs.  {name}: the file name of the model.
         {stem}: the file name without extension.  Other words in braces stay.
-        ``quote`` is applied to each value.
         """
         path = Path(self.model)
         values = {"model": self.model, "out": self.folder, "name": path.name, "stem": path.stem}
         # one search: a placeholder in a value, such as a folder named {out}, is not replaced
-        return re.sub("{(model|out|name|stem)}", lambda found: quote(values[found[1]]), text)
+        return re.sub("{(model|out|name|stem)}", lambda found: values[found[1]], text)
 
 
 @dataclass
@@ -118,7 +117,7 @@ def _configuration(task: Task) -> TaskResult:
 
 
 def _command(task: Task) -> TaskResult:
-    program, *words = shlex.split(task.filled(task.pipeline, shlex.quote))
+    program, *words = map(task.filled, shlex.split(task.pipeline))  # a space in a path splits no word
     own = _own_command(program)  # a command of circlekit needs no new process
     return _called(task, words, own) if own is not None else _run_program(task, [program, *words])
 

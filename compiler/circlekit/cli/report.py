@@ -40,7 +40,7 @@ def _declare(parser: Parser) -> None:
             help=f"compare with the result of {name}",
         )  # fmt: skip
     parser.add_argument(
-        "--passes", type=parse_passes, default=[], metavar="P,P",
+        "--passes", action="extend", type=parse_passes, default=[], metavar="P,P",
         help="compare with the result of these passes",
     )  # fmt: skip
     add_inputs(parser, "compare the values on the inputs")

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from circlekit.cli.arguments import Parser, add_scheduler, output_path, positive_count
+from circlekit.cli.arguments import Parser, add_scheduler, argument_type, output_path, positive_count
 from circlekit.cli.arguments import count as natural
+from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED as EXIT_FAILED
 from circlekit.cli.command import Command
 from circlekit.cli.model_tasks import DONE, Task, TaskResult, lost_task, run_task
@@ -30,6 +32,9 @@ JSON_SCHEMA = 1
 MAX_MESSAGE_CHARACTERS = 300
 """The printed message of a failed model is cut after this many characters; the JSON document is complete."""
 
+CFG_SUFFIXES = (".cfg", ".ini")
+"""The extensions of configuration files of onecc."""
+
 DESCRIPTION = """Run a pipeline or a command on all models of a folder.
 
 PIPELINE is O1, a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In a .cfg
@@ -45,7 +50,11 @@ scheduler says how often."""
 
 
 def _declare(parser: Parser) -> None:
-    parser.add_argument("pipeline", help="passes, a .toml or .cfg file, or a command line with {model}")
+    parser.add_argument(
+        "pipeline",
+        type=argument_type(_pipeline_words),
+        help="passes, a .toml or .cfg file, or a command line with {model}",
+    )
     parser.add_argument("folder", help="all .circle and .tflite files in it and below are run")
     parser.add_argument(
         "-o", "--output", required=True, type=output_path, metavar="DIR", help="folder of results"
@@ -94,6 +103,18 @@ def _run(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if any(result.status != DONE for result in results) else 0
 
 
+def _pipeline_words(words: str) -> str:
+    """Return the argument PIPELINE; raise an error of argparse or ValueError if it is wrong for every model.
+
+    Files are not read.
+    """
+    if "{model}" in words:
+        shlex.split(words)  # raises ValueError for a quote that is not closed
+    elif Path(words).suffix not in (*CFG_SUFFIXES, ".toml"):
+        parse_passes(words)
+    return words
+
+
 def _pipeline(words: str) -> tuple[str, str]:
     """Return (kind, pipeline) for the argument PIPELINE, the fields of ``Task`` that say what to do.
 
@@ -105,7 +126,7 @@ def _pipeline(words: str) -> tuple[str, str]:
     """
     if "{model}" in words:
         return "command", words
-    if Path(words).suffix in (".cfg", ".ini"):
+    if Path(words).suffix in CFG_SUFFIXES:
         text = bytes(map_file(words)).decode(errors="replace")
         if "{model}" not in text:
             raise FileError(f"{words}: expected {{model}} where the path of the model belongs")

@@ -4,13 +4,14 @@
 Cases come from one of these:
 
 - ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
-  ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores ``test.rule``;
+  ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores rules;
 - ``*.tsv``: the first line is ``recipe<tab>passes``, each other line is a case, such as
   ``RECIPE<tab>pass1,pass2``;
 - a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
 - a recipe: one case, or one case for each block of rules in it.
 
-In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).
+In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).  If its
+file has several blocks of rules, each block makes a case of its own.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Case:
 
     ``name``: the name of the test in reports.
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
-    ``passes``: the names of the passes; if the block of rules names passes, those run instead.
+    ``passes``: the names of the passes; if the block of rules names passes, those run instead.  If both a
+    list and the block name passes, these must be the same.
     ``format``: the format of the model after the passes; None: that of the recipe.
-    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or they are
-    ignored because the case is from a list.
+    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or a list says
+    that rules are ignored.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
     ``place``: the position of the case in its list, as FILE:LINE:1; "" without a list.  If ``recipe`` is
     None, ``place`` is the whole error message: the position, then the reason.
@@ -58,8 +60,8 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError for a wrong rule, RewriteError for an unknown pass, FileError if ``recipe`` is None,
-        and the errors of ``read_text``.
+        Raise ParseError for a wrong rule, RewriteError for an unknown pass or if the list and the rules name
+        different passes, FileError if ``recipe`` is None, and the errors of ``read_text``.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -69,6 +71,12 @@ class Case:
                 raise RewriteError(f"{self.place or self.recipe}: {unknown}")
         if self.block is not None:
             block = parse_text_rules(read_text(self.recipe), str(self.recipe))[self.block]
+            if self.place and self.passes and block.passes not in ((), self.passes):
+                raise RewriteError(
+                    f"{self.place}: expected the passes that the rules in {self.recipe} are for,"
+                    f" {' '.join(block.passes)}, got {' '.join(self.passes)};"
+                    f" in a .lst list, eval({name_of_recipe(self.recipe)} ...) ignores rules"
+                )
             return replace(block, passes=block.passes or self.passes, format=block.format or self.format)
         path = self.recipe.with_name(ONE_RULES)
         rules: list[Rule] = []
@@ -84,7 +92,7 @@ def cases_of(
 
     ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
     ``passes``: the passes for recipes that name none; lists ignore them.
-    ``with_rules``: whether the cases of a list check ``test.rule`` files.
+    ``with_rules``: whether the cases of a list check the rules of their recipes.
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;
     FormatError for a list that is not UTF-8, ParseError for an invalid list.  A ``.ck`` recipe that is
@@ -199,5 +207,14 @@ def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rul
     for case in cases:
         recipe = paths.get(case.name)
         error = "" if recipe else f": no recipe is named {case.name}{did_you_mean(case.name, paths)}"
-        with_rule_file = with_rules and case.with_rule_file
-        yield replace(case, recipe=recipe, with_rule_file=with_rule_file, place=case.place + error)
+        found = replace(
+            case,
+            recipe=recipe,
+            with_rule_file=with_rules and case.with_rule_file,
+            place=case.place + error,
+        )
+        if recipe is None or not found.with_rule_file:
+            yield found
+            continue
+        for one in _cases_of_recipe(recipe, case.passes):
+            yield replace(found, name=one.name, block=one.block)

@@ -19,17 +19,17 @@ def merge(
 
     ``connect``: {name of an input: name of the output that it reads}.  An input that is not in ``connect``
     reads the output of the same name that another model computes.  If there is no such output, the input
-    becomes an input of the result; models that have an input of this name share it.
+    becomes an input of the result; models that have an input of this name share it.  An output that is also
+    an input of its model is not computed there, so only ``connect`` can make an input read it.
     ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
     The operators of a model come after those of the models from which it reads.  Values that
     are neither inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are
     dropped.
 
-    Raise ModelError if ``models`` is empty, if two models compute an output of the same name, if models read
-    from each other in a circle, if ``connect`` names an input that no model has or an output that no model
-    computes, or if ``outputs`` names an unknown value.  Raise ShapeError if the dtypes, shapes or
-    quantizations of an output and the input that reads it differ, or those of two inputs that are shared.
-    An unknown dimension fits any dimension.
+    Raise ModelError if ``models`` is empty, if two models have different outputs of the same name, if the
+    models form a cycle, if ``connect`` names an input or an output that no model has, or if ``outputs`` names
+    an unknown value.  Raise ShapeError if the dtypes, shapes or quantizations of an output and the input that
+    reads it differ, or those of two inputs that are shared.  An unknown dimension fits any dimension.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
@@ -51,30 +51,34 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
     """Return the models, each after the models from which it reads.
 
     ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for two outputs of the same name, an
-    unknown output, and models that read from each other in a circle.
+    unknown output, and models that form a cycle.
     """
-    providers: dict[str, Model] = {}  # the model that computes each output, by the name of the output
+    computed: dict[str, Model] = {}  # the model that computes each output, by the name of the output
+    passed: dict[str, Model] = {}  # a model that has the output as its input, by the name of the output
     for model in models:
-        for name in dict.fromkeys(v.name for v in model.main.outputs if not model.main.is_input(v)):
-            if name in providers:
-                raise ModelError(f"two models have an output {name!r}; rename one of them")
-            providers[name] = model
+        for value in dict.fromkeys(model.main.outputs):
+            if model.main.is_input(value) and links.get(value.name, value.name) == value.name:
+                passed.setdefault(value.name, model)
+            elif value.name in computed:
+                raise ModelError(f"two models have an output {value.name!r}; rename one of them")
+            else:
+                computed[value.name] = model
+    providers = {**passed, **computed}
     for output in links.values():
         if output not in providers:
             raise ModelError(f"no model has an output {output!r}{did_you_mean(output, providers, 3)}")
 
     def sources(model: Model) -> list[Model]:
         """Return the other models from which ``model`` reads."""
-        wanted = [links.get(v.name, v.name) for v in model.main.inputs]
-        return [m for name in wanted if (m := providers.get(name)) is not None and m is not model]
+        names = [v.name for v in model.main.inputs]
+        found = [providers[links[name]] if name in links else computed.get(name) for name in names]
+        return [m for m in found if m is not None and m is not model]
 
     ordered = postorder(models, sources)
     for index, model in enumerate(ordered):
         for source in sources(model):
             if source not in ordered[:index]:
-                raise ModelError(
-                    "the models read from each other in a circle, so there is no order in which they can run"
-                )
+                raise ModelError("the models form a cycle, so there is no order in which they can run")
     return ordered
 
 
@@ -85,7 +89,7 @@ class _Merger:
     ``interface``: the names of all inputs and outputs; all other values get other names.
     ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs that were connected so far.
     ``given``: the outputs of the models that were added so far, by name.  ``read``: the names of the outputs
-    in ``given`` that an input reads.
+    in ``given`` that an input reads.  ``passed``: the names of those that are inputs of their models.
     ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 
@@ -99,6 +103,7 @@ class _Merger:
         self.inputs: dict[str, Value] = {}
         self.given: dict[str, Value] = {}
         self.read: set[str] = set()
+        self.passed: set[str] = set()
 
     def add(self, model: Model) -> None:
         """Move the operators of ``model`` into the graph, and connect its inputs."""
@@ -114,7 +119,8 @@ class _Merger:
             main.unlink(op)
             self.graph.append(op)
         for value in main.outputs:
-            # an output may be an input, too
+            if value in replacements and value.name not in self.given:
+                self.passed.add(value.name)
             self.given.setdefault(value.name, replacements.get(value, value))
         self.callees += model.graphs[1:]
 
@@ -125,7 +131,7 @@ class _Merger:
         ``value`` in dtype, quantization or a known dimension.
         """
         name = self.links.get(value.name, value.name)
-        source = self.given.get(name)
+        source = self.given.get(name) if value.name in self.links or name not in self.passed else None
         if source is None:
             source = self.inputs.setdefault(name, value)
         else:

@@ -21,7 +21,7 @@ def run_parts(
     ``kernels``: the kernel set with which all parts compute; None: each part selects its own.  With the
     result of ``select_kernels`` for the divided model, the results have the same bits as those of that model.
     Raise ModelError if an input of a part is neither in ``inputs`` nor an output of another part, or if parts
-    read from each other in a circle; and the errors of ``Interpreter.run``.
+    form a cycle; and the errors of ``Interpreter.run``.
     """
     values = dict(inputs)
     waiting = list(parts)

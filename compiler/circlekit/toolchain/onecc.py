@@ -210,7 +210,8 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
     """Return the drivers that [onecc] switches on, in the order to run them.
 
-    Drivers that are neither import drivers nor in ORDER, such as one-init, are left out.
+    Drivers that are neither import drivers nor in ORDER, such as one-init, are left out with a warning; ONE
+    leaves them out in silence.
     Raise DriverError for an unknown section, and for an unknown key or a wrong value in [onecc].
     """
     known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}
@@ -230,8 +231,15 @@ def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] {key}: Not a boolean: {text}")
         if SWITCH_WORDS[text.lower()]:
             on.append(key)
-    imports = sorted(name for name in on if name.startswith(IMPORTS))
-    return [*imports, *(name for name in ORDER if name in on)]
+    names = [
+        *sorted(name for name in on if name.startswith(IMPORTS)),
+        *(name for name in ORDER if name in on),
+    ]
+    for name in on:
+        if name not in names:
+            warning = f"WARNING: {configuration.path}: [{ONECC}] {name} is left out; call the command {name}"
+            session.report(warning, "onecc")
+    return names
 
 
 INCLUDE = "include"

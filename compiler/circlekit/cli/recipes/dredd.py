@@ -49,10 +49,10 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         # names may also be separated by spaces
-        "--passes", type=lambda text: parse_passes(",".join(text.split())), default=[], metavar="P,P",
-        help="passes for recipes that do not name any",
+        "--passes", action="extend", type=lambda text: parse_passes(",".join(text.split())), default=[],
+        metavar="P,P", help="passes for recipes that do not name any",
     )  # fmt: skip
-    parser.add_switch("--no-rules", help="for lists: do not check the file test.rule beside each recipe")
+    parser.add_switch("--no-rules", help="for lists: do not check the rules of the recipes")
     parser.add_switch("--no-litert", help="do not compare with LiteRT, nor import it")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
     parser.add_argument(

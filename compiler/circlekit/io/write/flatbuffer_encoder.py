@@ -26,6 +26,7 @@ from circlekit.io.origin import Place
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_writer import Piece
+from circlekit.ir.value import Array
 
 LARGEST_ZERO = 2.0**-150
 """The largest magnitude of a number that becomes zero as float32."""
@@ -154,8 +155,7 @@ def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
 
     If the file has ``limit`` bytes or more, its constants are external data.  Raise UnsupportedError for a
     field or enum value that the format does not have, ModelError for a field that the schema does not have,
-    and for a number that its field cannot hold.  (The elements of numpy arrays are not checked: they wrap
-    around.)
+    and for a number that its field cannot hold.
     """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:
@@ -252,12 +252,12 @@ class Encoder:
                 if value == item.default and str(value) != "-0.0" and not isinstance(value, StatedDefault):
                     continue
                 if item.enum is not None:
-                    value = self.number(value, item, spec)
+                    value = self.number(value, item, spec.name)
             elif kind is Kind.UNION:  # the field before a union has its type
-                values[slot - 1] = self.number(value[""], item, spec)
+                values[slot - 1] = self.number(value[""], item, spec.name)
                 mask |= 1 << slot - 1
             elif kind is Kind.UNION_TYPE:
-                value = self.number(value, item, spec)
+                value = self.number(value, item, spec.name)
             mask |= 1 << slot
             values[slot] = value
         layout = self.layouts.get((spec.name, mask))
@@ -287,14 +287,17 @@ class Encoder:
                     values[slot] = 0
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
-    def number(self, value: str | int, item: Field, spec: Table) -> int:
-        """Return the number of an enum value; raise UnsupportedError if the format does not have it."""
+    def number(self, value: str | int, item: Field, owner: str = "") -> int:
+        """Return the number of an enum value; raise UnsupportedError if the format does not have it.
+
+        ``owner``: the name of the table that has the field ``item``, for the error; "": it is not known.
+        """
         if isinstance(value, int):
             return value
         assert item.enum is not None
         number = item.enum.numbers.get(value)
         if number is None:
-            place = f"{spec.name}.{item.name}"
+            place = f"{owner}.{item.name}" if owner else item.name
             raise UnsupportedError(f".{self.format} has no {item.enum.name} {value} for {place}")
         return number
 
@@ -331,16 +334,14 @@ class Encoder:
             self.constants.append((at, as_constant_bytes(value), True))
             return
         if item.enum is not None:
-            value = [v if isinstance(v, int) else item.enum.numbers[v] for v in value]
-        if isinstance(value, list | tuple):
-            try:
+            value = [self.number(v, item) for v in value]
+        try:
+            if isinstance(value, list | tuple):
                 data = struct.pack(f"<{len(value)}{item.code}", *value)
-            except (struct.error, OverflowError) as error:
-                raise ModelError(f"{item.name} has an element that its field cannot hold: {error}") from None
-        elif isinstance(value, np.ndarray):
-            data = value.astype(np.dtype(item.code).newbyteorder("<"), copy=False).tobytes()
-        else:
-            data = bytes(value)
+            else:
+                data = _array_bytes(value, item.code) if isinstance(value, np.ndarray) else bytes(value)
+        except (struct.error, OverflowError) as error:  # ``struct`` raises OverflowError for floats
+            raise ModelError(f"{item.name} has an element that its field cannot hold: {error}") from None
         size = SIZES[item.code]
         self.put_vector(at, max(size, 4), _U32.pack(len(data) // size) + data)
 
@@ -358,3 +359,19 @@ class Encoder:
             return
         self.shared[size, data] = self.begin(at, size, LENGTH_BYTES)
         self.out += data
+
+
+def _array_bytes(array: Array, code: str) -> bytes:
+    """Return the elements of ``array`` with the type code ``code``; raise OverflowError if it lacks a value.
+
+    Floats are rounded.  An array that has this type already is not searched for such values.
+    """
+    dtype = np.dtype(code).newbyteorder("<")
+    if array.dtype != dtype:
+        with np.errstate(all="ignore"):
+            stored = array.astype(dtype)
+        fits = np.isfinite(stored) == np.isfinite(array) if dtype.kind == "f" else stored == array
+        if not fits.all():
+            raise OverflowError(f"{array[~fits][0]} does not fit {dtype}")
+        array = stored
+    return array.tobytes()

@@ -191,7 +191,7 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
 def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
     """Equalize the layers of each pattern in place; the outputs of ``model`` stay equal up to rounding.
 
-    The result of a front must not be an output of the graph (``find_patterns`` returns no such front).
+    A front whose result has several users, or is an output of the graph, is copied for its back.
     Raise ModelError for an unknown name, for a pattern without ``act_scale``, or if channels do not pass from
     front to back; ShapeError if ``act_scale`` has a wrong number of channels.
     """
@@ -208,7 +208,7 @@ def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
 
 
 def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
-    """Equalize one pair of layers; copy the front first if it has several users.
+    """Equalize one pair of layers; copy the front first if others read its result.
 
     ``magnitudes``: ``Pattern.act_scale`` as an array.  Errors: see ``apply_patterns``.
     """
@@ -220,7 +220,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     if magnitudes.shape != (size,):
         counts = f"{magnitudes.size} != {size}"
         raise ShapeError(f"Mismatch between 'act_scale' size and 'filter' input channel size {counts}")
-    if len(front.output.users) > 1:
+    if len(front.output.users) > 1 or graph.is_output(front.output):
         copy = copy_op(front)
         graph.insert_after(front, copy)
         for index in [i for i, v in enumerate(path[0].inputs) if v is front.output]:

@@ -56,6 +56,9 @@ TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 """The words for the elements of a BOOL constant."""
 
+INTEGER = r"[-+]?[0-9]+"
+"""The regular expression of an integer in an argument."""
+
 # -- data from fillers -------------------------------------------------------------------------
 
 
@@ -160,9 +163,9 @@ def _bool(text: str) -> bool:
     Raise ModelError for other texts.
     """
     word = text.strip().lower()
-    if word not in TRUE | FALSE and not word.lstrip("-").isdigit():
+    if word not in TRUE | FALSE and not re.fullmatch(INTEGER, word):
         raise ModelError(f"expected true or false, got {word!r}")
-    return word in TRUE or (word not in FALSE and int(word) != 0)
+    return word in TRUE or (word not in FALSE and word.strip("-+0") != "")
 
 
 def _float(text: str) -> float:
@@ -187,7 +190,7 @@ def _integer(text: str, dtype: DType) -> int:
     Raise ModelError for other texts and numbers outside of the range of ``dtype``.
     """
     body = text.strip()
-    if len(body) <= 40 and body.lstrip("+-").isdigit():  # longer texts are out of range, and slow to convert
+    if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are out of range, and slow to convert
         number = int(body)
     else:
         value = _float(text)

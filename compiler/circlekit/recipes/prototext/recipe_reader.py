@@ -127,7 +127,7 @@ class _RecipeReader:
 
     def check_graph(self, index: int, recipe: Tree, field: str) -> None:
         """Raise ParseError at ``field`` unless ``index`` is that of a graph."""
-        if not index < len(self.graphs):
+        if not 0 <= index < len(self.graphs):
             message = f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
             self.fail(message, recipe, field)
 
@@ -138,7 +138,7 @@ class _RecipeReader:
             index = self.find([recipe["tensor"]], indices, recipe, "tensor")[0]
         elif index is None:
             self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
-        elif index >= len(indices):
+        elif not 0 <= index < len(indices):
             message = f"expected an index of one of the {len(indices)} operands, got {index}"
             self.fail(message, recipe, "tensor_index")
         return {"name": recipe.get("name", ""), "tensor_index": index}

@@ -99,10 +99,13 @@ def plan(
         has_backend = bool(section.get("backend") or named)
         if schema is not None or not has_backend:
             return [(f"{chosen}-{suffix}", [*front, *_command(section, invocation.configuration)])]
-    if backend or not named:  # one backend; else one program for each of ``backends``
-        command_key = backend if named else "command"
-        return [(f"{backend or section['backend']}-{suffix}", [*front, *section[str(command_key)].split()])]
-    return [(f"{name}-{suffix}", [*front, *section[name].split()]) for name in named]
+    if not named:
+        chosen = str(backend or section["backend"])
+        return [(f"{chosen}-{suffix}", [*front, *_command(section, invocation.configuration)])]
+    return [
+        (f"{name}-{suffix}", [*front, *section[name].split()])
+        for name in ([str(backend)] if backend else named)
+    ]
 
 
 def _target(invocation: Invocation) -> str | None:

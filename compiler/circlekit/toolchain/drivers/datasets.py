@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from circlekit.errors import CirclekitError
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import DriverError, Option
 from circlekit.toolchain.session import Session
@@ -38,27 +39,26 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     Raise DriverError if a file cannot be read or written.
     """
     import h5py  # slow to import
-    import numpy as np  # slow to import
 
     if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
-    arrays = [[_array(path, form) for path in paths] for paths in samples]
     temporary = f"{output}.{os.getpid()}"
     try:
         with h5py.File(temporary, "w") as file:
             group = file.create_group("value")
             if form == "rawdata":
                 group.attrs["rawData"] = "1"
-            for number, (paths, inputs) in enumerate(zip(samples, arrays, strict=True)):
+            for number, paths in enumerate(samples):
                 sample = group.create_group(str(number))
-                for index, array in enumerate(inputs):
-                    sample.create_dataset(str(index), data=np.asarray(array))
+                for index, path in enumerate(paths):
+                    sample.create_dataset(str(index), data=_array(path, form))
                 sample.attrs["desc"] = ",".join(Path(path).name for path in paths)
         os.replace(temporary, output)  # noqa: PTH105  # both are strings
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise DriverError(type(error).__name__, f"{output} cannot be written: {error}") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
     return len(samples)
 
 
@@ -85,16 +85,25 @@ def _listed(path: str) -> Iterator[list[str]]:
 def _array(path: str, form: str) -> object:
     """Return the array in an npy file, or the bytes of a raw file as uint8.  ``form``: see ``write_dataset``.
 
-    Raise DriverError if the file cannot be read.
+    Raise DriverError if the file cannot be read, or if an npy file has no numbers.
     """
     import numpy as np  # slow to import
 
+    from circlekit.equivalence.data_files.numpy_files import read_npy  # slow to import
+
+    if form == "rawdata":
+        try:
+            return np.fromfile(path, np.uint8)
+        except OSError as error:
+            raise DriverError("RuntimeError", f"{path} cannot be read: {error}") from None
     try:
-        return np.fromfile(path, np.uint8) if form == "rawdata" else np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        array = read_npy(path)
+    except CirclekitError as error:
         advice = "is not loadable by np.load. Please check it is a numpy file."
-        reason = f"cannot be read: {error}" if form == "rawdata" else advice
-        raise DriverError("RuntimeError", f"{path} {reason}") from None
+        raise DriverError("RuntimeError", f"{path} {advice} ({error.message})") from None
+    if array.dtype.kind not in "fiubc":
+        raise DriverError("RuntimeError", f"{path}: expected an array of numbers, got {array.dtype}")
+    return array
 
 
 one_create_quant_dataset = Driver(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from circlekit.equivalence.model_comparison import largest_magnitude, worst_difference
 from circlekit.errors import EquivalenceError, ModelError
 from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.dtypes import i32
@@ -44,9 +45,10 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     - ``nodes``, ``operands``, ``results``, ``fingerprints``: see ``name_values``.  They may be missing.
 
     ``model`` is run on the recorded inputs.  Output n of the new ``model`` is the output of the old one with
-    the values ``outn``, up to TOLERANCE.  If its axes are permuted, a TRANSPOSE is appended.  Signatures are
-    removed.  Raise EquivalenceError if no output has the values, ModelError if the inputs do not correspond,
-    and the errors of ``run``.
+    the values ``outn``, up to TOLERANCE; NaN equals NaN, and an infinity equals itself.  If its axes are
+    permuted, a TRANSPOSE is appended.  Signatures are removed.
+    Raise EquivalenceError if no output has the values, ModelError if the inputs do not correspond, and the
+    errors of ``run``.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     count, listed = len(model.main.inputs), ", ".join(names["inputs"])
@@ -151,14 +153,15 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
     ``found``: (output of ``model``, its array).  ``name``: the name of the ONNX output, for the message.
     Raise EquivalenceError if no output has the values.
     """
-    limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)  # above 0 for an output of zeros
+    limit = TOLERANCE * max(largest_magnitude(expected), 1e-6)  # above 0 for an output of zeros
     nearest = float("inf")
     # all outputs are tried with unchanged axes before any with permuted axes
     for axes, (value, array) in itertools.product(_permutations(expected.ndim), found):
         permuted = np.transpose(array, axes) if array.ndim == len(axes) else array
         if permuted.shape != expected.shape:
             continue
-        difference = float(np.abs(permuted.astype(np.float64) - expected).max(initial=0))
+        worst = worst_difference(expected.astype(np.float64), permuted.astype(np.float64), limit)
+        difference = 0.0 if worst is None else worst.absolute
         nearest = min(nearest, difference)
         if difference <= limit:
             return value if axes == tuple(range(len(axes))) else _transposed(model, value, axes)

@@ -171,9 +171,8 @@ def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
             weight, _, name = node.name.partition(BCQ_MARK)
             described.setdefault(weight, set()).add(name)
     counts = {len(names) for names in described.values()}
-    known = {*BCQ_NAMES, BCQ_OPTIONAL}
-    # six constants for each weight, or seven with BCQ_OPTIONAL
-    if len(counts) != 1 or not counts <= {6, 7} or not all(names <= known for names in described.values()):
+    # all weights have BCQ_OPTIONAL, or none has it
+    if len(counts) != 1 or any(names - {BCQ_OPTIONAL} != {*BCQ_NAMES} for names in described.values()):
         return outputs
     if all(node.name != BCQ_METADATA for node in graph_def.node):
         values = [BCQ_START, BCQ_VERSION, len(outputs), counts.pop() + 1, BCQ_END]
