@@ -12,7 +12,7 @@ from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 
 
 def square(job: int, tell: Tell) -> str:
-    """Return the square, crash, raise or hang, depending on the job."""
+    """Return the job and its square as text; job 3 ends its process, and job 5 does not end in time."""
     tell("begun")
     if job == 3:
         os._exit(7)

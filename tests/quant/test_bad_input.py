@@ -308,7 +308,10 @@ def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) ->
 
 
 def test_int16_operands_of_concatenation_get_its_scale() -> None:
-    """ONE keeps the scales of %a and %x, which have other users; the kernel only copies integers."""
+    """The kernel only copies integers, so a QUANTIZE converts an operand with another scale.
+
+    In ONE, operands with other users (%a, %x) keep their scales, which gives wrong numbers.
+    """
     model = circlekit.parse("""
     graph main(%x: f32[1,8]) -> %y, %z {
       %a = Mul(%x, 0.1)
@@ -478,7 +481,7 @@ def test_files_without_records_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_the_largest_float_in_the_samples_overflows_nowhere() -> None:
-    """Calibration ignores the largest float, and the quantized model clips it."""
+    """Calibration ignores the largest float, so the other numbers keep their precision."""
     model = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %r = Reshape(%x, [8]) %y = Relu(%r) }")
     given = samples(count=5)
     for (array,) in given:

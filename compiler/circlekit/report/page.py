@@ -82,7 +82,8 @@ def json_for_script(data: Any) -> str:
 def visible(item: Any) -> Any:
     """Return ``item``; in a text, escape unprintable characters (not line breaks), which can hide text.
 
-    A subclass of ``str`` is Markup, which comes from this package: it stays as it is.
+    A text of jinja2's class Markup stays as it is: ``render`` gives this class only to the style, the script
+    and the JSON of ``json_for_script``.
     """
     if type(item) is not str or item.isprintable():
         return item

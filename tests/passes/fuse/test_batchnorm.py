@@ -37,7 +37,10 @@ SHIFTS = ["[-2.0, 0.1, 0.0]", "[[[[-2.0, 0.1, 0.0]]]]", "0.25"]
 
 
 def tconv(padding: str, stride_h: int, stride_w: int, bias: bool) -> str:
-    """Return a transposed convolution with the largest output size for an input of 5 x 4."""
+    """Return a transposed convolution of an input of 5 x 4.
+
+    The output has (size - 1) * stride + filter size rows and columns for VALID, and size * stride for SAME.
+    """
     size = (
         [(5 - 1) * stride_h + 2, (4 - 1) * stride_w + 3]
         if padding == "VALID"

@@ -62,7 +62,7 @@ class State:
 
 def read_only(array: Array) -> Array:
     """Return a view of ``array`` that cannot be written."""
-    view: Array = array.view()
+    view: Array = np.asarray(array).view()  # ``array`` may be a single number of numpy
     view.flags.writeable = False
     return view
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-Here, a near miss is a refusal after at least two operators of the picture matched; for a picture of one
-operator, after the kind of this operator matched.  A refusal after less is a partial match; passes record
+Here, a near miss is a refusal after two or more operators of the picture matched, or its only operator.  For
+the last of them, the right kind is enough.  A refusal after less is a partial match; passes record
 partial matches only if ``Context.partial_matches`` asks for them.
 """
 
@@ -75,7 +75,8 @@ def explain_pass(
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
     the pass changes nothing and has no near miss, the partial matches with the highest progress are returned,
-    at most MAX_PARTIAL_MATCHES.
+    at most MAX_PARTIAL_MATCHES.  If there are none either, because no operator of the model can be the root of
+    a picture, one refusal says so; its ``op`` is only the producer of an output.
     Raise RewriteError for an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
