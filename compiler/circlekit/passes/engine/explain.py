@@ -75,8 +75,8 @@ def explain_pass(
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
     the pass changes nothing and has no near miss, the partial matches with the highest progress are returned,
-    at most MAX_PARTIAL_MATCHES.  If there are none either, because no operator of the model can be the root of
-    a picture, one refusal says so; its ``op`` is only the producer of an output.
+    at most MAX_PARTIAL_MATCHES.  If there are none either, because no operator of the model can be the root
+    of a picture, one refusal says so; its ``op`` is only the producer of an output.
     Raise RewriteError for an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
