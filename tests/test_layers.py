@@ -36,7 +36,10 @@ BELOW: dict[str, set[str]] = {
 
 
 class Import(NamedTuple):
-    """An import statement.  ``reason``: the comment on its line."""
+    """A module that an import statement names.
+
+    ``reason``: whether the last line of the statement has a comment.
+    """
 
     module: str
     line: int
@@ -54,7 +57,7 @@ FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 @cache
 def imports(module: str) -> tuple[Import, ...]:
-    """Every import statement in a module of the package, those for type checkers included."""
+    """Return the imports in a module of the package, those for type checkers included."""
     text = FILES[module].read_text()
     lines = text.splitlines()
     return tuple(
@@ -77,7 +80,7 @@ def import_statements(
 
 
 def imported_names(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
-    """The modules that a statement imports, submodules that ``from package import submodule`` names too."""
+    """Yield the modules that a statement imports; ``from package import submodule`` gives the submodule."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
         return
@@ -99,7 +102,10 @@ def allowed(layer: str) -> set[str]:
 
 
 def dependencies(module: str) -> set[str]:
-    """The modules of the package that importing ``module`` imports first, parent packages included."""
+    """Return the modules of the package that ``module`` imports, and the parent packages of these modules.
+
+    Imports inside functions count, too.  ``module`` and its own parent packages do not.
+    """
     found: set[str] = set()
     for item in imports(module):
         parts = item.module.split(".")
@@ -156,7 +162,10 @@ def test_no_modules_import_each_other_in_a_cycle() -> None:
 
 
 def test_an_import_inside_a_function_says_why() -> None:
-    """Only for a heavy or an optional dependency; commands import what they run when they run it."""
+    """A good reason is a heavy or an optional dependency.
+
+    The modules of ``cli`` need no reason: a command imports what it runs when it runs it.
+    """
     wrong = [
         f"{module}:{item.line}: import {item.module} at the top, or say in a comment why it waits"
         for module in FILES

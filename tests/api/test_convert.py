@@ -228,7 +228,7 @@ def test_a_pipeline_file_and_the_caller_can_both_disable_passes(net: Path, tmp_p
         circlekit.read_pipeline(path)
 
 
-def test_every_finding_of_the_structure_is_told() -> None:
+def test_the_error_for_a_structure_counts_all_findings() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Relu(%x) }")
     check_structure(model, "net")
     model.main.ops[0].set_input(0, model.main.ops[0].output)
@@ -256,7 +256,7 @@ def test_records_of_a_setting_are_read_from_a_file(
     net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Sees(Pass):
-        """Note what it was given."""
+        """Note the records that the pass was given."""
 
         options = (Option("samples", "a file", metavar="FILE", records=True),)
 

@@ -42,7 +42,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
 
     def raising(name: str, scheme: str = "") -> Callable[..., Raised]:
-        """Return a step that raises %f to ``scheme``."""
+        """Return a step that raises %f to ``scheme``; it raises nothing if ``scheme`` is empty."""
 
         def step(*_: object, **__: object) -> Raised:
             ran.append(name)
@@ -150,9 +150,11 @@ def test_the_users_own_choice_comes_before_a_raised_scheme(steps: list[str]) -> 
 
 def test_the_interface_of_trials_is_float(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan that is kept has the interface for which the user asked."""
+    plans: list[Plan] = []
 
     def check(model: circlekit.Model, make_plan: Callable[[dict[str, str]], Plan], *_: object) -> Raised:
         plan = make_plan({"f": "float"})
+        plans.append(plan)
         assert (plan.inputs, plan.outputs) == (None, None)
         assert plan.main.operators["f"].is_float
         return Raised()
@@ -160,4 +162,5 @@ def test_the_interface_of_trials_is_float(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(quantization_choice, "raise_patterns", check)
     model = circlekit.parse(NET)
     circlekit.quantize(model, "int16x8", SAMPLES, inputs="integer", outputs="integer", seconds=1e-9)
+    assert plans
     assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["i16", "i16"]

@@ -111,6 +111,7 @@ def test_patterns_may_come_from_an_iterator() -> None:
 
 
 def test_samples_are_checked_before_the_model_changes() -> None:
+    """If a pass changes the interface, samples must fit the model after the passes instead."""
     model = circlekit.parse(ROUNDED)
     with pytest.raises(ShapeError, match="in sample 0"):
         circlekit.quantize(model, samples=[[np.zeros((3, 3), np.float32)]])

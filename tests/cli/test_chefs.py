@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands tflchef, circlechef and their file and reverse variants."""
+"""The commands tflchef, circlechef, their file and reverse variants, and circlekit recipe."""
 
 from __future__ import annotations
 

@@ -77,9 +77,8 @@ def test_o1_fuses_and_reports(recipe: Path, tmp_path: Path, capsys: pytest.Captu
 def test_without_passes_it_copies(recipe: Path, tmp_path: Path) -> None:
     assert main([str(recipe), str(tmp_path / "a.circle")]) == 0
     assert codes(tmp_path / "a.circle") == ["TRANSPOSE_CONV", "MUL", "ADD"]
-    for name in ("b", "c"):
-        assert main([str(tmp_path / "a.circle"), str(tmp_path / f"{name}.circle")]) == 0
-    assert (tmp_path / "b.circle").read_bytes() == (tmp_path / "c.circle").read_bytes()
+    assert main([str(tmp_path / "a.circle"), str(tmp_path / "b.circle")]) == 0
+    assert (tmp_path / "b.circle").read_bytes() == (tmp_path / "a.circle").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_without_passes_it_copies(recipe: Path, tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_pass_has_a_flag(recipe: Path, tmp_path: Path, flags: list[str]) -> None:
+def test_passes_are_chosen_by_flags(recipe: Path, tmp_path: Path, flags: list[str]) -> None:
     assert main([*flags, str(recipe), str(tmp_path / "out.tflite")]) == 0
     assert codes(tmp_path / "out.tflite")[0] == "TRANSPOSE_CONV"
     assert "MUL" not in codes(tmp_path / "out.tflite")
@@ -111,6 +110,11 @@ def test_the_order_of_flags_has_no_effect(recipe: Path, tmp_path: Path) -> None:
     assert main([str(recipe), str(tmp_path / "a.circle"), *flags]) == 0
     assert main([*flags[::-1], str(recipe), str(tmp_path / "b.circle")]) == 0
     assert (tmp_path / "a.circle").read_bytes() == (tmp_path / "b.circle").read_bytes()
+
+
+def test_flags_may_stand_between_the_files(recipe: Path, tmp_path: Path) -> None:
+    assert main([str(recipe), "--O1", str(tmp_path / "out.circle")]) == 0
+    assert codes(tmp_path / "out.circle") == ["TRANSPOSE_CONV", "RELU"]
 
 
 def test_input_and_output_may_be_one_path(recipe: Path, tmp_path: Path) -> None:
@@ -200,7 +204,7 @@ def truncated(path: Path, recipe: Path) -> None:
 
 
 def index_out_of_range(path: Path, recipe: Path) -> None:
-    """Change the graph's output to tensor 1,000,000; an independent reader finds its position."""
+    """Change the index of the output to 1,000,000; the tflite package finds its place in the file."""
     circlekit.save(circlekit.load(recipe), path)
     data = bytearray(path.read_bytes())
     graph = tflite.Model.GetRootAs(data).Subgraphs(0)
@@ -223,7 +227,7 @@ BAD: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_invalid_input_gives_one_line_and_an_exit_code(
+def test_invalid_input_gives_a_short_error_and_exit_code_1(
     kind: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make, sentence = BAD[kind]
@@ -353,7 +357,7 @@ def test_closed_pipe_ends_the_command_without_error() -> None:
 
 
 @pytest.mark.parametrize(("where", "code", "message"), [(">/dev/full", 1, "No space left"), (">&-", 0, "")])
-def test_unprintable_output_is_an_error(
+def test_stdout_that_cannot_be_written_is_an_error_but_closed_stdout_is_none(
     where: str, code: int, message: str, recipe: Path, tmp_path: Path
 ) -> None:
     code_text = "import sys; from circlekit.cli.optimize import optimize as main; sys.exit(main())"
@@ -366,8 +370,3 @@ def test_unprintable_output_is_an_error(
     assert message in done.stderr
     assert done.stderr.count("\n") == code, "no line, or one"
     assert (tmp_path / "out.circle").exists()
-
-
-def test_flags_may_stand_between_the_files(recipe: Path, tmp_path: Path) -> None:
-    assert main([str(recipe), "--O1", str(tmp_path / "out.circle")]) == 0
-    assert codes(tmp_path / "out.circle") == ["TRANSPOSE_CONV", "RELU"]

@@ -63,7 +63,7 @@ def test_the_table(net: Path, flags: list[str], scratch: int, capsys: pytest.Cap
     assert circlekit.compare(circlekit.load(net), circlekit.load(out)).equal
 
 
-def test_onert_micro_has_inputs_and_outputs_first(net: Path) -> None:
+def test_onert_micro_has_inputs_and_producers_of_outputs_first(net: Path) -> None:
     out = net.with_suffix(".circle")
     assert main([str(net), str(out), "--runtime", "onert-micro"]) == 0
     order = {number: row[0] for number, row in table_of(out).items()}

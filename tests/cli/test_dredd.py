@@ -91,7 +91,7 @@ def test_misspelt_pass_fails_the_command(folder: Path) -> None:
 
 
 def test_wrong_refusal_shows_three_similar_ones(tmp_path: Path) -> None:
-    """O1 refuses more rewrites of this model; each of the three nearest refusals has a line of 80 columns."""
+    """O1 refuses more rewrites of this model; each of the three nearest has a line of at most 80 columns."""
     layer = "%1 = FullyConnected(%x, %w, %b) {act: RELU}  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0])"
     constants = "%w = const f32[4,3] gaussian(0, 1)  %b = const f32[4] gaussian(0, 1)"
     rules = 'rules { passes(O1) refused("act is RELU6, expected NONE") }'

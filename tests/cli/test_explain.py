@@ -149,7 +149,7 @@ NOTHING = "nothing to say: neither a rewrite nor a near miss"
         ),
     ],
 )
-def test_passes_that_did_nothing_are_counted_if_there_are_several(
+def test_passes_with_nothing_to_say_are_counted_unless_only_one_pass_is_explained(
     passes: list[Explanation], lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_explanations(passes, [])

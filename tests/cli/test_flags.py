@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: SIM905  # a list of ninety names is easier to read as one string
+# ruff: noqa: SIM905  # a list of 85 names is easier to read as one string
 """Every flag of ONE's circle2circle exists under the same name."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_help_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.skipif(not FEATURES.is_file(), reason=f"no {FEATURES}, CIRCLEKIT_SHARED can name the folder")
 def test_lists_of_flags_are_complete() -> None:
-    """The first column of the tables in section 1 of the document on ONE."""
+    """The first column of the tables in section 1 of the document on ONE names the flags."""
     text = FEATURES.read_text().partition("\n## 1. ")[2].partition("\n## 2. ")[0]
     cells = re.findall(r"^\| ([a-z][^|]*) \|", text, re.MULTILINE)
     found: set[str] = set()
@@ -97,7 +97,10 @@ def test_activation_can_stay_fused_in_a_transposed_convolution(net: Path, tmp_pa
 
 
 def test_profile_data(net: Path, tmp_path: Path) -> None:
-    """Read by the tflite package: the one operator that is left, 0, comes from the operators 0, 1 and 2."""
+    """The one operator that is left has number 0, and comes from the operators 0, 1 and 2.
+
+    The file is read by the tflite package.
+    """
     out = tmp_path / "out.tflite"
     flags = ["--fuse_batchnorm_with_tconv", "--generate_profile_data"]
     assert main([str(net), str(out), *flags]) == 0

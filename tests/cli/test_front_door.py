@@ -192,7 +192,10 @@ sys.exit(code or front_door.main(words))
 
 
 def test_terminals_without_colors(tmp_path: Path) -> None:
-    """Nothing but text on a dumb terminal, no colors with NO_COLOR; with progress, which is shown at once."""
+    """A dumb terminal gets plain text only; with NO_COLOR, a terminal gets no colors.
+
+    Progress is shown from the start, because DELAY_SECONDS is 0.
+    """
     (tmp_path / "net.ck").write_text(RECIPE)
     source, target = pty.openpty()
     process = subprocess.Popen(

@@ -14,7 +14,7 @@ from circlekit.equivalence.data_files import hdf5
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Two files: ``x`` differs by 0.25 in its second element, ``y`` is the same."""
+    """Return the paths of two files: ``x`` differs by 0.25 in its second element, ``y`` is the same."""
     x, y = np.array([1, 2], np.float32), np.array([[3]], np.int32)
     paths = [tmp_path / "left.h5", tmp_path / "right.h5"]
     for path, step in zip(paths, (0, 0.25), strict=True):

@@ -181,7 +181,7 @@ def test_progress_of_several_models_names_them(
         assert (" of text.ck (2 of 2)" in capsys.readouterr().err) is shown
 
 
-def test_wrong_arguments_write_nothing(net: Path, capsys: Output) -> None:
+def test_wrong_arguments_overwrite_nothing(net: Path, capsys: Output) -> None:
     before = net.read_bytes()
     (net.parent / "sub").mkdir()
     for name in ("other.tflite", "sub/net.tflite"):
@@ -220,7 +220,7 @@ def test_json_of_one_model_in_a_folder(net: Path, capsys: Output) -> None:
 
 
 def test_the_hint_of_several_models(net: Path, capsys: Output) -> None:
-    """Also if one of them cannot be read."""
+    """The hint is also printed if one of the models cannot be read."""
     missing, out = net.with_name("none"), net.with_name("out")
     assert run("optimize", net, missing, "-o", out) == 1
     assert NO_PASS_HINT in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_an_interrupted_conversion_shows_its_steps_and_writes_nothing(step: str,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.ck", "out.circle"]
 
 
-def test_an_interrupted_dredd_says_what_is_left(tmp_path: Path) -> None:
+def test_an_interrupted_dredd_says_what_is_done(tmp_path: Path) -> None:
     model = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }\n"
     for number in range(6):
         (tmp_path / f"m{number}.ck").write_text(model + ("rules { ops(Neg: 0) }" if number < 3 else ""))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle2circle on real models, compared with PyTorch and LiteRT."""
+"""circlekit optimize on real models, compared with PyTorch in our interpreter and in LiteRT."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import TransposeConv
 
 AT_MOST = {"cbr": 10, "dcgan": 10, "unet": 18, "resnet": 20, "mbv2": 22, "llm_block": 40}
-"""Operators of the optimized circle file."""
+"""The largest number of operators that the optimized circle file may have."""
 
 TCONVS = {"cbr": 0, "dcgan": 4, "unet": 3, "resnet": 0, "mbv2": 0, "llm_block": 0}
-"""Transposed convolutions of the PyTorch networks, and so of the optimized files."""
+"""The number of transposed convolutions of the PyTorch network, and so of the optimized circle file."""
 
 AS_TFLITE = {"dcgan": 7, "unet": 16}
-"""Operators of the optimized TFLite file: there, transposed convolutions fuse activations."""
+"""The number of operators of the optimized TFLite file, in which transposed convolutions fuse activations."""
 
 TOLERANCE = 1e-4
-"""Of the largest magnitude, against PyTorch."""
+"""The allowed difference from PyTorch, as a fraction of the largest magnitude."""
 
 
 def recorded(shared: Path, name: str, prefix: str) -> list[Array]:
@@ -93,7 +93,11 @@ def test_optimizing_twice_changes_nothing(shared: Path, tmp_path: Path, name: st
     assert main(["--O1", str(source), str(paths[1])]) == 0
     assert main(["--O1", str(paths[0]), str(paths[2])]) == 0
     assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert len(circlekit.load(paths[2]).main) == len(circlekit.load(paths[0]).main)
+    once, twice = (
+        [line for line in str(circlekit.load(path)).splitlines() if not line.startswith("  table [")]
+        for path in (paths[0], paths[2])
+    )
+    assert once == twice  # except the order of tensors, where an activation is fused and split again
 
 
 def test_model_with_operators_out_of_order_is_refused(

@@ -116,7 +116,10 @@ def test_a_wrong_pipeline_is_wrong_usage(
 
 
 def task(folder: Path, kind: str, pipeline: str, model: str = "my net.circle") -> model_tasks.TaskResult:
-    """Run a task on a model whose name has a space; its results are in ``folder``/out."""
+    """Run a task on NET, saved as ``folder``/``model``.  The task writes its results to ``folder``/out.
+
+    The default name of the model has a space.
+    """
     circlekit.save(circlekit.parse(NET), folder / model)
     (folder / "out").mkdir(exist_ok=True)
     found = model_tasks.run_task(model_tasks.Task(str(folder / model), str(folder / "out"), kind, pipeline))

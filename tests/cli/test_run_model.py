@@ -176,7 +176,7 @@ def test_wrong_usage(words: list[str], code: int, sentence: str, net: str, capsy
     assert sentence in capsys.readouterr().err
 
 
-def test_verify_uses_all_given_records(net: str, tmp_path: Path) -> None:
+def test_optimize_records_values_of_all_given_records(net: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=X, n=N)
     words = ["--O1", "--record", str(tmp_path / "record"), "--inputs", str(tmp_path / "in.npz")]
     done = call_command("circlekit", "optimize", net, str(tmp_path / "out.circle"), *words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands as processes: every script of pyproject.toml starts, and its output and exit code arrive."""
+"""Commands as processes: each script of circlekit.cli starts, and its output and exit code arrive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TransposeConv, Mul, Add through the command: both formats, LiteRT, the message of every refusal."""
+"""TransposeConv, Mul, Add through circlekit optimize: both formats, LiteRT, messages of refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.equivalence.litert import run_litert
 from circlekit.ops.convolution.conv import TransposeConv
 
 TOLERANCE = 1e-5
-"""Of the largest magnitude of the result."""
+"""The allowed difference, as a fraction of the largest magnitude of the result."""
 
 PASS = "fuse_batchnorm_with_tconv"
 
@@ -42,7 +42,10 @@ def graph(
     outputs: str = "%z",
     more: str = "",
 ) -> str:
-    """An input of 4 x 5, filters of 3 x 2."""
+    """Return the text of a model with an input of 4 x 5 and filters of 3 x 2.
+
+    ``mul``, ``add``: the operands of Mul and Add.  ``act``: the activation of Add.  ``more``: further lines.
+    """
     sizes = [
         n * s if padding == "SAME" else (n - 1) * s + k
         for n, s, k in zip((4, 5), strides, (3, 2), strict=True)
@@ -73,7 +76,10 @@ def convert(text: str, folder: Path, *flags: str) -> tuple[circlekit.Model, dict
 @pytest.mark.parametrize("act", ACTIVATIONS)
 @pytest.mark.parametrize(("padding", "stride_h", "stride_w"), SIZES)
 def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: str, tmp_path: Path) -> None:
-    """Every size and activation with one of the forms, so that each form meets sizes of every kind."""
+    """A circle file keeps an activation as an operator of its own.
+
+    Every size and activation is tested with one of the forms, so that each form meets both paddings.
+    """
     number = SIZES.index((padding, stride_h, stride_w)) * 3 + ACTIVATIONS.index(act)
     scale, swap, bias = FORMS[number * 5 % len(FORMS)]
     shift = SHIFTS[number % len(SHIFTS)]

@@ -37,7 +37,7 @@ class Difference(Exception):
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks of a page."""
+    """Return the fenced blocks of a page that name a language."""
     found = []
     for match in FENCE.finditer(page):
         title = re.search(r'title="([^"]*)"', match[2])
@@ -86,7 +86,7 @@ def run_commands(block: Block, label: str) -> None:
 
 
 def run_page(path: Path) -> None:
-    """Run every block of a page; Difference for the first that is wrong."""
+    """Write or run the blocks of a page, in order; ignore other blocks.  Raise the first Difference."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(path.read_text(encoding="utf-8")):
         if block.title:

@@ -99,23 +99,29 @@ def test_hooks_stand_around_the_run_of_an_operator() -> None:
     ]
 
 
-def test_a_hook_that_fails_is_an_error_with_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hook_that_fails_is_an_error_with_its_name() -> None:
     class Broken:
         def DefaultOpPost(self, *arguments: object) -> None:  # noqa: N802  # ONE's name
             raise KeyError("no")
 
     with pytest.raises(AnalysisError, match="DefaultOpPost: KeyError"):
         analyze(circlekit.parse(WATCHED), Broken())
+
+
+def test_an_analysis_is_a_python_file_with_a_class_of_the_same_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "Other.py").write_text("x = 1\n")
     circlekit.save(circlekit.parse(WATCHED), tmp_path / "net.circle")
     words = ["--input_model", str(tmp_path / "net.circle"), "--analysis", str(tmp_path / "Other.py")]
     assert dalgona(words) == 255
     assert "expected a class Other" in capsys.readouterr().err
+    (tmp_path / "Watch.txt").write_text("class Watch: pass")
+    with pytest.raises(FileError, match="expected a Python file"):
+        load_analysis(tmp_path / "Watch.txt")
 
 
-def test_an_absent_bias_and_an_empty_tensor_are_none(tmp_path: Path) -> None:
+def test_an_absent_bias_and_an_empty_tensor_are_none() -> None:
     given: dict[str, Any] = {}
 
     class Watch:
@@ -137,9 +143,6 @@ def test_an_absent_bias_and_an_empty_tensor_are_none(tmp_path: Path) -> None:
     assert (source["name"], filter_["name"], shape["data"].tolist()) == ("x", "w", [1, 4, 4, 3])
     assert (bias, padding, stride) == (None, "SAME", {"w": 2, "h": 2})
     assert given["n"][0]["data"] is None
-    (tmp_path / "Watch.txt").write_text("class Watch: pass")
-    with pytest.raises(FileError, match="expected a Python file"):
-        load_analysis(tmp_path / "Watch.txt")
 
 
 def test_given_samples_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

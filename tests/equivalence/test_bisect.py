@@ -42,7 +42,7 @@ graph main(%x: f32[1,8,8,6]) -> %z, %w {
 
 
 class AddsInsteadOfMultiplies(Rewrite):
-    """(x * a) * b  ==  x * (a + b), which is right for a = b = 2 and the like alone."""
+    """(x * a) * b  ==  x * (a + b), which is right only where a * b == a + b, such as for a = b = 2."""
 
     before = """
         y = Mul(x, a: const)
@@ -57,7 +57,7 @@ class AddsInsteadOfMultiplies(Rewrite):
 
 
 class Drops(Pass):
-    """A plain pass that counts nothing: the bias of a convolution with stride 2 becomes zero."""
+    """A plain pass, which has no numbered rewrites: the bias of a convolution with stride 2 becomes zero."""
 
     def run(self, model: Model, context: Context) -> int:
         changes = 0

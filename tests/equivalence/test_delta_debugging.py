@@ -78,7 +78,7 @@ def test_attributes_and_constants_become_simple() -> None:
     assert factor.array().tolist() == [0.0]
 
 
-def test_a_constant_that_matters_keeps_its_first_number() -> None:
+def test_a_constant_that_matters_becomes_its_first_number_rounded() -> None:
     def shows(model: Model) -> bool:
         factors = [op.inputs[1] for op in model.main if op.code == "MUL"]
         return any(v is not None and v.array().max() >= 2.5 for v in factors)
@@ -103,8 +103,8 @@ def test_a_file_error_ends_the_reduction_and_other_errors_mean_no() -> None:
         reduce_model(model, missing)
 
 
-def test_the_search_ends_if_nothing_can_go() -> None:
-    """The four numbers of the shape stay four, and that counts as no progress."""
+def test_the_search_ends_when_nothing_more_can_go() -> None:
+    """The shape operand always has four numbers.  A candidate that equals the model is no progress."""
     model = parse_model("""
     graph main(%x: f32[1,2,2,1]) -> %z {
       %w = const f32[3,3,3,1] gaussian(0, 0.1)
@@ -134,13 +134,16 @@ def test_the_search_ends_if_nothing_can_go() -> None:
     ],
 )
 def test_simpler_constants_are_tried_from_the_simplest(data: list[float], simpler: list[list[float]]) -> None:
-    """Zeros, ones, all the first number rounded, whole numbers, one decimal; up to ``data`` itself."""
+    """Zeros; ones; the first number, rounded, everywhere; all numbers rounded; all with one decimal.
+
+    The list ends before the first candidate that equals ``data``.  Candidates with NaN are left out.
+    """
     found: list[Array] = list(delta_debugging._simpler_constants(np.array(data, np.float64)))
     assert [array.tolist() for array in found] == simpler
 
 
 def kept_operators(needed: set[int]) -> list[list[int]]:
-    """The selections of seven operators that are tried, if ``needed`` are needed to show the fault."""
+    """Return the selections of seven operators that are tried if the fault needs the operators ``needed``."""
     tried: list[list[int]] = []
 
     class Reducer(delta_debugging._Reducer):

@@ -18,7 +18,10 @@ from circlekit.errors import UnsupportedError
 
 
 class Job(NamedTuple):
-    """``folder``: of files that tell how often the job ran.  ``crashes``: how often it kills its process."""
+    """A job that writes a file ``number.run`` into ``folder`` for each of its runs.
+
+    The first ``crashes`` runs kill their process; a later run takes ``seconds``.
+    """
 
     number: int
     folder: Path
@@ -116,9 +119,12 @@ def test_without_forks_jobs_run_in_this_process(monkeypatch: pytest.MonkeyPatch,
     assert (tmp_path / "7.0").read_text() == str(os.getpid())
 
 
-def test_the_number_of_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_with_forks_jobs_run_in_other_processes(tmp_path: Path) -> None:
     list(run_jobs(work, [Job(7, tmp_path)], lost))
     assert (tmp_path / "7.0").read_text() != str(os.getpid())
+
+
+def test_the_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5} if pid == 0 else set(), raising=False)
     assert usable_processors() == 3
     monkeypatch.delattr(os, "sched_getaffinity")

@@ -65,7 +65,7 @@ def test_bytes_do_not_depend_on_the_time() -> None:
 
 
 def unnamed_big_endian_file(path: Path) -> None:
-    """Write a file as ONE's i5diff reads it."""
+    """Write a big-endian dataset without a name, as in files that ONE's i5diff reads."""
     with h5py.File(path, "w") as file:
         file.create_group("value").create_dataset("0", data=np.array([1, 2], ">f4"))
 

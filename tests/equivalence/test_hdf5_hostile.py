@@ -37,8 +37,8 @@ def put(key: str, item: object) -> Fill:
 
 HOSTILE: dict[str, tuple[Fill, str]] = {
     "external dataset": (put("value/0", h5py.ExternalLink("secret.h5", "value/0")), "/value/0 is a link"),
-    "soft link": (put("value/0", h5py.SoftLink("/other")), "/value/0 is a link"),
-    "dangling link": (put("value/0", h5py.SoftLink("/value/0")), "/value/0 is a link"),
+    "dangling link": (put("value/0", h5py.SoftLink("/other")), "/value/0 is a link"),
+    "link to itself": (put("value/0", h5py.SoftLink("/value/0")), "/value/0 is a link"),
     "external names": (put("name", h5py.ExternalLink("secret.h5", "name")), "/name is a link"),
     "external storage": (
         lambda file, folder: file["value"].create_dataset(
@@ -200,7 +200,7 @@ def test_arrays_and_a_chunk_must_fit_into_memory_together(
 
 
 def test_a_file_with_a_damaged_attribute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library reads it for ever."""
+    """The HDF5 library would read the attribute for ever."""
     monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
     with pytest.raises(FormatError):
         list(hdf5.read_records(Path(__file__).with_name("attribute_without_end.h5")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of models in npz, npy, HDF5 and raw files, and in folders; numpy and h5py write them."""
+"""Inputs of models are read from npz, npy, HDF5 and raw files, and from folders of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ X, N = np.array([[1, -2]], np.float32), np.array([3, 4], np.int32)
 
 
 def hdf5(path: Path, datasets: dict[str, np.ndarray], names: dict[str, str] | None = None) -> None:
-    """Write ``datasets`` below the group /value, and ``names``, {number of a dataset: name}."""
+    """Write ``datasets``, {path: array}, below the group /value.
+
+    ``names``: {number of a dataset: name}, written as attributes of the group /name.
+    """
     with h5py.File(path, "w") as file:
         for place, array in datasets.items():
             file[f"value/{place}"] = array
@@ -296,7 +299,7 @@ def test_a_dtype_that_numpy_lacks_is_refused(dtype: str, array: np.ndarray, tmp_
 
 
 def test_a_recorded_folder_has_inputs_in_a_file_of_their_own(tmp_path: Path) -> None:
-    """The other files of such a folder hold outputs; folders in it are records."""
+    """If a folder has the file ``INPUT``, its other files hold outputs; folders in it are records."""
     hdf5(tmp_path / INPUT, {"0": X})
     np.save(tmp_path / "output.npy", X)
     (tmp_path / "more").mkdir()
@@ -331,7 +334,7 @@ def test_records_one_by_one(name: str, count: int, tmp_path: Path) -> None:
 
 
 def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
-    """So are folders, whatever their names are."""
+    """Folders are records, too, whatever their names are."""
     numpy_files(tmp_path / "files", x=X, n=N, z=N)  # three records, in each of which an input is missing
     with pytest.raises(ShapeError, match="expected arrays for the inputs"):
         read_records(tmp_path / "files", TWO_INPUTS)
@@ -387,7 +390,7 @@ def test_strings(tmp_path: Path) -> None:
             read_records(tmp_path / "x.npz", model)
 
 
-def test_headers_of_both_versions_and_empty_arrays(tmp_path: Path) -> None:
+def test_headers_of_versions_1_and_2_and_empty_arrays(tmp_path: Path) -> None:
     for version in ((1, 0), (2, 0)):
         for array in (X, X[:0], X.T):
             with (tmp_path / "x.npy").open("wb") as file:

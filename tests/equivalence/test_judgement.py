@@ -189,16 +189,20 @@ def test_layers_as_csv() -> None:
 
 def test_findings_name_place_and_remedy() -> None:
     clipped = judge(parse(FLOAT), parse(quantized(y_scale=0.005)), {"given": [X]})
-    assert "%y of FULLY_CONNECTED: 100.00% of the elements are outside of the quantized range" in str(
-        clipped.findings[0]
+    assert str(clipped.findings[0]) == (
+        "%y of FULLY_CONNECTED: 100.00% of the elements are outside of the quantized range;"
+        " calibrate on data like this, or use the range estimator min_max"
     )
     overflow = judge(parse(FLOAT), parse(quantized(bias="[2147483647, -1000]")), {"given": [X]})
-    assert str(overflow.findings[0]).startswith(
-        "bias %b of FULLY_CONNECTED: 1 of 2 elements overflow int32; "
-    )
+    finding = overflow.findings[0]
+    assert str(finding).startswith("bias %b of FULLY_CONNECTED: 1 of 2 elements overflow int32; ")
+    assert "use int16x8" in finding.remedy
     records = {str(i): [X * i] for i in range(2)}
     dead = judge(parse(FLOAT), parse(quantized(y_scale=4.0)), records)
-    assert any("2 channels that vary in the float model are constant" in f.reason for f in dead.findings)
+    reason = "2 channels that vary in the float model are constant"
+    finding = next(f for f in dead.findings if reason in f.reason)
+    assert finding.place == "%y of FULLY_CONNECTED"
+    assert "equalize the channels" in finding.remedy
 
 
 def test_models_that_cannot_be_judged() -> None:
@@ -298,10 +302,12 @@ def test_outputs_are_paired_by_name_if_all_names_agree(second: str, by_name: boo
     assert (outputs["y"].worst == outputs["z"].worst == 0) is by_name
 
 
-@pytest.mark.parametrize(("count", "found"), [(1, 1), (0, 0)])
-def test_a_thousandth_of_the_elements_is_reported_as_clipped(count: int, found: int) -> None:
+@pytest.mark.parametrize(("count", "clipped", "found"), [(1000, 1, 1), (1001, 1, 0), (1000, 0, 0)])
+def test_clipping_is_reported_from_a_thousandth_of_the_elements_on(
+    count: int, clipped: int, found: int
+) -> None:
     (op,) = parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }").main.ops
-    layer = LayerError(op.output, op, ErrorMetrics(count=1000), clipped_count=count)
+    layer = LayerError(op.output, op, ErrorMetrics(count=count), clipped_count=clipped)
     assert len(list(_layer_findings([layer]))) == found
 
 

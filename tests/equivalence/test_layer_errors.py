@@ -48,7 +48,7 @@ def test_an_element_is_clipped_if_it_lies_more_than_a_step_outside() -> None:
     assert error_of("quant(scale: 0.5)").clipped == 0
 
 
-def test_the_range_of_a_per_channel_result_is_not_that_of_its_first_channel() -> None:
+def test_clipped_elements_of_a_per_channel_result_are_not_counted() -> None:
     given = array([64.5, 0.0], [0.0, 64.5])
     form = "quant(scale: [0.5, 0.5], zero_point: [0, 0], axis: 1)"
     assert error_of(form, (given, given)).clipped_count == 0

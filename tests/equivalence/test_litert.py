@@ -120,7 +120,7 @@ def test_a_crash_is_an_error_and_no_refusal_of_the_file(monkeypatch: pytest.Monk
 
 
 class FakeInterpreter:
-    """Notes the calls of an interpreter with two inputs; the output has the shape of the first input."""
+    """An interpreter with two inputs that notes calls; the output has the shape of the first input."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []

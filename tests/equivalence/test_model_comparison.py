@@ -133,7 +133,7 @@ def test_an_output_of_zeros_nan_and_infinities_is_weak(value: float, is_weak: bo
     assert weak_outputs(graph, [[np.array([0, 0], np.int8)]])
 
 
-def test_only_arrays_of_numbers_of_one_shape_are_similar() -> None:
+def test_only_real_arrays_of_one_shape_with_elements_have_a_similarity() -> None:
     real, complex_ = np.ones(2, np.float32), np.ones(2, np.complex64)
     assert similarity(real, real) is not None
     for left, right in ((real, complex_), (complex_, real), (real, real[:1]), (real[:0], real[:0])):
@@ -157,7 +157,7 @@ def test_the_cosine_of_short_and_long_vectors(left: float, right: float, cosine:
     assert found.cosine == cosine
 
 
-def test_the_verdict_gives_the_largest_difference() -> None:
+def test_the_verdict_gives_the_difference_of_the_worst_output() -> None:
     assert Comparison(outputs=[output("a", 0.25, 1.0), output("b", 0.5, 8.0)]).verdict == (
         "equal within 0.25, allowed 1"
     )

@@ -23,7 +23,7 @@ def value(type: str) -> Value:
         ("i16[3]", [-5, 0, 5], [-5, 0, 5]),
         ("f32[3]", [-0.5, 0, 1e9], [-0.5, 0, 1e9]),
         ("bool[2]", [True, False], [1, 0]),
-        ("i8[2] quant(scale: [0.5, 0.25], axis: 0)", [4, 4], [4, 4]),  # no common scale
+        ("i8[2] quant(scale: [0.5, 0.25], axis: 0)", [4, 4], [4, 4]),  # several scales are ignored
     ],
 )
 def test_elements_and_numbers(type: str, stored: list[float], real: list[float]) -> None:
@@ -42,8 +42,11 @@ def test_numbers_are_rounded_and_clipped() -> None:
 
 
 def test_complex_numbers_and_strings_stay() -> None:
-    array = np.array([1 + 2j], np.complex64)
-    assert real_numbers(value("c64[1]"), array) is array
+    for type, array in (
+        ("c64[1]", np.array([1 + 2j], np.complex64)),
+        ("str[1]", np.array([b"a"], object)),
+    ):
+        assert real_numbers(value(type), array) is array
 
 
 def model(type: str, name: str = "x") -> circlekit.Model:

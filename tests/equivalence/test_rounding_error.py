@@ -37,7 +37,7 @@ def with_factor(model: Model, relative: float) -> Model:
     return copy
 
 
-def test_noise_is_what_one_unit_in_the_weights_does() -> None:
+def test_noise_is_positive_limited_and_the_same_again() -> None:
     model = amplifier()
     run = reference_runs(model)[0][0]
     (noise,) = rounding_error(model, run)
@@ -145,7 +145,7 @@ def test_zeros_that_no_rounding_moves_are_exact() -> None:
 
 
 def test_only_elements_that_stay_finite_limit_what_is_excused() -> None:
-    """Only the first elements, 1 and 2, stay finite: the limit is half of the magnitude of the reference."""
+    """Only the elements 1 and 2 stay finite: the limit is half of the magnitude of the reference."""
     reference, moved = np.array([1, 100], np.float32), np.array([2, np.inf], np.float32)
     assert excused(reference, moved, limit=0.5) == 0.5
     assert excused(moved[::-1], reference[::-1], limit=0.5) == 1.0

@@ -30,6 +30,7 @@ ODD = [
 
 
 def test_arrays_come_through_as_they_are() -> None:
+    """Only the byte order changes: arrays arrive in the native one."""
     found = list(
         iterate_sandboxed(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
     )
@@ -99,9 +100,9 @@ def test_a_process_that_fails_is_an_error(
 
 
 def test_the_time_limit_is_extended_per_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But only for as many arrays as a file of that size can hold: two of the four.
+    """The limit grows only for as many arrays as a file of that size can hold: for two of the four.
 
-    The clock says 10, 20 and 30 seconds; each limit is 3 seconds later.
+    The clock says 10 seconds at the start, then 20 and 30; each limit is 3 seconds later.
     """
     resource = pytest.importorskip("resource")
     clock = iter(range(10, 1000, 10))
@@ -117,7 +118,7 @@ def test_the_time_limit_is_extended_per_array(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("size", [0, 1 << 25])
 def test_limits_of_the_process(size: int) -> None:
-    """Three seconds, and one more for each 16 MiB; memory for the arrays of the file and 256 MiB."""
+    """The process gets 3 seconds and one more for each 16 MiB; memory for the file's arrays and 256 MiB."""
     resource = pytest.importorskip("resource")
 
     def limits_there() -> Iterator[Item]:

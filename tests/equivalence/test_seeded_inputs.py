@@ -156,7 +156,7 @@ def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
         ("Gather(%t, %i)", 7),
         ("Gather(%t, %i) {axis: -1}", 4),
         ("Gather(%any, %i)", None),
-        ("Gather(%t, %i) {axis: 5}", 4),
+        ("Gather(%t, %i) {axis: 5}", 4),  # axis 5 is invalid for rank 3; it counts as 5 % 3 = 2
         ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
     ],
 )
@@ -182,7 +182,9 @@ def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> No
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
 def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
-    """As many as the smallest input needs for the 16 EDGES, if all have at most 1024 elements together.
+    """As many as the smallest float input needs for the 16 EDGES.
+
+    If the float inputs together have more than 1024 elements, there is one boundary set.
 
     For example 1009 + 15 = 1024 elements: 15 elements need 2 sets.
     """

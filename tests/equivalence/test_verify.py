@@ -99,7 +99,10 @@ def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
     plain, batched = (
         parse_model(text.format(c=c)) for c in ("[[1.0, 1.0, 1.0]]", "[[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]")
     )
-    assert not compare(plain, batched).equal
+    worst = compare(plain, batched).worst
+    assert worst is not None
+    assert worst.worst is not None
+    assert worst.worst.index == (1, 0), "in the second row"
     only_one = parse_model("""
         graph main(%x: f32[?,3]) -> %y {
           %y = Reshape(%x, [3]) : f32[3]
@@ -122,7 +125,7 @@ def test_a_model_that_cannot_run_on_seeded_inputs_is_not_compared() -> None:
 
 
 def scale(model: Model, factor: float) -> None:
-    """Make a constant of the model another one, as a wrong pass would."""
+    """Multiply the first constant of the model by ``factor``, as a wrong pass would."""
     constant = next(v for v in model.main.values() if v.is_const)
     assert constant.data is not None
     constant.data = constant.data * np.float32(factor)
@@ -196,7 +199,7 @@ def test_a_model_without_kernels_cannot_be_verified() -> None:
 
 
 def test_inputs_on_which_the_model_divides_by_zero_are_noted() -> None:
-    """On zero inputs, %d is 0.  A note says that these are not compared; normal inputs are."""
+    """On zero inputs, %d is 0.  A note says that zero inputs are not compared; other inputs are."""
     model = parse_model("""
     graph main(%x: i32[3]) -> %z {
       %k = const i32[3] [1, 1, 1]

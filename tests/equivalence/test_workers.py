@@ -29,7 +29,7 @@ def lost(loss: Loss[int]) -> str:
 @pytest.mark.parametrize("ahead", [1, 4])
 @pytest.mark.parametrize("processes", [1, 3])
 def test_every_job_has_one_result(processes: int, ahead: int) -> None:
-    """Also jobs that were assigned to a process that another job crashed."""
+    """Jobs that wait in a process when another job crashes it have results, too."""
     crew = Workers(square, lost, seconds=1.0, ahead=ahead)
     wanted = {f"{n} {n * n}" for n in range(12)} - {"3 9", "5 25"}
     wanted |= {"3 begun ends the process (exit code 7)", "5 begun-asleep exceeds the time limit"}

@@ -202,10 +202,12 @@ TWO = " {values_count: 2}"
     ],
 )
 def test_each_origin_gives_the_result(body: str) -> None:
-    """Against the interpreter, which computes every source as an output of the graph."""
+    """The oracle is the interpreter, which computes every source as an output of the graph."""
     body = body.replace("SPLIT", "%a, %b = Split(2, %x) {num_splits: 2}")
     result = graph_of(body).outputs[0]
-    for origin in origins(result):
+    found = list(origins(result))
+    assert found
+    for origin in found:
         names = list(dict.fromkeys(f"%{v.name}" for v in (*origin.sources, result) if v.name != "x"))
         text = f"graph main(%x: f32[2,3,4]) -> {', '.join(names)} {{ {body} }}"
         arrays = dict(zip(names, circlekit.run(circlekit.parse(text), [X]), strict=True)) | {"%x": X}

@@ -56,7 +56,7 @@ def results_of(op: Op, array: Array) -> list[Array]:
 
 
 def drawn_op(draw: Any, x: Value) -> Op:
-    """Draw a data movement of ``x``."""
+    """Draw a data movement of ``x``, which has a rank of at least 1."""
     shape, rank = x.static_shape, len(x.static_shape)
     axis = draw(st.integers(0, rank - 1))
     dim = shape[axis]
@@ -95,7 +95,7 @@ def drawn_op(draw: Any, x: Value) -> Op:
 
 
 def factors(size: int) -> list[int]:
-    """Return prime factors of ``size``."""
+    """Return the prime factors of ``size``, or [1] if there are none."""
     found = []
     while size > 1:
         found.append(next(p for p in range(2, size + 1) if size % p == 0))
@@ -310,7 +310,7 @@ def test_cheapest_form(name: str) -> None:
     assert [type(step) for step in plan] == kinds
 
 
-def test_a_shuffle_of_two_tensors_is_a_pack() -> None:
+def test_a_shuffle_of_two_tensors_can_be_a_pack() -> None:
     sources = tuple(Value(name, i32, (1, 2, 2, 3)) for name in "ab")
     joined = movement_of(Concatenation(*sources, axis=3))
     assert joined is not None

@@ -111,7 +111,7 @@ def test_no_movement_if_one_value_is_of_another_kind(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_movement_if_a_parameter_is_not_constant(call: str) -> None:
-    """Unless the shape of the result tells the same."""
+    """A movement may be left if the shape of the result determines it; then its maps are the known ones."""
     known = movement_of(op_of(call))
     assert known is not None
     for value in op_of(call).inputs:
@@ -150,5 +150,5 @@ def test_no_movement_without_an_operator() -> None:
 
 
 def test_all_values_of_the_calls_are_int8() -> None:
-    """So that ``changed`` gives a value another dtype."""
+    """``changed`` relies on this: its int16 is then another dtype."""
     assert {v.dtype for call in CALLS for v in moved_values(op_of(call))} == {i8}

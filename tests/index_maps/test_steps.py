@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs of plans, and joins of several tensors, computed by kernels."""
+"""Costs of plans, and joins of several tensors, computed by kernels.
+
+A plan (``Plan``) is here a sequence of steps that move the elements of a tensor.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def test_elements_of_few_bits_share_bytes(bits: int, size: int) -> None:
 
 
 def results_of_join(join: Join, arrays: list[Array]) -> Array:
-    """Run the join and the first operator of each step after it."""
+    """Run the join, then each step after it in the first of the step's forms; return the result."""
     sources = tuple(Value(f"s{i}", i32, array.shape) for i, array in enumerate(arrays))
     op = join.op(sources)
     now = np.asarray(op.kernel(*arrays))
@@ -65,7 +68,7 @@ def results_of_join(join: Join, arrays: list[Array]) -> Array:
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("is_pack", [True, False])
 def test_every_join_of_a_map_computes_it(shape: tuple[int, ...], count: int, is_pack: bool) -> None:
-    """Joins along each axis, transposed in each way, by numpy; the cheapest form comes first."""
+    """With numpy, join along each axis and transpose in each way.  The cheapest form comes first."""
     sources = tuple(Value(name, i32, shape) for name in "abc"[:count])
     arrays = list(positions((count, *shape)))
     for axis in range(len(shape) + is_pack):
@@ -151,7 +154,7 @@ CUTS = [
 @pytest.mark.parametrize("rows", CUTS)
 @pytest.mark.parametrize("columns", CUTS)
 def test_slices_that_are_transposed_or_repeated_are_written(rows: range, columns: range) -> None:
-    """The source in its own shape, and with its axes joined; against numpy."""
+    """The source has its own shape, or its axes are joined.  numpy computes the expected results."""
     source = positions((2, 4, 4))
     cut = IndexMap.sliced((2, 4, 4), (range(2), rows, columns))
     taken = source[:, list(rows)][:, :, list(columns)]

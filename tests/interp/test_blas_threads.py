@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number of threads of numpy's BLAS: one while a model of medium products runs, as before afterwards."""
+"""Number of threads of numpy's BLAS: one while a model of medium products runs, then the former one."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_outputs_are_contiguous() -> None:
 
 
 class Kept(Twice):
-    """Its operand, in an array that the operator keeps."""
+    """An operator that copies its operand to an array, keeps the array and returns a view of it."""
 
     code = "TEST_KEPT"
     kept = np.zeros(3, np.float32)
@@ -60,7 +60,7 @@ class Kept(Twice):
 
 
 class ByColumns(Twice):
-    """Its operand, in an array that owns its memory, column by column."""
+    """An operator that returns a copy of its operand in column-major order; the copy owns its memory."""
 
     code = "TEST_BY_COLUMNS"
 
@@ -68,7 +68,7 @@ class ByColumns(Twice):
         return np.asarray(input.copy(order="F"))
 
 
-def test_outputs_are_copied_unless_they_are_whole_arrays_in_c_order() -> None:
+def test_views_and_arrays_in_column_major_order_are_copied_to_outputs() -> None:
     (kept,) = run(model(chain(Kept)), [X])
     assert not np.shares_memory(kept, Kept.kept)
     np.testing.assert_array_equal(kept, X)

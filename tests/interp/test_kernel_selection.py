@@ -44,8 +44,9 @@ def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
     rng = np.random.default_rng(5)
     x = rng.integers(-128, 128, (1, 64, 64, 8), dtype=np.int8)
     (wanted,) = run_litert(model.main, [x])
-    for _ in range(2):  # the second run repeats what the first has recorded
-        (got,) = circlekit.Interpreter(model).run([x])
+    interpreter = circlekit.Interpreter(model)
+    for _ in range(2):  # the second run uses what the first has prepared
+        (got,) = interpreter.run([x])
         np.testing.assert_array_equal(got, wanted)
     (other,) = next(circlekit.Interpreter(model, k) for k in Kernels if k is not kernels).run([x])
     assert np.count_nonzero(other != wanted)

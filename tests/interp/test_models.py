@@ -18,9 +18,13 @@ from circlekit.ops.numerics.output_stage import Kernels
 from tests.ops.litert import assert_close
 
 TOLERANCE = {"tico": 1e-4}
-"""Of the largest magnitude, by folder: PyTorch rounds differently from LiteRT's reference kernels."""
+"""{folder: allowed difference, as a fraction of the largest magnitude}.
+
+PyTorch, which recorded the folder ``tico``, rounds differently from LiteRT's reference kernels.
+"""
 
 LITERT_TOLERANCE = 1e-5
+"""The allowed difference for all other models."""
 
 TRAPS = Path(__file__).parents[3] / "shared" / "peer" / "traps"
 """Tiny models on which passes of ONE were tried, with recorded inputs and outputs."""
@@ -42,7 +46,7 @@ def check_recorded(model_path: Path, npz: Path, tolerance: float) -> None:
 
 
 BEYOND_REFERENCE = "espcn.int8.tflite"
-"""Recorded with LiteRT's optimized kernels: its reference ones stop at DEPTH_TO_SPACE version 1."""
+"""Recorded with LiteRT's optimized kernels: its reference kernels stop at DEPTH_TO_SPACE version 1."""
 
 
 def test_model(model_path: Path) -> None:

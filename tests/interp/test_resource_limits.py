@@ -108,7 +108,7 @@ graph main(%x: f32[65536]) -> %z {
 
 
 def test_what_is_alive_counts() -> None:
-    """Two values of 256 KiB live at once, or four, where the last operator reads all."""
+    """In the chain two values of 256 KiB live at once; in the fan, where AddN reads %a, %b and %c, four."""
     chain = parse_model(CHAIN.replace("OTHER", "Neg(%c)"))
     fan = parse_model(CHAIN.replace("OTHER", "AddN(%a, %b, %c)"))
     with limited("600K"):

@@ -114,6 +114,6 @@ def test_sizes_that_depend_on_shapes_are_inferred_when_shapes_change(monkeypatch
             memory.check([np.ones((13, 2), np.float32)])
 
 
-def test_an_empty_result_takes_the_indices_along_its_other_axes() -> None:
+def test_an_empty_axis_from_operands_counts_as_1() -> None:
     with limited(79), pytest.raises(LimitError, match=r"f32\[0,20\] of FILL would take 80 bytes"):
         ResultMemory(fill()).check([np.array([0, 20], np.int32), np.ones((), np.float32)])

@@ -33,7 +33,10 @@ from tests.ops.recurrent.test_lstm import Maker, operands, sequence
 from tests.ops.recurrent.test_lstm_integers import integer_lstm
 
 Steps = Sequence[Sequence[Array]]
+"""The inputs of each run."""
+
 Case = tuple[Sequence[Graph], Steps]
+"""The graphs of a model, and the inputs of each run."""
 
 
 def float_lstm() -> Case:

@@ -24,7 +24,7 @@ def test_the_first_run_does_not_count(per_op: bool, monkeypatch: pytest.MonkeyPa
     now, number = 100.0, 0
 
     class Clocked:
-        """Stands for the interpreter: tells of each operator after its time has passed."""
+        """An interpreter whose operators advance the clock before ``observe`` is called."""
 
         def __init__(self) -> None:
             self.inner = Interpreter(MODEL)

@@ -59,12 +59,12 @@ def sound(oracle: Any = LITERT) -> File:
 
 
 def texts(end: int) -> Any:
-    """The bytes of two strings, the second of which ends at ``end``."""
+    """Return the bytes of two strings, the second of which ends at ``end``."""
     return np.frombuffer(np.array([2, 16, min(end, 17), end], "<i4").tobytes() + b"ab", np.uint8)
 
 
 def called(f: File, name: str, kind: str, shape: list[int]) -> Any:
-    """A graph with one custom operator."""
+    """Return a graph with one custom operator ``name``, whose operator code is added to ``f``."""
     custom = f.enum("BuiltinOperator", "CUSTOM")
     f.model.operatorCodes.append(
         f.make("OperatorCode", deprecatedBuiltinCode=custom, builtinCode=custom, customCode=name)
@@ -80,7 +80,10 @@ def called(f: File, name: str, kind: str, shape: list[int]) -> Any:
 
 
 def put(place: str, value: Any) -> Change:
-    """Set the field at ``place``, a path in the object API's model; ``T3``: tensor 3, ``O1``: operator 1."""
+    """Return a change that sets the field at ``place``, a path in the object API's model.
+
+    At the start of a path, ``T3`` stands for tensor 3 and ``O1`` for operator 1 of the main graph.
+    """
     place = re.sub(r"^T(\d+)", r"subgraphs[0].tensors[\1]", place)
     place = re.sub(r"^O(\d)", r"subgraphs[0].operators[\1]", place)
 
@@ -490,4 +493,4 @@ CASES: list[tuple[str, str, Change, Change]] = [
     ),
     ("version", "version", put("version", 4), put("description", "4")),
 ]
-"""(rule, path of the finding, a change that breaks the rule, a near miss)."""
+"""(rule, path of the finding, a change that breaks the rule, a near miss: a similar change that keeps it)."""

@@ -16,9 +16,14 @@ from circlekit.ir.value import Value, same_array
 
 
 def assert_same_model(a: Model, b: Model) -> None:
-    """Compare all graphs, operators, values, attributes, constants, names, their order and extra fields."""
+    """Assert that graphs, operators, values, attributes, constants, names, extra fields and order are equal.
+
+    What only a file has (``Origin``) may differ between the models.
+    """
     for field in ("format", "metadata", "description", "version"):
         assert getattr(a, field) == getattr(b, field), field
+    extra = [_plain({k: v for k, v in m.extra.items() if k != "origin"}, {}) for m in (a, b)]
+    assert same_tree(*extra)
     assert len(a.graphs) == len(b.graphs)
     graphs = {id(g): i for m in (a, b) for i, g in enumerate(m.graphs)}
     values = {id(v): (i, j) for m in (a, b) for i, g in enumerate(m.graphs) for j, v in enumerate(g.values())}

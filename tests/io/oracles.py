@@ -2,7 +2,8 @@
 """Independent readers of both formats, generated from the formats' schemas, as oracles for ours.
 
 Nothing is listed by hand: what a reader can read is found by looking at its classes, and its own names and
-numbers of enum values are used.  Keys of the trees made here are the readers' (``BuiltinOptions``).
+numbers of enum values are used.  The keys of the trees made here are the readers' names of
+fields, such as ``BuiltinOptions``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DEFAULTS = {(name, field[0]): field[2] for name, fields in TABLES.items() for fi
 
 
 def camel(name: str) -> str:
-    """``builtin_options_2`` as the readers call it."""
+    """Return the readers' name of a field, such as BuiltinOptions2 for ``builtin_options_2``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 

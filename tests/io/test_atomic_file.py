@@ -75,7 +75,7 @@ def test_folders_links_and_unreadable_files_are_not_removed(tmp_path: Path) -> N
 
 
 def test_temporary_file_of_a_running_writer_is_kept(tmp_path: Path) -> None:
-    """Two writers of one output at once: both write a complete file, the later one stays."""
+    """Two writers of one output at once: each writes a complete file; the one that is finished last stays."""
     target = tmp_path / "m.circle"
     with replacement(target) as first:
         os.write(first, b"first")
@@ -134,7 +134,7 @@ def test_nothing_is_removed_without_file_locks(
 @pytest.mark.parametrize(
     "name", ["m" * 248 + ".circle", "é" * 124 + ".circle", "m\udcff" * 60 + ".circle", "a\nb"]
 )
-def test_file_names_of_maximum_length(name: str, tmp_path: Path) -> None:
+def test_file_names_of_maximum_length_and_names_that_are_not_text(name: str, tmp_path: Path) -> None:
     """NAME_MAX counts bytes, at most 255: 248 + 7, 2 * 124 + 7.  A name need not be text."""
     seen: list[str] = []
 
@@ -184,8 +184,11 @@ def test_owner_is_kept(tmp_path: Path) -> None:
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 54321, 0o4640)
 
 
-def test_temporary_file_of_a_private_file_is_private(tmp_path: Path) -> None:
-    """The temporary file is private from the start; it gets the permissions of the old file at the end."""
+def test_temporary_file_that_replaces_a_file_is_private(tmp_path: Path) -> None:
+    """Only the owner has access to the temporary file until it gets the permissions of the old file.
+
+    The temporary file of a new file has the permissions of the new file from the start.
+    """
     target = tmp_path / "m.circle"
     seen: list[int] = []
 
@@ -242,7 +245,7 @@ def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def mounted(folder: Path, options: str) -> None:
-    """Mount a small file system in memory; skips where that is not allowed."""
+    """Mount a small file system in memory at ``folder``; skip the test where that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", options, "circlekit", str(folder)]
     try:
         subprocess.run(command, check=True, capture_output=True)
@@ -298,7 +301,7 @@ except FileError as error:
 
 
 def test_file_size_limit_keeps_the_old_file(tmp_path: Path) -> None:
-    """A quota has the same effect."""
+    """A disk quota has the same effect as this limit."""
     (tmp_path / "m.circle").write_bytes(b"before")
     result = run(LIMITED, tmp_path / "m.circle")
     assert result.stdout.strip().endswith("m.circle: cannot be written: File too large"), result.stderr

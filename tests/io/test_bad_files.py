@@ -105,7 +105,7 @@ def broken(change: Callable[[File], None]) -> bytes:
 
 
 def put(place: str, value: Any) -> Callable[[File], None]:
-    """Set the field at ``place``, a path within the object API's model."""
+    """Return a change that sets the field ``place``, a path within the object API's model, to ``value``."""
 
     def change(f: File) -> None:
         *path, last = re.findall(r"\w+", place)
@@ -248,14 +248,14 @@ def bomb(count: int = 4000) -> bytes:
     out = bytearray(struct.pack("<I4s", 0, b"TFL3"))
 
     def table(slot: int) -> int:
-        """A table whose only field, in ``slot``, refers to the data after it."""
+        """Append a table whose only field, in ``slot``, refers to the data after it; return its position."""
         vtable, length = len(out), 6 + 2 * slot
         out.extend(struct.pack(f"<{length // 2}H", length, 8, *[0] * slot, 4) + bytes(-length % 4))
         out.extend(struct.pack("<iI", len(out) - vtable, 4))
         return len(out) - 8
 
     struct.pack_into("<I", out, 0, table(2))
-    for slot in (0, 9, 0):  # Model.subgraphs of SubGraph.tensors of Tensor.variant_tensors of VariantSubType
+    for slot in (0, 9, 0):  # SubGraph.tensors, Tensor.variant_tensors, VariantSubType.shape
         start = len(out)
         out.extend(bytes(4 + 4 * count))
         target = table(slot)
@@ -272,7 +272,7 @@ def test_number_of_shared_tables_is_limited() -> None:
 
 
 def mutations() -> Iterator[tuple[str, bytes]]:
-    """Replace every 32-bit word outside the data with values that are likely to break a reader."""
+    """Yield (name, file) with a value likely to break a reader in one of the first 300 words of 32 bits."""
     for name in ("operator_fields.tflite", "sparsity.circle", "metadata.tflite"):
         data = to_bytes(load_bytes(FILES[name]))
         for at in range(0, min(len(data), 1200), 4):
@@ -350,6 +350,6 @@ def test_name_that_is_not_utf8_is_kept() -> None:
         (b"graph ma", "not a model file but a text"),
     ],
 )
-def test_a_text_is_named_by_its_first_bytes(data: bytes, what: str) -> None:
+def test_a_text_is_recognized_by_its_first_bytes(data: bytes, what: str) -> None:
     with pytest.raises(FormatError, match=re.escape(what)):
         load_bytes(data, "net")

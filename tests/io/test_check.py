@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of the checker: a file that breaks this rule alone, and a near miss."""
+"""The rules of the checker.  Each of CASES has a file that breaks one rule alone, and a near miss."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_an_operator_overwrites_is_named(change: Change, role: str) -> None
 
 
 APART = {"flatbuffer", "format", "load", "tables", "lost"}
-"""Rules without a case: a changed field cannot break them.  They are tested below and with the commands."""
+"""Rules without a case in CASES; they are tested below."""
 
 
 def test_every_rule_has_a_test() -> None:
@@ -67,6 +67,14 @@ def test_structural_damage_ends_the_check() -> None:
     found = check_bytes(memoryview(data[: len(data) // 2]))
     assert [f.rule for f in found] == ["flatbuffer"]
     assert [f.rule for f in check_bytes(memoryview(b"graph main() {}"))] == ["format"]
+
+
+def test_an_error_without_a_rule_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: object, name: str) -> None:
+        raise CirclekitError("odd")
+
+    monkeypatch.setattr(check, "load_bytes", fail)
+    assert [(f.rule, f.message) for f in findings()] == [("load", "odd")]
 
 
 def test_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def words(**at: int) -> bytes:
 
 
 def test_references_and_bytes_are_limited_by_the_size_of_the_file() -> None:
-    """One reference for every four bytes, and each byte four times."""
+    """A file of n bytes may have n / 4 references, and 4 n bytes of it may be read."""
     for references, size, more in ((SIZE // 4, 4 * SIZE, (1, 0)), (SIZE // 4, 4 * SIZE, (0, 1))):
         counting = decoder()
         counting.spend(references, size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random edits of random files: saved constants are equal to those of the model."""
+"""Random edits of random files: saved constants equal those of the model; which module writes files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EDITS: dict[str, Edit] = {
 def test_saved_constants_equal_those_of_the_model(
     plan: list[tuple[int, str, bool]], oracle: Oracle, fmt: str, position: int
 ) -> None:
-    """``position``: 0 if all data is inline, else some data is stored by position."""
+    """``position``: 0 if all data is inline; else what ``plan`` marks as far is stored by position."""
     far = [i for i, (_, _, is_far) in enumerate(plan) if is_far and position]
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         for module, limit in LIMITS:
@@ -72,7 +72,7 @@ LIMITS = (
     (output, ("WRITE_STEP_BYTES", 8192)),
     (output, ("BUFFER_BYTES", 5000)),
 )
-"""Small ones, so that small files meet them."""
+"""Limits of the writer, so small that small files reach them."""
 
 
 def edit_constants(model: Model, edits: list[str]) -> dict[str, bytes]:
@@ -101,7 +101,7 @@ def stored_constants(content: bytes, fmt: str) -> dict[str, bytes]:
 
 
 def test_only_the_file_writer_writes_files() -> None:
-    """Only io.write.file_writer writes files, so every file appears completely or not at all."""
+    """All files but those of ``others`` appear completely or not at all: io.write.file_writer writes them."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in sorted(PACKAGE.rglob("*.py"))

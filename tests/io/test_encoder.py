@@ -119,7 +119,7 @@ def test_equal_vtables_are_shared() -> None:
 
 
 def test_equal_vectors_are_shared() -> None:
-    """A further tensor with the shape of another takes its table of 8 bytes and the offset of that."""
+    """A further tensor with the shape of another takes 8 bytes for its table and 4 for the table's offset."""
 
     def size(*shapes: list[int]) -> int:
         tree = {"subgraphs": [{"tensors": [{"shape": shape} for shape in shapes]}]}

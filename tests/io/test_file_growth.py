@@ -29,7 +29,10 @@ def model(tmp_path: Path) -> Model:
 
 
 def growth(model: Model, old_size: int) -> tuple[int, dict[str, int]]:
-    """Return the bytes by which the file grew, and those of each part that is told."""
+    """Return by how many bytes the file grew, and by how many each part that the sentence names.
+
+    They are 0 and {} if the file did not grow.
+    """
     sentence = explain_growth(model.extra["origin"], old_size, encoded(model, "circle"))
     if not sentence:
         return 0, {}
@@ -62,6 +65,7 @@ def test_other_names_are_the_growth_of_tables(model: Model) -> None:
 
 
 def test_an_archive_is_no_growth(tmp_path: Path) -> None:
+    """The old file and the new file both end with the archive; only the longer name adds bytes."""
     stream = io.BytesIO(to_bytes(circlekit.parse(NET), "tflite"))
     with zipfile.ZipFile(stream, "a") as archive:
         archive.writestr("labels.txt", "a label\n" * 50)

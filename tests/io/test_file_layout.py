@@ -185,13 +185,13 @@ def test_input_replaced_before_saving(tmp_path: Path) -> None:
 
 
 def buffers(model: Model, oracle: Oracle = LITERT) -> list[int]:
-    """Return the buffers of the constants in the file."""
+    """Return the index of the buffer of each constant in the file that is written from ``model``."""
     tree = oracle.read(to_bytes(model, oracle.format))
     return [t["Buffer"] for t in tree["Subgraphs"][0]["Tensors"] if t["Name"].startswith(b"c")]
 
 
 def test_new_data_shares_the_buffer_of_equal_data_in_the_file() -> None:
-    """The new data are a copy, or computed again.  Buffers that are no longer used are left out."""
+    """New data are a copy of old data, or an array with equal elements.  Unused buffers are left out."""
     model = load_bytes(constants([9000, 9000, 9000, 10]))
     assert buffers(model) == [1, 2, 3, 4]
     value = constant(model, "c0")
@@ -328,7 +328,7 @@ def test_memory_does_not_grow_with_the_model(flags: Sequence[str], far: bool, tm
     result = run([sys.executable, "-c", code, *flags, str(source), str(target)])
     assert result.anonymous_bytes < ANONYMOUS < size / 2
     model = load(target)
-    assert len(model.main) == len(load(source).main) - 2 * len(flags)
+    assert len(model.main) == len(load(source).main) - 2 * len(flags)  # a Mul and an Add are fused
     assert sum(length for _, length in unchanged(model, "tflite")) > 0.99 * size
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The error for a file of another format names the format and says what to do; look-alikes get no name.
 
-The files are written by the libraries of their formats (zip, HDF5, npy...), or encoded by protobuf's own
-library.  The others, such as GGUF and safetensors, are written out as bytes here.
+Many files are written by the libraries of their formats (zip, HDF5, npy...), or encoded by protobuf's own
+library.  All others, such as GGUF and safetensors, are written out as bytes here.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None:
     """Two messages in a row are read as one message, with field 1 of ``first`` and field 3 of ``Value``."""
-    # the last 7 bytes are the message Value: tag, length 5, "found"; ``first`` ends with its content
+    # the last 7 bytes are the message Value: tag, length 5, "found"; the content of field 1 ends before
     content = first.SerializeToString() + struct_pb2.Value(string_value="found").SerializeToString()
     fields = _fields(memoryview(content))
     assert {number: bytes(field) for number, field in fields.items() if not isinstance(field, int)} == {

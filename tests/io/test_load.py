@@ -103,7 +103,7 @@ def test_tensors_without_elements_are_constants() -> None:
     tensors = [tensor(f"t{i}", shape) for i, shape in enumerate(shapes)]
     tensors += [tensor("text", [0], type="STRING"), tensor("state", [0], is_variable=True)]
     table = load_bytes(content(tensors)).main.table
-    # t3 has an unknown dimension; of t4, the other dimensions have a product of 2^58, too large for numpy
+    # t3 has an unknown dimension; of t4, the other dimensions have a product of 2^58, the limit
     assert [v.name for v in table if v.data is not None] == ["t1", "t2", "t5"]
 
 

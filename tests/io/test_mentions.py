@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Indices in details of a quantization and in options of opaque operators become references.
 
-So they stay valid when passes remove or reorder tensors and graphs.
+References stay valid when passes remove or reorder tensors and graphs.
 """
 
 from __future__ import annotations

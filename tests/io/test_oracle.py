@@ -25,7 +25,7 @@ def readers(data: bytes) -> list[Oracle]:
 def agree(data: bytes) -> None:
     """Assert that our tree of a file equals every oracle's, before and after a round trip through the IR.
 
-    Once with declared operators, and once with opaque operators only.
+    There are two round trips: one with declared operators, and one with opaque operators only.
     """
     saved = to_bytes(load_bytes(data))
     with patch.dict(REGISTRY, clear=True):

@@ -230,9 +230,7 @@ def test_uint4_has_a_different_enum_value_in_each_format() -> None:
         ("external.tflite", "external_buffer"),
     ],
 )
-def test_operator_missing_in_the_other_format_is_named_in_the_error(
-    name: str, what: str, tmp_path: Path
-) -> None:
+def test_what_the_other_format_lacks_is_named_in_the_error(name: str, what: str, tmp_path: Path) -> None:
     model = load_bytes(recipe(name))
     other = "tflite" if model.format == "circle" else "circle"
     with pytest.raises(UnsupportedError) as error:

@@ -69,7 +69,7 @@ FAULTS = {
     "table of a vector not aligned": moved("I", BUFFERS + 4, BUFFER + 2, FIELDLESS),
     "table of a vector before it": changed(BUFFERS + 4, "i", MODEL - 80),
     "table of a vector out of the file": changed(BUFFERS + 4, "I", SIZE - 80),
-    "table of a vector at the end of numbers": changed(BUFFERS + 4, "I", 0x7FFFFFF8),
+    "table of a vector at a huge offset": changed(BUFFERS + 4, "I", 0x7FFFFFF8),
     "vtable before the file": changed(MODEL, "i", MODEL + 4),
     "vtable beyond the file": changed(MODEL, "i", MODEL - SIZE),
     "vtable in the last byte": changed(MODEL, "i", MODEL - SIZE + 1),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models for the tests of the IR: the project's recipes, and one text with everything that the form has."""
+"""Models for the tests of the IR: the project's recipes, and one text with all constructs of models."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def everything() -> Model:
 
 
 def graph_text(*lines: str, inputs: str = "%x: f32[1,4]", outputs: str = "%y") -> str:
-    """A graph of these statements."""
+    """Return the text of a graph with the statements ``lines``."""
     body = "\n".join(f"  {line}" for line in lines)
     return f"graph main({inputs}) -> {outputs} {{\n{body}\n}}\n"
 
 
 def reparsed(model: Model) -> Model:
-    """The model after print and parse, which must be equal and print the same."""
+    """Print and parse ``model``; return the result, which must be equal and print the same text."""
     text = print_model(model)
     other = parse_model(text)
     assert difference(model, other) is None
@@ -75,7 +75,7 @@ def reparsed(model: Model) -> Model:
 
 
 def same_clone(original: Model) -> Model:
-    """Return a clone; assert that it is equal, has the same findings and shares data only."""
+    """Return a clone; assert that it equals ``original``, has the same findings and shares no values."""
     copy = clone(original)
     assert difference(original, copy) is None
     assert print_model(copy) == print_model(original)

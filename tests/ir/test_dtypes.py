@@ -32,6 +32,12 @@ def test_kinds_of_types_without_numpy_dtype() -> None:
     assert DType.BFLOAT16.is_float
     assert not DType.BFLOAT16.is_integer
     assert not DType.STRING.is_float
+
+
+def test_the_repr_is_the_short_name() -> None:
     assert repr(DType.INT8) == "i8"
+
+
+def test_a_numpy_dtype_without_an_element_type_is_an_error() -> None:
     with pytest.raises(KeyError):
         DType.of(np.dtype(object))

@@ -113,7 +113,7 @@ def test_types_that_do_not_fit() -> None:
 
 
 def test_fillers_of_booleans() -> None:
-    """Uniform numbers from 0 to 1 are true half of the time; every other filler is true where it is not 0."""
+    """A uniform number is true from 0.5 on; a number of any other filler is true if it is not 0."""
     assert filled("uniform", 0, 1, dtype=DType.BOOL).mean() == pytest.approx(0.5, abs=0.01)
     for number in (0.0, 0.25, 1.0, -1.0):
         assert filled("constant", number, dtype=DType.BOOL, count=1).tolist() == [number != 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake gives a ParseError: line, column, the line itself, a caret, a hint where one is near."""
+"""Every mistake gives a ParseError: line, column, the line itself, a caret, and a similar name if any."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_mistakes(text: str, place: str, message: str) -> None:
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("a(", ")"), ("{a: ", "}")])
 def test_nesting_is_limited(opened: str, closed: str) -> None:
-    """The braces of the graph count, too: 63 brackets in them are the 64 levels that are allowed."""
+    """The braces of the graph count, too: with 63 brackets inside, all 64 allowed levels are in use."""
     with pytest.raises(ParseError) as deepest:
         parse_model(line("%b = const f32[1] " + opened * 63 + "1" + closed * 63))
     assert "nested" not in str(deepest.value)

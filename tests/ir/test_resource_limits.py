@@ -56,7 +56,7 @@ def test_counted_memory_counts_towards_the_limit() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FILLERS))
-def test_fillers_ask_first(name: str) -> None:
+def test_fillers_check_the_limit_first(name: str) -> None:
     arguments = "(1)" if name == "constant" else ""
     text = f"graph main() -> %y {{\n  %y = const f32[1024,1024] {name}{arguments}\n}}\n"
     with limited("128M"):
@@ -82,7 +82,7 @@ def test_many_constants_count_together() -> None:
 
 
 def test_memory_of_an_unknown_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default limit is then DEFAULT_MEMORY_BYTES."""
+    """If the memory cannot be found out, the default limit is DEFAULT_MEMORY_BYTES."""
     monkeypatch.delattr("os.sysconf")
     assert (
         machine_memory() // resource_limits.MEMORY_DIVISOR == resource_limits.DEFAULT_MEMORY_BYTES > 1 << 20

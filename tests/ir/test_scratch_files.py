@@ -39,7 +39,7 @@ def weights(rows: int = ROWS, dtype: type = np.float32) -> Array:
     return np.arange(rows * 1024).reshape(rows, 1024).astype(dtype) - 7
 
 
-needs_pages = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room")
+needs_pages = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no posix_fallocate")
 COLUMN = np.linspace(-2, 3, ROWS, dtype=np.float32)[:, None]
 COMPUTED: dict[str, Callable[[Array], Any]] = {
     "product": lambda w: w * COLUMN,
@@ -133,7 +133,7 @@ def test_without_a_file_the_array_is_in_memory(how: str, monkeypatch: pytest.Mon
 @needs_pages
 @pytest.mark.parametrize(("size", "share"), [(HUGE_BYTES, 1), (HUGE_BYTES - 1, 2), (16, 2)])
 def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays below HUGE_BYTES may use descriptors up to half of MAX_DESCRIPTOR; larger arrays may use all."""
+    """Arrays below HUGE_BYTES may use descriptors up to half of MAX_DESCRIPTOR; other arrays may use all."""
     with tempfile.TemporaryFile() as file:  # the next file gets the same descriptor
         descriptor = file.fileno()
     for largest, is_file in ((share * descriptor, True), (share * descriptor - 1, False)):

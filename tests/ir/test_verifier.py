@@ -278,10 +278,10 @@ def test_values_that_need_no_producer() -> None:
     check(parse_model(text))
 
 
-def test_per_tensor_quantization_fits_any_shape() -> None:
+@pytest.mark.parametrize(("scales", "axis"), [(1, 0), (1, 3), (4, 0)])
+def test_one_scale_fits_any_shape_and_one_zero_point_any_scales(scales: int, axis: int) -> None:
     sound = model()
-    quantize(sound, 1, 1, 0)
-    quantize(sound, 4, 1, 0)
+    quantize(sound, scales, 1, axis)
     assert verify(sound) == []
 
 

@@ -73,7 +73,7 @@ def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
 
 
 def test_a_new_model_has_the_version_that_tflite_reads() -> None:
-    """It is LiteRT's TFLITE_SCHEMA_VERSION, 3."""
+    """The version is LiteRT's TFLITE_SCHEMA_VERSION, 3."""
     text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     model = Model(parse_model(text).graphs, format="tflite")
     assert tflite.Model.GetRootAsModel(to_bytes(model), 0).Version() == 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared models after O1: at most the recorded number of operators, and equal values."""
+"""The shared models after O1: at most the recorded number of operators, and values equal up to rounding."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def kind(op: Op) -> str:
 
 
 def counted(text: str) -> Counter[str] | None:
-    """``ADD:1,CONV_2D:2`` or ``-``; None where ONE failed."""
+    """Return the counts of a cell such as ``ADD:1,CONV_2D:2``, or ``-`` for none; None if ONE failed."""
     if text == "-":
         return Counter()
     if not re.fullmatch(r"(?:[\w()]+:\d+,?)+", text):
@@ -76,7 +76,7 @@ def counted(text: str) -> Counter[str] | None:
 
 
 def outputs_of_one_value(model: Model) -> bool:
-    """Two outputs with different names come from equal operators."""
+    """Return whether the two outputs, which have different names, come from equal operators."""
     first, second = (value.producer for value in model.main.outputs)
     assert first is not None
     assert second is not None
@@ -85,20 +85,20 @@ def outputs_of_one_value(model: Model) -> bool:
 
 
 def output_of_an_input(model: Model) -> bool:
-    """Without the operator, an input would be the output."""
+    """Return whether an input would be the output without the operator."""
     (op,) = model.main
     return op.inputs[0] in model.main.inputs and op.output in model.main.outputs
 
 
 def bias_is_computed(model: Model) -> bool:
-    """ONE drops the bias, which is an input and not 0."""
+    """Return whether the bias, which ONE drops, is an input: it may be other than 0."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     return op.bias in model.main.inputs
 
 
 def activation_counts(model: Model) -> bool:
-    """ONE drops the activation of the Mul, which changes values."""
+    """Return whether values change without the activation of the Mul, which ONE drops."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     (wanted,) = circlekit.run(model, inputs)
     inner = next(op for op in model.main if op.code == "MUL")
@@ -108,7 +108,7 @@ def activation_counts(model: Model) -> bool:
 
 
 def no_such_product(model: Model) -> bool:
-    """The operator that ONE creates does not accept these operands."""
+    """Assert that the operator that ONE creates does not accept these operands; return True."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     assert (op.input.dtype, op.weights.dtype) == (f32, u8)
@@ -127,7 +127,7 @@ REFUSED: dict[tuple[str, str], Callable[[Model], bool]] = {
     ("Net_Conv_Add_Mul_003", "replace_cw_mul_add_with_depthwise_conv"): activation_counts,
 }
 """Rows where ONE has fewer operators, or changes some where we change none.  The function shows that ONE's
-rewrite loses a name or changes a value."""
+rewrite loses a name, changes a value, or makes an operator that cannot run."""
 
 SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not None]
 
@@ -165,7 +165,7 @@ def test_refused_rows_are_in_the_table() -> None:
 # -- O1 ----------------------------------------------------------------------------------------
 
 TWO_NAMES = {"CSE_Quantize_000", "CSE_Transpose_000"}
-"""Two outputs are one value; each keeps its name, so there is a copy, where ONE loses a name."""
+"""Recipes whose two outputs are one value.  We keep both names, which takes a copy; ONE loses one."""
 
 
 @pytest.mark.parametrize("row", rows_of("o1.tsv"), ids=lambda row: row["recipe"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models that passes of ONE handle wrongly: the pass alone, and O1, in both formats."""
+"""Tiny models, many of which passes of ONE handle wrongly: the pass alone, and O1, in both formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from tests.conftest import SHARED
 TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
 
 TOLERANCE = 1e-5
-"""The allowed difference from ONE's recorded outputs, relative to the largest magnitude of the output."""
+"""The allowed difference from the recorded outputs, relative to the largest magnitude of the output.
+
+LiteRT computed the outputs; for operators that only circle has, ONE's interpreter.
+"""
 
 if not TRAPS:
     pytestmark = pytest.mark.skip(reason=f"no traps at {SHARED}, CIRCLEKIT_SHARED can name the folder")
@@ -71,7 +74,8 @@ def test_pass_on_trap(case: Path, tmp_path: Path) -> None:
                 assert_close(run_litert(path.read_bytes(), inputs), wanted)
             if passes is named and is_refused(known):
                 assert not report.changes, known["expected"]
-                assert print_model(model) == before or format == "circle"  # for which versions are corrected
+                # for circle, operator versions that are too low are cleared
+                assert print_model(model) == before or format == "circle"
 
 
 PARTIAL_REWRITES = {
@@ -87,7 +91,7 @@ PARTIAL_REWRITES = {
     "b13_fc_bmm_input_identity_square": "the Transpose stays",
     "b13_fc_bmm_input_perm_102": "the Transpose stays",
 }
-"""Refused in ONE's form; a smaller form of the same pass fits, with the right values."""
+"""Cases in which ONE's rewrite must be refused, but the pass may rewrite a smaller part of the model."""
 
 
 def must_fire(known: dict[str, str]) -> bool:

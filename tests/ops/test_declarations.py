@@ -27,7 +27,7 @@ AUTHORING = {
     ),
     "beta": 1.0,
 }
-"""Fields whose default in the schema, 0, is no valid value: the default in the text form."""
+"""{field: default in the text form}; the default in the schema is 0, which is hardly ever meant."""
 
 CIRCLE_NAMES = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
 """Fields that have another name in circle than in TFLite."""
@@ -60,7 +60,10 @@ def plain(attribute: Attribute) -> Any:
 
 
 def differing(op: type[Op], options: Any, renamed: dict[str, str] | None = None) -> list[str]:
-    """The attributes whose field is missing, or has another default."""
+    """Return a sentence for each attribute whose field is missing in ``options``, or has another default.
+
+    ``renamed``: {field: name in ``options``}.
+    """
     found = []
     for attribute in op.attributes:
         name = camel((renamed or {}).get(attribute.field, attribute.field))

@@ -49,7 +49,7 @@ def test_powers_beyond_int32(exponents: Any) -> None:
     check(Pow(var(x), var(y)), x, y)
 
 
-def test_sums_of_many_are_finite() -> None:
+def test_sums_of_many_saturate() -> None:
     x, y = floats(3e38, -3e38, NAN, 1), floats(3e38, -3e38, 1, INF)
     check(AddN(var(x), var(y), var(x)), x, y, x)
 
@@ -59,7 +59,7 @@ def test_hard_swish_overflows_where_litert_does() -> None:
     check(HardSwish(var(x)), x)
 
 
-def test_nan_is_the_least_of_a_fake_quantization() -> None:
+def test_a_fake_quantization_of_nan_is_its_minimum() -> None:
     x = floats(NAN, INF, -INF, 0.3)
     check(FakeQuant(var(x), min=-1.0, max=2.0, num_bits=8), x)
 
@@ -72,7 +72,7 @@ def test_slopes_at_zero_and_infinity(slope: float) -> None:
 
 
 @pytest.mark.parametrize("kind", [Maximum, Minimum])
-def test_the_greater_of_two_zeros_is_the_second(kind: Any) -> None:
+def test_the_extreme_of_two_zeros_or_with_nan_is_the_second_operand(kind: Any) -> None:
     x, y = floats(0, -0.0, 0, -0.0, NAN, 1), floats(-0.0, 0, 0, -0.0, 1, NAN)
     op = kind(var(x), var(y))
     (got,), (wanted,) = check(op, x, y), run_litert(op.graph or graph_of(op), [x, y])

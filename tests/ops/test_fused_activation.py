@@ -27,7 +27,7 @@ def floats() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     ],
 )
 def test_floats(act: Activation, alone: list[float], fused: list[float]) -> None:
-    """A fused activation also makes infinities the largest float32."""
+    """A fused activation also replaces an infinity by the largest finite float32 of the same sign."""
     np.testing.assert_array_equal(apply_activation(floats(), act), np.array(alone, np.float32))
     x = floats()
     assert apply_fused_activation(x, act) is x
@@ -44,8 +44,13 @@ def test_integers() -> None:
     x = np.array([-2, 5, 7], np.int32)
     assert apply_fused_activation(x.copy(), Activation.NONE).tolist() == [-2, 5, 7]
     assert apply_fused_activation(x.copy(), Activation.RELU6).tolist() == [0, 5, 6]
+
+
+def test_activations_without_a_kernel_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"TANH.* has no kernel on int32"):
-        apply_activation(x, Activation.TANH)
+        apply_activation(np.array([-2, 5, 7], np.int32), Activation.TANH)
+    with pytest.raises(UnsupportedError, match="SIGN_BIT"):
+        apply_activation(floats(), Activation.SIGN_BIT)
 
 
 def test_an_activation_may_write_into_its_operand() -> None:
@@ -53,5 +58,3 @@ def test_an_activation_may_write_into_its_operand() -> None:
     assert apply_activation(x, Activation.NONE) is x
     apply_activation(x, Activation.RELU, out=x)
     assert x[0] == 0
-    with pytest.raises(UnsupportedError, match="SIGN_BIT"):
-        apply_activation(x, Activation.SIGN_BIT)

@@ -160,7 +160,7 @@ def test_axes_out_of_range_cannot_be_permuted() -> None:
         assert op.permuted((0, 2, 3, 1)) == (None if new_axis is None else {"axis": new_axis})
 
 
-ROWS = {
+FIXED_AXES = {
     "softmax": (normalization.Softmax(var(X), beta=0.7), [X]),
     "l2": (normalization.L2Normalization(var(X)), [X]),
     "instance_norm": (normalization.InstanceNorm(var(X), const(GAMMA), const(GAMMA[::-1])), [X]),
@@ -172,12 +172,13 @@ ROWS = {
     "fully_connected": (dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=True), [X]),
     "batch_matmul": (dense.BatchMatMul(var(X), var(MATRICES)), [X, MATRICES]),
 }
-"""Operators on matrices or on vectors along one axis, which must stay."""
+"""Operators whose kernels give some axes a fixed meaning, such as the rows of a matrix."""
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_operators_on_rows_are_permuted_exactly_where_the_rows_stay(name: str) -> None:
-    op, inputs = ROWS[name]
+@pytest.mark.parametrize("name", FIXED_AXES)
+def test_operators_with_fixed_axes_are_permuted_exactly_where_the_results_agree(name: str) -> None:
+    """The same operator on permuted data must give the permuted results."""
+    op, inputs = FIXED_AXES[name]
     for perm in itertools.permutations(range(inputs[0].ndim)):
         wanted = np.transpose(kernel_results(op, [np.array(x) for x in inputs])[0], perm)
         data = [np.ascontiguousarray(np.transpose(x, perm)) for x in inputs]
@@ -191,7 +192,7 @@ def test_operators_on_rows_are_permuted_exactly_where_the_rows_stay(name: str) -
 
 
 def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> None:
-    """A result with one axis for all rows, a second result, and float data times int8 weights."""
+    """Such products have one axis for all rows, or a second result, or float data and int8 weights."""
     keep = (1, 0, 2, 3)
     flat = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=False)
     assert flat.permuted(keep) is None
@@ -204,7 +205,7 @@ def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> No
 
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
     """Operators per element share one implementation; each other way to be permuted has a case above."""
-    tried = {way_to_permute(type(op)) for op, _ in (*CASES.values(), *ROWS.values())}
+    tried = {way_to_permute(type(op)) for op, _ in (*CASES.values(), *FIXED_AXES.values())}
     own = {k for k in REGISTRY.values() if k.layout_operands}
     assert sorted(k.__name__ for k in own if way_to_permute(k) not in tried) == []
 

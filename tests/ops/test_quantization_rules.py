@@ -109,7 +109,7 @@ def test_recurrent_weights_have_their_channels_where_products_have_them(code: st
 def test_the_least_step_is_the_least_with_which_kernels_work(line: str, dtype: str, code: str) -> None:
     """LiteRT ends the program if its last multiplier is not below 1, as with half of this step.
 
-    Our kernel of HARD_SWISH refuses that; the one of ADD computes it.
+    Our kernel of HARD_SWISH refuses half of the step; those of ADD and SUB compute with it.
     """
     least = rule_of(code).least_step[BY_SHORT[dtype]]
     x = np.arange(-3, 5).astype(BY_SHORT[dtype].numpy)

@@ -18,7 +18,7 @@ LAST = 16
 
 
 def one_operator(code: int, version: int) -> bytes:
-    """A model with one operator, as little of it as is needed to be looked up."""
+    """Return a model file with one operator, with no more than LiteRT needs to look up its kernel."""
     model, graph = schema.ModelT(), schema.SubGraphT()
     op_code, op, tensor = schema.OperatorCodeT(), schema.OperatorT(), schema.TensorT()
     op_code.builtinCode, op_code.deprecatedBuiltinCode, op_code.version = code, min(code, 127), version
@@ -34,7 +34,7 @@ def one_operator(code: int, version: int) -> bytes:
 
 @cache
 def last_version(code: str, kernels: OpResolverType) -> int:
-    """The last version of an operator that LiteRT has among ``kernels``; 0 for none."""
+    """Return the last version of an operator that LiteRT has among ``kernels``; 0 for none."""
     number = getattr(schema.BuiltinOperator, code)
     return max((v for v in range(1, LAST) if is_known(number, v, kernels)), default=0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output size and padding of sliding windows; convolutions and pools check them against LiteRT."""
+"""Output size and padding of sliding windows; the tests of convolutions and pools use LiteRT."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def outcome(text: str) -> str:
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_wrong_dtype(path: Path) -> None:
-    """Each dtype in the text of the recipe is replaced by each other one; no error but CirclekitError."""
+    """Each of DTYPES in the text of a recipe is replaced by each other one; only CirclekitError may arise."""
     text = path.read_text()
     for match in re.finditer(r"\b(\w+)\[", text):
         for dtype in set(DTYPES) - {match[1]} if match[1] in DTYPES else ():

@@ -63,7 +63,7 @@ ALSO = {"output_shape": "shape", "squeeze_dims": "axis", "dim": "axis", "split_d
 """Operands that take the constants of another operand in VECTORS."""
 
 NUMBERS = {"three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "root": (0.5**0.5, 2**0.5)}
-"""What constants of these names are likely to be."""
+"""The numbers with which constants of these names are filled."""
 
 PLACES: dict[str, list[Any]] = {
     "pads": [[2, 2], [2, 2]],
@@ -130,7 +130,10 @@ class _Maker:
         return Model([self.graph])
 
     def behind(self, value: Value) -> Value:
-        """Add an operator after each output, so that the output itself can be replaced."""
+        """Return the output of the model that stands for ``value``, a result of the picture.
+
+        For f32 it is the result of an added NEG, so that ``value`` itself can be replaced.
+        """
         if value.dtype is not f32:
             return value
         last = Neg(value)
@@ -224,7 +227,9 @@ class _Maker:
     def vector(self, operand: str, name: str) -> Value:
         """Return a constant of whole numbers for the operand ``operand``, called ``name`` in the picture.
 
-        It suits the rank of the data.  Two of three times it is the constant that earlier operands got.
+        Permutations, paddings and parameters of slices fit the rank of the data where VECTORS has such
+        constants.
+        Two of three times it is the constant that an earlier operand of this kind got.
         """
         key = ALSO.get(operand, operand)
         known = VECTORS.get(key) or VECTORS["axis"]

@@ -21,7 +21,7 @@ from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context, Pass
 
 TOLERANCE = 1e-5
-"""Largest difference of a float output, in parts of its largest magnitude; all other dtypes are exact."""
+"""Largest difference of a float or complex output, relative to its largest magnitude; others are exact."""
 
 UNKNOWN = 3
 """The size of unknown dimensions in the runs."""
@@ -144,7 +144,10 @@ def interface_of(model: Model) -> list[list[str]]:
 def assert_close(
     found: Sequence[Array], wanted: Sequence[Array], what: str = "", tolerance: float = TOLERANCE
 ) -> None:
-    """Assert that floats agree to ``tolerance`` of the largest magnitude (NaN equals NaN), others exactly."""
+    """Assert that float and complex arrays differ by at most ``tolerance`` times the largest magnitude.
+
+    NaN equals NaN.  Arrays of other dtypes must be equal.
+    """
     assert len(found) == len(wanted), what
     for index, (a, b) in enumerate(zip(found, wanted, strict=True)):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), f"output {index} of {what}"

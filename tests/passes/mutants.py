@@ -169,11 +169,11 @@ def _swapped(number: int) -> Change:
 
 
 def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] | None]) -> Change:
-    """Make dimensions of every input unknown, and all shapes inferred from them."""
+    """Make dimensions of every input unknown, then infer the shapes of all results again."""
 
     def change(model: Model) -> None:
         for graph_input in model.main.inputs:
-            if graph_input.shape and 0 not in graph_input.shape:  # without elements, any sizes fit
+            if graph_input.shape and 0 not in graph_input.shape:  # any sizes fit a tensor without elements
                 graph_input.shape = forget(graph_input.shape)
         _infer(model)
 
@@ -199,7 +199,7 @@ def _whole_numbers(model: Model) -> None:
 
 
 def _quantized(step: float) -> Change:
-    """Make every f32 an i8; each scale is larger than the one before by ``step``."""
+    """Make every f32 an i8; value number n of the graph gets the scale 0.05 + ``step`` * n."""
 
     def change(model: Model) -> None:
         for number, value in enumerate(model.main.values()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every pass, and the legalization for XNNPACK, on models that it rewrites, with dimensions of 0."""
+"""Passes, and the legalization for XNNPACK, on the models of the passes' recipes, with dimensions of 0."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ def assert_sentence(refusal: Refusal, model: Model) -> None:
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
 def test_mutants_of_recipes(name: str) -> None:
-    """Each mutant of the pass's own recipe is rewritten with equal values, or refused with one message."""
+    """Each mutant of the pass's own recipe is rewritten with equal values, or some operators are refused.
+
+    An operator has at most one message.
+    """
     assert check_mutants(name, load_recipe(RECIPES / f"{name}.ck"))
 
 

@@ -17,10 +17,10 @@ from circlekit.testing.check_pass import check_pass
 RECIPES = Path(__file__).parents[2] / "recipes" / "passes"
 
 NEEDS_DATA = "freeze_batchnorm"
-"""Reads a file of recorded data, which a recipe cannot contain; its own tests write one."""
+"""This pass reads a file of recorded data, which a recipe cannot contain; its own tests write such a file."""
 
 NAMES_OPERATORS = "remove_nodes_of"
-"""Its setting names operators that must exist, so that it cannot run on its own result."""
+"""The setting of this pass names operators that must exist, so the pass cannot run on its own result."""
 
 UNCONDITIONAL = {
     "decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const",
@@ -56,10 +56,10 @@ def changes_of(name: str, path: Path, budget: Budget) -> int:
 
 
 OTHERS = [path for path in sorted(RECIPES.glob("*.ck")) if path.stem.partition("-")[0] not in TESTED]
-"""Recipes of several passes together, and of the two passes above."""
+"""Recipes of several passes together, and of the passes NEEDS_DATA and NAMES_OPERATORS."""
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
-def test_recipe_of_several_passes(path: Path) -> None:
+def test_other_recipes(path: Path) -> None:
     for case in cases_of(path):
         assert not run_case(case).failures

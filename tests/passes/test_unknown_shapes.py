@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every pass on the recipes of all passes with inputs of unknown shape and constants of higher rank."""
+"""The passes of each recipe on its model, with inputs of unknown shape and constants of higher rank."""
 
 from __future__ import annotations
 

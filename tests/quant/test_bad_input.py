@@ -172,7 +172,7 @@ def test_samples_that_do_not_fit_are_errors() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int8", [[np.zeros((1, 9), np.float32)]])
 
 
-def test_unknown_names_are_refused_with_the_near_one() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="did you mean int8"):
         circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
     with pytest.raises(ModelError, match="'Convolution' selects no operator"):

@@ -84,6 +84,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ck.Model:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_path: Path) -> None:
+    """The length hint counts the files of a folder and the lines of a list; it is 1 for other files."""
     FORMATS[name](tmp_path / name)
     samples = list(open_samples(tmp_path / name, model))
     np.testing.assert_array_equal([x for x, _ in samples], X)
@@ -92,7 +93,7 @@ def test_every_format_gives_the_same_samples(name: str, model: ck.Model, tmp_pat
     assert operator.length_hint(open_samples(tmp_path / name, model)) == (len(X) if is_counted else 1)
 
 
-def test_a_list_may_name_more_files_than_a_path_has_characters(
+def test_a_line_of_a_list_may_be_longer_than_the_name_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line is longer than 255 characters, the longest name of a file."""

@@ -61,14 +61,14 @@ MIDDLE = [
 NAMES = "abcde"
 
 CHAINS = 16
-"""The number of chains that each test makes."""
+"""The number of random chains in a test."""
 
 
 def chain(seed: int) -> Model:
     """Return a layer, up to three other operators, and a layer, all drawn at random."""
     rng = random.Random(seed)
     while True:
-        with suppress(CirclekitError):  # the shapes of a sum do not fit: draw again
+        with suppress(CirclekitError):  # the shapes of two operands do not fit: draw again
             return _drawn(rng)
 
 
@@ -100,7 +100,7 @@ def expect_equal(model: Model, before: Model, given: list[list[Array]]) -> None:
 
 
 def test_scaled_channels_keep_the_outputs() -> None:
-    """Most chains have channels that can be scaled, and a quarter has patterns of fm-equalize."""
+    """Most chains have channels that can be scaled; more than a quarter have patterns of fm-equalize."""
     scaled, patterns = 0, 0
     for seed in range(CHAINS):
         before, given = chain(seed), samples(seed)
@@ -144,7 +144,7 @@ def test_scaled_operands_of_flows_give_scaled_results() -> None:
 
 
 def test_rows_times_matrices_are_the_results_of_layers() -> None:
-    """``rows`` [groups, n, depth] times ``matrices`` [groups, outputs, depth], and the functions beside them.
+    """``rows`` [groups, n, depth] times transposed ``matrices`` [groups, outputs, depth] are the results.
 
     ``mean_row`` equals the mean of the rows, and ``from_matrices`` undoes ``matrices``.
     """
@@ -165,7 +165,8 @@ def test_rows_times_matrices_are_the_results_of_layers() -> None:
         np.testing.assert_array_equal(layer.from_matrices(matrices), weights)
 
 
-def test_channels_that_are_unknown_or_none_do_not_flow() -> None:
+def test_channels_do_not_flow_if_their_number_is_unknown_or_there_is_no_element() -> None:
     for shape, line in (("2,?", "Reshape(%x, [2,-1])"), ("0,4", "Relu(%x)"), ("2,0", "Relu(%x)")):
         model = circlekit.parse(f"graph main(%x: f32[{shape}]) -> %y {{\n  %y = {line}\n}}")
+        assert channel_flows(model.main.ops[0]) is None
         assert equalize(model, {"x": np.ones(4), "y": np.ones(4)}) == []

@@ -65,7 +65,10 @@ def test_channels_of_a_concatenation_come_from_one_operand_each() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 def test_factors_of_channels_are_distinct(count: int) -> None:
-    """They rise from 2 to below the limit: the logarithm of each is in the first third of its equal part."""
+    """The factors rise from 2 to below LARGEST_FACTOR.
+
+    The logarithms between these two are divided into equal parts: factor i is in the first third of part i.
+    """
     places = np.log(_distinct_factors(count) / 2) / np.log(LARGEST_FACTOR / 2) * max(count, 2)
     assert ((places - np.arange(count) > -1e-4) & (places - np.arange(count) < 0.31)).all()
 

@@ -21,7 +21,7 @@ from tests.quant.test_mixed_precision import SAMPLES, chain, planned, spectrogra
 
 @pytest.mark.parametrize("unit", COSTS)
 @pytest.mark.parametrize("share", [0.0, 0.24, 0.25, 0.5, 0.99, 1.0])
-def test_a_budget_is_never_exceeded_and_left_only_if_nothing_fits(unit: str, share: float) -> None:
+def test_a_budget_is_never_exceeded_and_spent_on_all_that_fits_and_helps(unit: str, share: float) -> None:
     model = chain(20.0)
     sensitivity, ops, cost = measure(model, planned(model), SAMPLES), list(model.main), COSTS[unit]
     raised = choose_raised(sensitivity, ops, budget=Budget(share, unit))
@@ -64,7 +64,7 @@ def test_the_notes_count_the_operators_of_a_pattern(target: float) -> None:
 
 def test_the_notes_say_how_much_of_the_noise_a_pattern_makes() -> None:
     class Known:
-        """Without the first two operators, a quarter of the noise remains."""
+        """A stand-in for Sensitivity: a quarter of the noise remains if any operators are raised."""
 
         def remaining(self, ops: Sequence[Op]) -> float:
             return 2.0 if ops else 8.0

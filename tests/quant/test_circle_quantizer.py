@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-quantizer: every mode writes a circle file; wrong words end with ONE's exit code and message."""
+"""circle-quantizer: every mode writes a model; wrong words end with ONE's exit code and message."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ RANGES = np.array([1, 0.125, 0.5, 0.25])
 
 
 def net(middle: str, first: str = "Logistic(%x)") -> Model:
-    """Return a model in which ``middle`` makes %m of %s, whose channels nothing can scale by default."""
+    """Return a model in which ``middle`` computes %m from %s, and ``first`` computes %s.
+
+    The channels of %s cannot be scaled if ``first`` is the default, a LOGISTIC.
+    """
     return ck.parse(f"""
         graph main(%x: f32[2,4]) -> %y {{
           %v = const f32[4,4] gaussian(0, 1)
@@ -42,7 +45,7 @@ def check_outputs(model: Model, before: Model) -> None:
 
 @pytest.mark.parametrize("product", ["Mul(%s, %g)", "Mul(%g, %s)"])
 def test_a_product_with_a_constant_absorbs_factors(product: str) -> None:
-    """Its operand keeps its numbers; the channels of its result get equal ranges."""
+    """The operand %s keeps its numbers; the channels of the product %m get equal ranges."""
     model, before = net(f"%m = {product}"), net(f"%m = {product}")
     assert equalize(model, {"m": RANGES}) == ["%y: 0 of 3 channels scaled"]
     np.testing.assert_array_equal(constant(model, "g"), np.ones(4))
@@ -78,7 +81,7 @@ def test_other_products_keep_their_channels(middle: str) -> None:
     [
         "%m = Relu(%s)",
         "%k = const f32[4] gaussian(0.2, 0.1)\n%m = PRelu(%s, %k)",
-        "%m = Mul(%s, %t)",  # one factor of two scales the product
+        "%m = Mul(%s, %t)",  # scaling %s scales the product
         "%m = Mul(%s, %t) {act: RELU}",
         "%k = const f32[4] gaussian(0, 1)\n%m = Add(%s, %k)",
         "%m = Add(%s, %s)",

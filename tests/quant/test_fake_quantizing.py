@@ -21,7 +21,6 @@ from circlekit.quant.calibration.statistics import TensorStatistics
 from circlekit.quant.fake.grids import take_grids
 
 X = np.linspace(-1, 1, 2 * 4 * 4 * 3, dtype=np.float32).reshape(2, 4, 4, 3)
-ATTRIBUTES = "{padding: SAME, stride_w: 1, stride_h: 1, act: %s}"
 
 
 def network(body: str, inputs: str = "%x: f32[2,4,4,3]", outputs: str = "%z") -> circlekit.Model:
@@ -95,7 +94,7 @@ BYPASS = "%o: f32[2,4,4,3]"
             BYPASS,
             [("y", "act_quant"), ("w", "weights_quant")],
         ),
-        (  # separable convolutions: each layer once
+        (  # two layers: the weights and the result of each are rounded
             conv("%y") + conv("%z", "%y", "%v"),
             "",
             [("y", "act_quant"), ("z", "act_quant"), ("w", "weights_quant"), ("v", "weights_quant")],

@@ -34,8 +34,8 @@ EQUALIZED += [("Net_Conv_Pad_000", 1), ("Net_Conv_Gelu_000", 0), ("Net_FullyConn
 
 
 @pytest.mark.parametrize(("name", "count"), EQUALIZED)
-def test_equalized_rows_of_one(name: str, count: int, shared: Path) -> None:
-    """No scale passes through GELU (count 0).  ONE's list of tests has these two rows as comments."""
+def test_patterns_in_recipes_of_one(name: str, count: int, shared: Path) -> None:
+    """No scale passes through GELU (count 0).  ONE's list of tests has these two commented out."""
     model = one_recipe(shared, name)
     circlekit.optimize(model, ["fuse_instnorm"], format="circle")
     before = clone(model)

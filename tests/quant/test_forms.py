@@ -73,7 +73,7 @@ def test_constants_in_the_form_of_an_operand_are_covered_unless_they_stand_for_i
 ) -> None:
     """%x has the range -2 to 2 in steps of 4/255 = 0.016.
 
-    More than 256 times the range (512) stands for infinity; 2.01 is less than a step beyond 2.
+    A number beyond 256 times the farther end (512) stands for infinity; 2.01 is less than a step beyond 2.
     """
     text = f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{value}]) }}"
     form = planned(text).tensors["y"]

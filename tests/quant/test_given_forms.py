@@ -133,7 +133,7 @@ def test_the_wanted_step_is_the_least_after_movement() -> None:
     assert wanted_step(values["m"], {}) is None
 
 
-def test_forms_follow_to_what_only_moves() -> None:
+def test_forms_follow_through_movement_and_from_the_constant_of_a_minimum() -> None:
     followed = with_followed(MOVED, forms(y=0.5))
     assert {name: form.scale[0] for name, form in followed.items()} == {"y": 0.5, "p": 0.5, "r": 0.5}
     assert with_followed(MOVED, forms(y=0.5, p=0.25))["r"].scale == (0.25,)

@@ -95,7 +95,7 @@ graph main(%x: f32[5,64]) -> %y {
 """
 
 
-def test_corrected_biases_keep_means_behind_a_layer_that_does_not() -> None:
+def test_corrected_biases_keep_means_behind_a_layer_whose_means_move() -> None:
     """The rounding of the first layer moves the means of its RELU."""
     model, quantized, data = ck.parse(CHAIN), ck.parse(CHAIN), samples(4)
     plan = plan_model(model, "weight_int4", [])
@@ -125,7 +125,7 @@ def test_errors_are_those_of_held_back_outputs_in_decibels(kind: str, held: int)
 
 
 def test_the_memory_of_a_sweep_is_that_of_the_largest_operator_in_both_models() -> None:
-    """Twice the bytes of operands and results; never 0, so that one may divide by it."""
+    """The estimate is twice the bytes of operands and results; it is never 0, so callers may divide by it."""
     # twice, 2 models, 4 bytes, 5 rows, 64 inputs and 8 outputs
     assert stream_bytes(ck.parse(CHAIN)) == pytest.approx(2 * 2 * 4 * 5 * (64 + 8), abs=1)
     assert stream_bytes(ck.parse("graph main(%x: f32[0]) -> %y { %y = Neg(%x) }")) > 0

@@ -293,7 +293,7 @@ def test_patterns_without_quantized_operators_are_not_tried(monkeypatch: pytest.
 
 
 def test_the_goal_rises_by_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next choice aims above the target by as much as the last one missed it, and a little more."""
+    """Each goal is the goal before, plus what the choice missed of the target, plus EXTRA_SQNR."""
     model, goals = chain(100.0), []
     names = [op.output.name for op in model.main]
     ranges = ranges_of(model, circlekit.calibrate(model, SAMPLES))

@@ -170,7 +170,7 @@ def test_joined_statistics_are_those_of_all_numbers(axis: int | None, histogram:
 
 
 def test_statistics_join_where_one_has_none() -> None:
-    """A computation of no elements has no statistics of channels, and no histogram."""
+    """An observation of no elements has no statistics of channels, and no histogram."""
     empty, some = observed(NUMBERS[:0], 1, True), observed(NUMBERS, 1, True)
     for found in (joined(empty, some), joined(some, empty)):
         assert (found.low, found.high, found.count) == (some.low, some.high, some.count)
@@ -178,6 +178,6 @@ def test_statistics_join_where_one_has_none() -> None:
         assert found.histogram is some.histogram
 
 
-def test_scales_of_one_become_integers_of_at_least_1() -> None:
+def test_integer_scales_of_ones_quantizer_are_at_least_1() -> None:
     given = Quantization(np.array([0.2, 1.4, 2.5, 0.99], np.float32), np.zeros(4, np.int64))
     assert with_integer_scale(given).scale.tolist() == [1, 1, 3, 1]

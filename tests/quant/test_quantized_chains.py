@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of operators at random, quantized in every way: near the float model, and LiteRT's integers."""
+"""Random chains of operators, quantized: results near those of the float model and equal to LiteRT's."""
 
 from __future__ import annotations
 

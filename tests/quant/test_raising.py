@@ -69,7 +69,7 @@ def test_a_target_is_reached_and_needs_the_last_operator(decibel: float) -> None
 
 
 def costly() -> tuple[list[Op], Sensitivity]:
-    """Three layers of 64, 16 and 16 multiply-accumulates; the first adds most noise, the last least."""
+    """Return three layers of 64, 16 and 16 multiply-accumulates, and their noises: 5, 4 and 1."""
     model = circlekit.parse("""
 graph main(%x: f32[1,8]) -> %z {
   %u = const f32[8,8] gaussian(0, 1)
@@ -95,7 +95,10 @@ def test_gains_are_compared_per_cost(unit: str, share: float, chosen: str) -> No
 
 
 def star(users: int) -> tuple[list[Op], Sensitivity]:
-    """A tensor with one producer and ``users`` users: it gains only if all of them are raised."""
+    """Return the producer and the ``users`` users of a tensor, and the noises.
+
+    The only noise is that of the tensor; raising gains only if the producer and all users are raised.
+    """
     lines = "".join(f"  %y{i} = Relu(%s)\n" for i in range(users))
     outputs = ", ".join(f"%y{i}" for i in range(users))
     model = circlekit.parse(f"graph main(%x: f32[4]) -> {outputs} {{\n  %s = Tanh(%x)\n{lines}}}")

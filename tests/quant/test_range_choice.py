@@ -28,7 +28,7 @@ def seen(*arrays: Array) -> TensorStatistics:
 
 
 def test_merged_statistics_are_those_of_all_samples() -> None:
-    """Also if a part has not observed the tensor."""
+    """One of the merged parts has not observed the tensor."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(shift, 1, 50) for shift in (0, -3, 2)]
     expected = seen(*arrays)
@@ -51,7 +51,7 @@ def test_merged_statistics_are_those_of_all_samples() -> None:
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.25, 0.5), (-0.75, -0.5), (-8.0, 8.0)])
 def test_noise_is_that_of_rounded_numbers(ends: tuple[float, float]) -> None:
-    """Against numpy, which rounds and clips the numbers themselves."""
+    """A histogram gives nearly the noise that numpy finds by rounding and clipping the numbers."""
     numbers = np.random.default_rng(1).normal(0, 1, 20000).astype(np.float32)
     low, high = min(ends[0], 0.0), max(ends[1], 0.0)
     step = (high - low) / (2**5 - 1)
@@ -80,7 +80,7 @@ def test_the_default_is_among_the_estimators_that_are_tried() -> None:
         assert estimators(name, 4)[name](numbers) == estimate_range(numbers, name)
 
 
-def test_tensors_without_numbers_have_no_estimator() -> None:
+def test_a_tensor_that_one_part_did_not_observe_has_no_estimator() -> None:
     never = TensorStatistics()
     never.add(None)
     parts = [Calibration([{"x": seen(np.ones(2))}], 1), Calibration([{"x": never}], 1)]

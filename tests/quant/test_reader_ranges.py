@@ -98,7 +98,7 @@ def softmax(y: np.ndarray) -> np.ndarray:
 def test_the_ends_are_those_with_the_least_noise(
     reader: str, names: list[str], function: Callable[..., np.ndarray]
 ) -> None:
-    """Against numpy: first the low end is tried, then the high one; operands in their order."""
+    """Search the ends with numpy: for each operand in order, first the low end, then the high end."""
     text = NET.replace("$reader", reader)
     data = samples(24)
     model = ck.parse(text)

@@ -36,7 +36,7 @@ FORMS = [
 
 
 def lstm(form: tuple[str, ...] = (), seed: int = 3, **attributes: Any) -> Model:
-    """An LSTM over 6 steps of 5 inputs, with 8 cells (7 outputs if projected)."""
+    """Return an LSTM over 6 steps of 5 inputs, with 8 cells (7 outputs if projected)."""
     x = Value("x", f32, (6, 1, 5) if attributes.get("time_major") else (1, 6, 5))
     rest = operands(Maker(seed), frozenset(form), 5, 8, 1)
     given = {"act": Activation.TANH, "cell_clip": 10.0, "proj_clip": 0.9, **attributes}
@@ -151,7 +151,7 @@ def test_a_plan_applied_gives_the_bytes_of_its_run(form: tuple[str, ...]) -> Non
     assert all(factors[key] == 2 for key in changed)
 
 
-def test_trials_begin_with_the_initial_state() -> None:
+def test_samples_of_an_lstm_are_held_back_for_trials() -> None:
     model = lstm()
     report = circlekit.quantize(model, "int8", samples=records(model, 8, 1))
     assert "held back" in str(report)

@@ -35,7 +35,10 @@ CONSTANTS = """
 
 
 def net(act: str = "NONE") -> circlekit.Model:
-    """Return values, attention of two heads and a projection; 16 times larger weights in two columns."""
+    """Return a net: a layer with the activation ``act``, attention of two heads on its result, a projection.
+
+    Two columns of the weights of the projection are 16 times as large.
+    """
     text = ATTENTION.replace("-> %y {", "-> %y {" + CONSTANTS).replace(
         "{keep_num_dims: true}\n  %h", f"{{keep_num_dims: true, act: {act}}}\n  %h"
     )

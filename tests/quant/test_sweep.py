@@ -101,7 +101,7 @@ def test_layers_are_fitted_to_rows_of_all_samples(
 ) -> None:
     """Each sample gives at most ``limits`` rows, evenly spaced; the rows of the last sample are held back.
 
-    The limit is LEAST_ROWS / samples or ROWS_PER_DEPTH * depth / samples, rounded down, and at least 1.
+    The limit is the largest of LEAST_ROWS / samples, ROWS_PER_DEPTH * depth / samples and 1, rounded down.
     For 4 samples: 40 / 4 = 10; for the depths 27, 9, 288: 2 * 27 / 4 = 13, 2 * 9 / 4 = 4, 2 * 288 / 4 = 144.
     """
     monkeypatch.setattr(layer_sweep, "LEAST_ROWS", least)

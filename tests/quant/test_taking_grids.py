@@ -195,7 +195,7 @@ def test_operators_whose_results_can_have_a_form(line: str, form: TensorForm, ex
 
 
 @pytest.mark.parametrize("line", ["Reshape(%x, [16])", f"AveragePool2D(%x) {POOL}}}"])
-def test_what_moves_has_the_form_of_its_operand(line: str) -> None:
+def test_results_of_data_movement_and_of_averages_have_the_form_of_the_operand(line: str) -> None:
     value = result(f"%y = {line}")
     assert _can_have(value, FORM, {"x": FORM})
     assert not _can_have(value, FORM, {"x": OTHER})
@@ -229,8 +229,8 @@ def test_operators_that_may_vanish_between_two_grids(
 
 @pytest.mark.parametrize("dtype", ["i4", "i8"])
 @pytest.mark.parametrize("rounding", ["%q = Quantize(%x) : $ %y = Dequantize(%q)", "%y = Dequantize(%x)"])
-def test_a_computed_tensor_with_several_scales_keeps_its_operators(dtype: str, rounding: str) -> None:
-    """No kernel computes such activations, so they stay float and no number is lost."""
+def test_an_activation_with_several_scales_keeps_its_operators(dtype: str, rounding: str) -> None:
+    """No kernel computes such activations, so QUANTIZE and DEQUANTIZE stay, and no number is lost."""
     form = f"{dtype}[4] quant(scale: [1, 10, 100, 1000], zero_point: [0, 0, 0, 0], axis: 0)"
     is_rounded = "Quantize(%x)" in rounding
     body = rounding.replace("$", form)
@@ -239,6 +239,8 @@ def test_a_computed_tensor_with_several_scales_keeps_its_operators(dtype: str, r
     )
     x = np.array([5, 50, 500, 5000], np.float32) if is_rounded else np.full(4, 5, np.int8)
     circlekit.quantize(model, "int8", samples=[[x]])
+    kept = ["QUANTIZE", "DEQUANTIZE"] if is_rounded else ["DEQUANTIZE"]
+    assert [op.code for op in model.main][: len(kept)] == kept
     np.testing.assert_allclose(circlekit.run(model, [x])[0], [5, 50, 500, 5000], atol=0.1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Techniques: what changes the float model keeps its values; what rounds layers lowers their error."""
+"""Techniques: those that change the float model keep its values; those that round layers lower the error."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def samples(count: int, seed: int = 0) -> list[list[Array]]:
 
 
 def uneven() -> Model:
-    """The net, with output channels of its first convolution that differ by up to 128 times."""
+    """Return the net; weights and biases of its first convolution are scaled by 1 to 1/128, per channel."""
     model = ck.parse(NET)
     layer = linear_layer(model.main.ops[0])
     assert layer is not None
@@ -137,7 +137,7 @@ def test_clipping_lowers_the_square_error_of_weights(layer: LayerData) -> None:
 def test_compensation_leaves_weights_for_noisy_inputs_as_they_are(
     layer: LayerData, part: float, changes: bool
 ) -> None:
-    """``part``: the noise of the inputs, relative to the signal."""
+    """``part``: the power of the noise in the inputs, divided by that of the signal."""
     noise = np.random.default_rng(3).normal(0, 1, layer.rows.shape)
     noise *= np.sqrt(part * layer.float_rows.var(axis=1).sum() / noise.var(axis=1).sum())
     layer.rows = (layer.float_rows + noise).astype(np.float32)
@@ -153,7 +153,7 @@ def test_bias_correction_keeps_the_mean_of_each_output(layer: LayerData) -> None
 
 
 def test_gptq_is_optimal_brain_quantization_in_its_order() -> None:
-    """The oracle inverts the Hessian of the columns that are left anew in each step."""
+    """In each step, the oracle inverts the Hessian of the columns that remain."""
     rng = np.random.default_rng(3)
     rows = rng.normal(0, 1, (200, 6)) @ rng.normal(0, 1, (6, 6))
     hessian, target, step = rows.T @ rows, rng.normal(0, 1, (3, 6)), 0.3
@@ -180,6 +180,33 @@ def test_refinement_never_raises_the_error(layer: LayerData) -> None:
 
     assert np.all(quadratic(second) <= quadratic(first))
     assert np.any(quadratic(second) < quadratic(first))
+
+
+def test_gptq_keeps_the_best_of_several_scales(layer: LayerData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No output has a larger error than with the first scale alone; some have a smaller one."""
+    singular = replace(layer, rows=layer.rows * (np.arange(12) != 5))  # a dead input
+    empty = replace(
+        layer, weights=layer.weights * np.array([0.0, 1, 1, 1])[:, None]
+    )  # an output without weights
+    for data in (layer, singular, empty):
+        errors = []
+        for factors in (np.ones(1), np.linspace(1.0, 1.08, 9)):
+            monkeypatch.setattr("circlekit.quant.techniques.layer_rounding.ENLARGEMENTS", factors)
+            fit = round_by_gptq(replace(data))
+            assert np.isfinite(fit.weights).all()
+            assert np.array_equal(fit.scale, np.broadcast_to(fit.scale[..., :1], fit.scale.shape))
+            assert np.abs(fit.integers).max() <= 7
+            errors.append(squared_errors(fit.integers, data.weights, damped(data.hessian, 0.001), fit.scale))
+        assert (errors[1] <= errors[0] * (1 + 1e-9)).all()
+        assert errors[1].sum() < errors[0].sum()
+
+
+def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
+    fit = round_by_gptq(layer)
+    rows = layer.rows - layer.rows.mean(axis=1, keepdims=True)
+    wrong = rows @ (layer.weights - fit.weights).swapaxes(1, 2)
+    actual = squared_errors(fit.integers, layer.weights, layer.hessian, fit.scale)
+    assert actual == pytest.approx(np.square(wrong).sum(axis=1), rel=1e-4)
 
 
 def test_layers_are_products_of_rows_and_matrices() -> None:
@@ -230,33 +257,6 @@ def test_equalization_keeps_the_outputs_and_evens_the_ranges(strength: float) ->
     assert unevenness(after) < unevenness(before) / 2
 
 
-def test_gptq_keeps_the_best_of_several_scales(layer: LayerData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No output has a larger error than with the first scale alone; some have a smaller one."""
-    singular = replace(layer, rows=layer.rows * (np.arange(12) != 5))  # a dead input
-    empty = replace(
-        layer, weights=layer.weights * np.array([0.0, 1, 1, 1])[:, None]
-    )  # an output without weights
-    for data in (layer, singular, empty):
-        errors = []
-        for factors in (np.ones(1), np.linspace(1.0, 1.08, 9)):
-            monkeypatch.setattr("circlekit.quant.techniques.layer_rounding.ENLARGEMENTS", factors)
-            fit = round_by_gptq(replace(data))
-            assert np.isfinite(fit.weights).all()
-            assert np.array_equal(fit.scale, np.broadcast_to(fit.scale[..., :1], fit.scale.shape))
-            assert np.abs(fit.integers).max() <= 7
-            errors.append(squared_errors(fit.integers, data.weights, damped(data.hessian, 0.001), fit.scale))
-        assert (errors[1] <= errors[0] * (1 + 1e-9)).all()
-        assert errors[1].sum() < errors[0].sum()
-
-
-def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
-    fit = round_by_gptq(layer)
-    rows = layer.rows - layer.rows.mean(axis=1, keepdims=True)
-    wrong = rows @ (layer.weights - fit.weights).swapaxes(1, 2)
-    actual = squared_errors(fit.integers, layer.weights, layer.hessian, fit.scale)
-    assert actual == pytest.approx(np.square(wrong).sum(axis=1), rel=1e-4)
-
-
 # -- the search --------------------------------------------------------------------------------
 
 
@@ -284,7 +284,7 @@ def test_auto_equalizes_uneven_channels_and_says_why() -> None:
 
 
 def test_plans_may_change_once_the_settings_are_known() -> None:
-    """The choice of operators to raise gets the equalized model with its ranges; the rounding follows it."""
+    """``before_rounding`` gets the equalized model and its ranges, and chooses operators to raise."""
     schemes: dict[str, str] = {}
     seen = []
 
@@ -394,7 +394,7 @@ def test_two_samples_are_enough_to_choose_the_rounding() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_single_technique_is_applied_without_a_comparison(count: int) -> None:
+def test_techniques_are_compared_only_if_there_are_several(count: int) -> None:
     model, data = uneven(), samples(4)
     plan = plan_model(model, "int8", ranges_of(model, collect(model, data)))
     techniques = dict(list({"bias correction": correct_bias, "rounding": round_nearest}.items())[:count])
@@ -450,7 +450,7 @@ def test_layers_with_infinite_weights_stay_float() -> None:
 
 
 def test_custom_operators_stay_float() -> None:
-    """The search runs them, and a plan cannot quantize them."""
+    """The search runs custom operators; a plan cannot quantize a custom operator."""
     text = """
     graph main(%x: f32[4,8]) -> %y {
       %w = const f32[8,8] gaussian(0, 0.5)
@@ -467,7 +467,7 @@ def test_custom_operators_stay_float() -> None:
 
 
 def test_techniques_can_be_left_out() -> None:
-    """A technique that is left out is in no note, and the others still are."""
+    """The notes name each technique, but not one that is left out."""
 
     def notes(*without: str) -> str:
         return "\n".join(ck.quantize(uneven(), samples=samples(8), without=without).notes)
@@ -476,8 +476,8 @@ def test_techniques_can_be_left_out() -> None:
     for word, text in (("equalization", "equalization"), ("ranges", "ranges times"), ("gptq", "by GPTQ")):
         assert text in everything
         assert text not in notes(word).replace("by GPTQ with compensation", "")
-    layers = [word for word in TECHNIQUES if word != "raising"]
-    assert "by rounding," not in notes(*layers)
+    all_but_raising = [word for word in TECHNIQUES if word != "raising"]
+    assert "by rounding," not in notes(*all_but_raising)
     with pytest.raises(UnsupportedError, match=r"without: expected some of rotation, .*, got 'gtpq'"):
         notes("gtpq")
 

@@ -149,7 +149,7 @@ def test_no_setting_is_tried_once_the_part_of_the_budget_is_exceeded() -> None:
 def test_trials_use_as_many_samples_as_the_budget_and_the_memory_allow(
     part: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never fewer than LEAST_SAMPLES, and never more than there are."""
+    """At least LEAST_SAMPLES are used, or all samples if there are fewer."""
     model = ck.parse(TEXT)
     samples = SAMPLES * 4
     found = Auto(model, samples, lambda *_: None, DType.INT8)  # type: ignore[arg-type]

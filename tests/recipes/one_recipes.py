@@ -30,7 +30,7 @@ def one_recipe(shared: Path, name: str) -> Model:
 
 
 class Said:
-    """A message: all entries of a recipe in order, as (field, word or message)."""
+    """A message of a recipe: its entries in order, as (field, word or message)."""
 
     def __init__(self, fields: list[tuple[str, Any]]) -> None:
         self.fields = fields
@@ -45,7 +45,7 @@ class Said:
 
 
 def read(text: str) -> Said:
-    """Return the message of a recipe; words are unchanged, without quotes."""
+    """Return a whole recipe as a message.  Words are texts as they are written, without quotes."""
     words = re.findall(r'"[^"]*"|[{}\[\]]|[^\s:,{}"\[\]]+', re.sub(r"#.*", "", text))
     message, rest = _message(words)
     assert not rest
@@ -53,6 +53,7 @@ def read(text: str) -> Said:
 
 
 def _message(words: list[str]) -> tuple[Said, list[str]]:
+    """Return the message at the beginning of ``words``, and the words from its closing brace on."""
     fields: list[tuple[str, Any]] = []
     while words and words[0] != "}":
         name, words = words[0], words[1:]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of constants at their limits: numbers as texts, integers, lengths of lists."""
+"""Fillers of constants at their limits: numbers as texts, integers, lengths of lists.
+
+The last test is of the format that the folder of a recipe implies.
+"""
 
 from __future__ import annotations
 

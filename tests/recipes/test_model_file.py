@@ -147,7 +147,7 @@ def test_data_has_the_shape_of_its_tensor_where_it_can(path: Path) -> None:
     assert data_of(facts, {"shape": [2]}) is None
 
 
-def test_file_of_tensors_has_a_group_for_each(path: Path, tmp_path: Path) -> None:
+def test_file_of_tensors_has_a_group_for_each_tensor_with_a_name(path: Path, tmp_path: Path) -> None:
     data = np.arange(4, dtype=np.uint8)
     quantization = {"scale": np.array([0.5]), "zero_point": np.array([3]), "quantized_dimension": 1}
     tensors: list[dict[str, Any]] = [

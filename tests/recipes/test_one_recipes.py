@@ -23,7 +23,7 @@ ELEMENTS = {
 }  # fmt: skip
 
 CODES = {"L2NORMALIZE": "L2NORMALIZATION"}
-"""Types that differ from the code by more than underscores and capitals."""
+"""Types that differ from the operator code by more than underscores and capitals."""
 
 FIELDS = {"activation": "FusedActivationFunction", "squeeze_dim": "SqueezeDims"}
 FIELDS |= {"adj_x": "AdjX", "adj_y": "AdjY", "adjoint_lhs": "AdjointLhs", "adjoint_rhs": "AdjointRhs"}
@@ -32,7 +32,10 @@ DEFAULTS = {
     "Padding": "VALID", "StrideW": 1, "StrideH": 1, "FilterWidth": 1, "FilterHeight": 1, "DilationWFactor": 1,
     "DilationHFactor": 1, "FusedActivationFunction": 0, "KeepDims": False,
 }  # fmt: skip
-"""The values of fields that a recipe does not give.  Padding and sizes have defaults other than zero."""
+"""The values of fields that a recipe does not give.
+
+The defaults of padding, strides and filter sizes differ from those of the schema.
+"""
 
 
 def camel(name: str) -> str:
@@ -182,7 +185,7 @@ class Comparison:
             return
         given = [value for name, value in said.fields if name.endswith("_options")]
         if said.one("type") == "Minimum":
-            given = []  # a recipe gives it those of Maximum
+            given = []  # recipes give a Minimum the options of Maximum
         for name, word in given[0].fields if given else []:
             value = options[camel(name)]
             if isinstance(value, np.ndarray):

@@ -122,7 +122,7 @@ def test_words_are_split_like_in_a_shell(subject: Subject) -> None:
         ('RULE "$(ls)" $(file_size) = 1', "1:6", "expected the name"),
     ],
 )
-def test_other_shell_syntax_is_refused(text: str, place: str, message: str) -> None:
+def test_wrong_rules_and_other_shell_syntax_are_refused(text: str, place: str, message: str) -> None:
     with pytest.raises(ParseError, match=message) as raised:
         parse_one_rules(text, "test.rule")
     assert raised.value.message.startswith(f"test.rule:{place}: ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin, run in a separate pytest process."""
+"""The pytest plugin, run by another pytest: in a process of its own, or in this one by pytester."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_recipes_and_lists_are_collected(folder: Path) -> None:
 
 
 def test_without_litert(folder: Path) -> None:
-    """With the flag LiteRT is not even imported; the header says that it is not asked."""
+    """With the flag, LiteRT is not even imported, and the header says that LiteRT is not asked."""
     code = "import sys, pytest; code = pytest.main(sys.argv[1:]); print(*sys.modules); sys.exit(code)"
     flags = ["-p", "circlekit.recipes.plugin", "-p", "no:cacheprovider", "--dredd-no-litert", "good.ck"]
     command = [sys.executable, "-c", code, *flags]
@@ -71,7 +71,7 @@ def test_without_litert(folder: Path) -> None:
 
 
 def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester: pytest.Pytester) -> None:
-    """Recipes without passes are run with those of the command line."""
+    """Recipes without passes are run with the passes of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()
     flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "remove_dead"]

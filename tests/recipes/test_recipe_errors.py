@@ -71,6 +71,7 @@ def test_unchanged_recipe_is_accepted() -> None:
     ],
 )  # fmt: skip
 def test_mistake_is_reported_with_its_position(old: str, new: str, message: str | None) -> None:
+    """``message``: None if the changed recipe is valid, too."""
     assert old in RECIPE
     text = RECIPE.replace(old, new, 1)
     if message is None:
@@ -89,7 +90,7 @@ def test_missing_graphs_are_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["../w.npy", "/etc/hostname", "..", "a/b.npy", ""])
-def test_recipe_cannot_name_a_file_outside_its_folder(name: str, tmp_path: Path) -> None:
+def test_recipe_can_only_name_a_file_beside_it(name: str, tmp_path: Path) -> None:
     text = RECIPE.replace('"explicit" arg: "1" arg: "2"', f'"file" arg: "{name}"')
     with pytest.raises(ParseError, match="expected the name of a file beside the recipe"):
         read_recipe(text, "r", folder=tmp_path)

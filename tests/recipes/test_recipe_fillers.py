@@ -197,7 +197,7 @@ def test_folder_numbers_its_files_and_knows_where_their_elements_are() -> None:
         (np.full(5, 7, np.uint8), None, "base64"),
     ],
 )
-def test_short_and_uniform_constants_are_listed(
+def test_fillers_of_short_long_and_repeated_elements(
     array: np.typing.NDArray[np.uint8], count: int | None, tag: str
 ) -> None:
     assert written(array.tobytes(), DType.UINT8, count)["tag"] == tag
@@ -218,7 +218,7 @@ def test_packed_constants_survive_a_round_trip(dtype: DType) -> None:
 
 
 def test_large_constants_are_resampled_as_gaussian() -> None:
-    """Constants that are equal, not more than 64, not finite or BOOL are not resampled."""
+    """Not resampled: equal elements, at most 64 elements, elements that are not finite, BOOL."""
     array = np.random.default_rng(0).normal(3, 2, 4000).astype(np.float32)
     found = written(array.tobytes(), DType.FLOAT32, 4000, resample=True)
     assert found["tag"] == "gaussian"

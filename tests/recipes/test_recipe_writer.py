@@ -16,6 +16,11 @@ TENSORS = [{"name": "x", "shape": np.array([2])}, {"name": "y", "shape": np.arra
 
 
 def write(graph: dict[str, Any] | None = None, data: bytes = b"", fmt: str = "tflite", **model: Any) -> str:
+    """Return the recipe of a decoded file, with single spaces between words.
+
+    ``graph``: fields of its only graph, by default with TENSORS.  ``data``: the bytes of the file, in which
+    external data is found.  ``model``: fields of the table Model.
+    """
     tree = {"subgraphs": [{"tensors": TENSORS, **(graph or {})}], "version": 3 if fmt == "tflite" else 0}
     return " ".join(recipe_text({"buffers": [{}], **tree, **model}, memoryview(data), fmt).split())
 
@@ -63,7 +68,7 @@ def test_external_data_is_found_by_its_offset() -> None:
     found = write({"tensors": tensors}, b"ab\1\2\3\4yz", buffers=buffers)
     assert 'arg: "1" arg: "2" arg: "3" arg: "4"' in found
     assert "ext_offset: true" in found
-    buffers[1]["offset"] = 1
+    buffers[1]["offset"] = 1  # an offset of 0 or 1 means that there is no external data
     assert "filler" not in write({"tensors": tensors}, b"ab\1\2\3\4yz", buffers=buffers)
 
 
@@ -72,7 +77,7 @@ def test_options_of_custom_operators_are_base64() -> None:
     options = {"large_custom_options_offset": 2, "large_custom_options_size": 3}
     found = write({"operators": [{**OPERATOR, **options}]}, b"ab\0\1\2z", operator_codes=codes)
     assert 'custom_options: "AAEC"' in found
-    options["large_custom_options_offset"] = 1
+    options["large_custom_options_offset"] = 1  # 0 and 1 mean that there are no such options
     assert "options" not in write({"operators": [{**OPERATOR, **options}]}, b"abc", operator_codes=codes)
     codes[0]["custom_code"] = "Erf"
     assert "no_options: true" in write({"operators": [OPERATOR]}, operator_codes=codes)

@@ -51,12 +51,18 @@ def write_page(path: Path, model: circlekit.Model) -> Path:
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
-    """Return the open page, and a list of its errors and requests, which grows."""
+    """Return the open page, and a list of its errors, dialogs and requests, which grows."""
     page = browser.new_page(**options)
     events: list[str] = []
+
+    def dismiss(dialog: Any) -> None:
+        events.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
     page.on("console", lambda message: events.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: events.append(f"error: {error}"))
     page.on("request", lambda request: events.append(f"request: {request.url}"))
+    page.on("dialog", dismiss)
     page.goto(path.as_uri())
     assert events == [f"request: {path.as_uri()}"]
     return page, events
@@ -130,7 +136,6 @@ def test_hostile_names_run_nothing(browser: Any, tmp_path: Path) -> None:
     for value in model.main.values():
         value.name = f"</script><script>alert(1)</script><img src=x onerror=alert(2)>{value.name}"
     page, events = open_page(browser, write_page(tmp_path / "page.html", model))
-    page.on("dialog", lambda dialog: events.append(dialog.message))
     page.click("#open-all")
     page.locator("#graph-view .node.op").first.dispatch_event("pointerenter")
     assert "<img src=x" in page.locator("#graph-details").inner_text()

@@ -62,7 +62,7 @@ def test_scopes_of_names_are_groups() -> None:
 
 
 def test_repeated_blocks_are_groups() -> None:
-    """Without scopes; the operator after the blocks stays alone."""
+    """The names have no scopes.  The operator after the blocks is in no group."""
     *blocks, last = fold(layers_of(12, "")).children
     assert [b.label for b in blocks if isinstance(b, Group)] == [f"block {i + 1}" for i in range(12)]
     assert last == 48

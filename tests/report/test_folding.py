@@ -49,7 +49,7 @@ def graph_of(kinds: list[str]) -> Graph:
 
 @pytest.mark.parametrize(("before", "after", "is_found"), [(3, 4, True), (20, 12, True), (20, 13, False)])
 def test_repeated_blocks_are_groups_if_they_cover_half(before: int, after: int, is_found: bool) -> None:
-    """Eight times the same four operators; the others do not repeat."""
+    """A block of four operators occurs eight times; the other operators are of random other kinds."""
     draw = random.Random(5)
     others = [draw.choice(KINDS[4:]) for _ in range(before + after)]
     kinds = [*others[:before], *KINDS[:4] * 8, *others[before:]]
@@ -93,7 +93,7 @@ def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
 
 @pytest.mark.parametrize("count", [MAX_SCOPES, MAX_SCOPES + 1, MAX_SCOPES + 3])
 def test_many_neighbors_are_joined(count: int) -> None:
-    """As many groups are made as each of them has children; one that is left over stays alone."""
+    """There are about as many groups as children in a group; a single child that is left over stays alone."""
     group = fold(graph_of(KINDS[:MIN_BLOCK_OPERATORS] * count))
     labels = [child.label for child in group.children if isinstance(child, Group)]
     if count == MAX_SCOPES:
@@ -158,7 +158,7 @@ def test_a_block_has_at_most_max_block_operators(size: int, is_found: bool) -> N
 
 
 def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
-    """The blocks cover more than half of the scope, but less than half of its last index."""
+    """The blocks cover more than half of the scope b, but less than half of the operators before its end."""
     draw = random.Random(10)
     kinds = [draw.choice(KINDS[4:]) for _ in range(20)] + KINDS[:4] * 6
     kinds += [draw.choice(KINDS[4:]) for _ in range(12)]
@@ -181,7 +181,7 @@ def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
 def test_a_stretch_has_half_to_twice_the_usual_length(source: int, reader: int, cut: int) -> None:
     """The usual length is 40 / 10.  A cut at 3 to 7 where only one value crosses is taken, else that at 4.
 
-    Two values cross from the operator ``source`` to the operator ``reader``, which reads its result.
+    The operator ``reader`` reads the result of the operator ``source``: two values cross between these two.
     """
     draw, lines = random.Random(11), ""
     for index in range(40):
@@ -198,7 +198,7 @@ SEGMENTS = (3, 9, 6, 9, 3, 9, 5, 6)
 
 
 def test_without_scopes_and_blocks_a_graph_is_cut_where_one_value_crosses() -> None:
-    """The last operator of a segment reads its input again, so two values cross the segment."""
+    """The last operator of a segment reads the input of the segment again, so two values cross inside."""
     draw, lines, last, number = random.Random(8), "", "%x", 0
     for length in SEGMENTS:
         again = last

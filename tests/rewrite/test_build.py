@@ -195,6 +195,7 @@ def test_quantized_values_are_refused_unless_the_rewrite_handles_them() -> None:
     text = f"graph g(%x: {kind}) -> %z {{ %z = Relu(%x) : {kind} }}"
     _, changes, sentences = run(rewrite("z = Relu(x)", "z = Relu6(x)"), text)
     assert (changes, sentences) == (0, ["%z: is quantized, this pass does not keep quantization parameters"])
+    assert run(rewrite("z = Relu(x)", "z = Relu6(x)", quantized=True), text)[1] == 1
 
 
 def test_a_condition_refuses_with_its_sentence() -> None:

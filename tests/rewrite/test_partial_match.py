@@ -127,7 +127,7 @@ def test_no_partial_match_after_a_near_miss_or_a_change() -> None:
 
 
 def test_the_sentence_about_a_region_is_not_that_of_another_region() -> None:
-    """The first Reshape finds nothing because of %b; %a, which both read, is computed from a Reshape."""
+    """The search from %r1 ends at the Reshape %y and at the input %b, the search from %r2 at %y only."""
     body = """
       %y = Reshape(%x, [3,4])
       %a = Relu(%y)

@@ -131,6 +131,7 @@ def test_something_must_give_the_attributes_in_after() -> None:
 
 
 def test_pass_names_are_unique() -> None:
+    """A pass whose name is taken is not registered, nor is a pass with an invalid picture."""
     before = all_passes()
     with pytest.raises(RewriteError, match=r"fuse_add_with_conv is defined in circlekit\.passes\.fuse"):
         make("z = Relu(x)", "x", name="fuse_add_with_conv")

@@ -53,7 +53,7 @@ def adders(oracle: Oracle, name: str) -> dict[str, Any]:
 
 
 def check_field(oracle: Oracle, name: str, field: Field, add: Any) -> None:
-    """Slot, type and default of one field."""
+    """Check the slot, type and default of a field; ``add``: the generated function that sets the field."""
     where = f"{oracle.name} {name}.{field.name}"
     method, (slot, _, default) = call(add, 0)
     assert slot == field.slot, where

@@ -58,7 +58,10 @@ graph main(%x: f32[2,3], %unread: f32[1]) -> %y, %x, %w {
 
 
 def table_of(backends: dict[str, str]) -> PartTable:
-    """Return a table with the default cpu; keys of ``backends`` in capitals are opcodes, others are names."""
+    """Return a table with the default cpu.
+
+    The keys of ``backends`` are opcodes if all are in capitals, else names.
+    """
     by_name = any(not name.isupper() for name in backends)
     return PartTable(
         ["cpu", "npu"],
@@ -158,7 +161,7 @@ def test_state_stays_in_one_part() -> None:
 
 
 def test_state_in_several_parts_is_refused() -> None:
-    """The message names both; with a third one, the first two."""
+    """Three parts refer to the state; the message names the handles in the first two."""
     lines = [
         f'%{v} = VarHandle() {{shared_name: "same"}} : resource[] %{r} = ReadVariable(%{v}) : f32[2]'
         for v, r in ("ab", "cd", "ef")
@@ -173,7 +176,10 @@ def test_state_in_several_parts_is_refused() -> None:
 
 @pytest.mark.parametrize("called", ["inner", "outer"])
 def test_state_of_called_graphs_is_refused(called: str) -> None:
-    """The part with CALL assigns the variable that the other part reads, also if a graph in between calls."""
+    """The part with CALL assigns the variable that the other part reads.
+
+    CALL runs the graph that assigns, directly or through another graph.
+    """
     model = circlekit.parse(f"""
         graph main(%x: f32[2]) -> %y, %r {{
           %y = Call(%x) {{subgraph: @{called}}}
@@ -190,7 +196,7 @@ def test_state_of_called_graphs_is_refused(called: str) -> None:
         circlekit.partition(model, table_of({"CALL": "npu"}))
 
 
-def test_parts_without_an_input_are_named() -> None:
+def test_a_missing_input_of_a_part_is_named() -> None:
     model = circlekit.parse(SHARED_CONSTANT)
     parts = [part.model for part in circlekit.partition(model, table_of({"MUL": "npu"})).parts]
     with pytest.raises(ModelError, match="a part reads %x: expected it among the inputs"):

@@ -25,7 +25,7 @@ ONE_ROWS = [
     ("Add_000", [[1, 5, 5, 3]] * 2, [(1, 5, 5, 3)]),
     ("Part_Add_Sqrt_Rsqrt_000", [[1, 5, 5, 2]] * 2, [(1, 5, 5, 2), (1, 5, 5, 2)]),
 ]
-"""Recipe, shapes of inputs, of outputs: from ONE's circle-resizer tests."""
+"""Recipe, shapes of inputs, shapes of outputs (None: not compared), from ONE's circle-resizer tests."""
 
 
 @pytest.mark.parametrize(("recipe", "inputs", "outputs"), ONE_ROWS)
@@ -61,7 +61,8 @@ def test_an_input_may_get_another_rank_and_unknown_dimensions(
     assert resized.main.outputs[0].shape == expected
 
 
-def litert_outputs(path: Path, shape: list[int], array: Array) -> Array:
+def litert_output(path: Path, shape: list[int], array: Array) -> Array:
+    """Return the first output by LiteRT, after the first input was resized to ``shape``."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(path))
     index = interpreter.get_input_details()[0]["index"]
     interpreter.resize_tensor_input(index, shape)
@@ -85,7 +86,7 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     resized = circlekit.resize(model, [[-1, *shape[1:]] if unknown else shape])
     dtype = model.main.inputs[0].dtype.numpy
     array = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
-    expected = litert_outputs(path, shape, array)
+    expected = litert_output(path, shape, array)
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -100,6 +101,7 @@ def test_a_batch_that_reshapes_fold_into_another_axis_is_resized(shared: Path) -
 
 
 def outputs_after(text: str, shape: list[int | None]) -> tuple[int | None, ...] | None:
+    """Return the shape of the first output if the only input gets ``shape``."""
     return circlekit.resize(circlekit.parse(text), [shape]).main.outputs[0].shape
 
 

@@ -45,6 +45,7 @@ def values_of(model: Model) -> dict[str, Array]:
 
 
 def expect_values(part: Model, values: dict[str, Array]) -> None:
+    """Assert that ``part`` computes its outputs in ``values`` from its inputs in ``values``, bit for bit."""
     check(part)
     outputs = run(part, [values[v.name] for v in part.main.inputs])
     for value, array in zip(part.main.outputs, outputs, strict=True):
@@ -61,8 +62,8 @@ RECIPES = [
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_rows_of_one(recipe: str, shared: Path) -> None:
-    """The models of ONE's circle-opselector-test: every range of operators."""
+def test_ranges_of_operators_of_one_models(recipe: str, shared: Path) -> None:
+    """Every range of operators is selected, in models of ONE's circle-opselector-test."""
     model = one_recipe(shared, recipe)
     values = values_of(model)
     for first, last in combinations(range(len(model.main) + 1), 2):
@@ -326,7 +327,7 @@ def test_wrong_selections_write_nothing(
     assert not target.exists()
 
 
-def test_missing_models_have_the_exit_codes_of_one(tmp_path: Path) -> None:
+def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
     assert circle_operator(["--name", str(tmp_path / "missing.circle")]) == 255
     with pytest.raises(CirclekitError):
         circlekit.load(tmp_path / "missing.circle")

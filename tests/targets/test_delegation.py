@@ -160,12 +160,15 @@ LOWERED = "RELU MINIMUM MUL ADD"
 
 
 def legalized(before: str, after: str, runs: str) -> Model:
-    """A PRELU that the delegate does not take, between ``before`` and ``after``, legalized."""
+    """Return a model, legalized: a PRELU between operators of the classes ``before`` and ``after``.
+
+    The delegate takes ABS and LOWERED; the target itself runs PRELU and ``runs``.
+    """
     model = circlekit.parse(PRELU.format(before=before, after=after))
     return legalize(model, "circle", targets=[delegating(f"{runs} PRELU", f"ABS {LOWERED}")])
 
 
-def test_an_operator_between_delegated_ones_is_replaced() -> None:
+def test_an_operator_beside_a_delegated_one_is_replaced() -> None:
     assert codes(legalized("Abs", "Abs", "")) == ["ABS", *LOWERED.split(), "ABS"]
     assert codes(legalized("Sign", "Abs", "SIGN")) == ["SIGN", *LOWERED.split(), "ABS"]
 

@@ -22,7 +22,7 @@ TARGET = "litert-xnnpack"
 
 
 def check(model: Model) -> None:
-    """LiteRT reports no more partitions and no smaller share than for the original, and equal values."""
+    """Check LiteRT on the optimized model: no more partitions, no smaller share delegated, close values."""
     before, after = written(model), written(model, ["O1"], TARGET)
     old, new = delegation(before), delegation(after)
     assert new.partitions <= old.partitions
@@ -35,7 +35,7 @@ def check(model: Model) -> None:
 
 
 def assert_foreseen(content: bytes, found: Delegation) -> None:
-    """Table and LiteRT agree on the numbers of partitions, delegated operators and all operators."""
+    """Assert that the target's table and LiteRT agree on the numbers of partitions and operators."""
     foreseen = find_delegation(circlekit.load(content).main, find_target(TARGET))
     assert foreseen is not None
     assert (foreseen.partitions, foreseen.delegated, foreseen.operators) == found[:3]

@@ -40,7 +40,7 @@ def test_places_are_named() -> None:
         ("%a, %y", "%y = Add(%b, %c)", ["a"]),  # %c may be computed after %b
         ("%y, %a, %a", "%y = Add(%b, %c)", ["a"]),
         ("%a, %y", "%e = Add(%b, %c)\n%y = Add(%a, %e)", []),  # all is computed before the last reader
-        ("%y", "%y = Add(%b, %c)", []),  # nothing reads it
+        ("%y", "%y = Add(%b, %c)", []),  # nothing reads the output %y
         ("%x, %y", "%y = Add(%b, %c)", []),  # an input of the graph
     ],
 )

@@ -93,7 +93,7 @@ def test_a_pass_that_is_code_is_kept_from_the_operators_that_it_would_break() ->
 
 
 class AddToSub(Pass):
-    """Replace the first Add by a Sub without asking; ``count`` says how often it ran."""
+    """Replace the first Add by a Sub without asking; ``count`` says how often that was done."""
 
     count = 0
 
@@ -154,7 +154,7 @@ def test_the_report_counts_what_does_not_run() -> None:
 
 
 def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
-    """The activation is fused, and split off again when the model is written: ONE's runtime ignores it."""
+    """The batch norm is fused; legalization splits the bias off again, which the target lacks."""
     model = circlekit.load(TCONV)
     circlekit.optimize(model, verify=True)
     assert codes(model) == ["TRANSPOSE_CONV"]
@@ -172,7 +172,7 @@ def test_an_unknown_target_is_an_error_before_any_work() -> None:
 
 
 def test_what_stopped_the_target_before_is_no_loss() -> None:
-    """ONE's interpreter has no int8 TRANSPOSE: the model has one, so a pass may make another one."""
+    """ONE's interpreter has no int8 TRANSPOSE: the model has two, so a pass may make another one."""
     model = circlekit.parse("""
     graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
       %t = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: 0.5)

@@ -14,7 +14,7 @@ from circlekit.targets.operator_form import form_of, type_text
 
 
 def value(dtype: DType, scales: int = 0) -> Value:
-    """Return a value with so many scales."""
+    """Return a value with ``scales`` scales; with 0 it is not quantized."""
     made = Value("x", dtype, (1, 2, 2, 3))
     if scales:
         made.quantization = Quantization(np.ones(scales, np.float32), np.zeros(scales, np.int64), 3)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import UnsupportedError
+from circlekit.io.schema import enumeration
 from circlekit.ir.dtypes import DType, f32, i8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, OpaqueOp
@@ -23,7 +24,10 @@ from circlekit.targets.target import DEFAULT_TARGETS, TABLES, Target, _distance,
 
 
 def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
-    """Return a target that has ADD up to version 3 in one form."""
+    """Return a target that has ADD up to version 3 in one form, and MUL in any form.
+
+    ``custom``: a custom operator that it has.  ``constraints``: those of the form of ADD.
+    """
     operators: dict[str, Any] = {
         "ADD": {"version": 3, "forms": {form: constraints}},
         "MUL": {"version": None, "forms": "any"},
@@ -216,11 +220,13 @@ def test_unknown_shapes_count_as_supported() -> None:
 
 def test_every_table_can_be_read() -> None:
     """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
+    schema = enumeration("BuiltinOperator", "circle").numbers
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
     for name in target_names():
         found = find_target(name)
         assert found.name == name
         for code, entry in {**found.operators, **found.delegated}.items():
+            assert code in schema, (name, code)
             assert {"version", "forms"} <= entry.keys() <= {"version", "forms", "source", "ignores"}, code
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
@@ -230,8 +236,7 @@ def test_every_table_can_be_read() -> None:
 
 def test_default_targets_are_of_their_format() -> None:
     for format, name in DEFAULT_TARGETS.items():
-        if name in target_names():
-            assert format in find_target(name).formats
+        assert format in find_target(name).formats
 
 
 def test_an_unknown_target() -> None:

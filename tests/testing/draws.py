@@ -13,13 +13,13 @@ from circlekit.testing.model_builder import ModelBuilder
 from circlekit.testing.random_operators import PARAMETERS
 
 SHAPE = (2, 3, 4, 6)
-"""The shape of the input of the fixture ``m``."""
+"""The shape of the input of the model in the fixture ``m`` (conftest.py)."""
 
 DRAWS = 600
 
 
 def drawn(draw: Callable[[], Any]) -> set[Any]:
-    """Return all results of many draws, arrays and lists as tuples."""
+    """Return the different results of DRAWS draws, arrays and lists as tuples."""
 
     def plain(result: Any) -> Hashable:
         listed = np.asarray(result).tolist()

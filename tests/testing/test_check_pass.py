@@ -30,7 +30,7 @@ rules { unchanged() }
 
 @pytest.fixture(autouse=True)
 def forget_passes() -> Iterator[None]:
-    """Passes defined by a test do not stay registered."""
+    """Remove the passes that a test defines from the registry."""
     known = all_passes()
     yield
     for name in PASSES.keys() - known.keys():

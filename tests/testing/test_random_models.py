@@ -95,7 +95,8 @@ def instances(
 
     Exactly the events of ``probabilities`` happen: 0.9 takes an operand from the pool, 0.6 the newest value
     that fits, 0.5 one of the shape of the first operand.  0.5 also leaves out an optional operand.  0.29 lets
-    one operator differ from the picture.  0.3 swaps its operands, and gives a number a shape such as [1,1].
+    one operator differ from the picture.  0.3 swaps the operands of that operator if it is commutative, and
+    gives a number a shape such as [1,1].
     0.15 chooses another dtype than f32.  0.1 fills a constant with one number.
     """
     parsed = parse_picture(picture, "test")
@@ -180,7 +181,7 @@ def test_optional_operands_of_an_instance_may_be_left_out(monkeypatch: pytest.Mo
 
 
 def test_custom_operators_of_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have no kernel, so that they are rejected; the operator itself is made."""
+    """The operator itself is made; its instance would be rejected, because it has no kernel."""
     picture = parse_picture('y = Custom("Erf|Moon", x)', "test")
     instance = random_models._Instance(ModelBuilder.of_seed(1), picture)
     op: Any = instance.operator(picture.root, False)

@@ -135,8 +135,8 @@ def test_contents_of_constants(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch)
     assert np.isfinite(numbers(f32)).all()
     m.allow_extremes = True
     assert not np.isfinite(numbers(f32)).all()
-    filters = proposal(m, REGISTRY["CONV_2D"], "filter", x, {}, f32)
-    assert abs(np.mean([filters.mean() for _ in range(9)])) < 0.5
+    filters = [proposal(m, REGISTRY["CONV_2D"], "filter", x, {}, f32) for _ in range(9)]
+    assert abs(np.mean([array.mean() for array in filters])) < 0.5
     without_data = drawn(lambda: np.shape(proposal(m, REGISTRY["ADD"], "rhs", None, {}, f32))[-1:])
     assert without_data == {(4,), (1,), ()}
 
@@ -150,7 +150,7 @@ def test_operands_of_whole_operators(m: ModelBuilder, monkeypatch: pytest.Monkey
         decide(m, monkeypatch, *probabilities)
         found = []
         for _ in range(count):
-            with suppress(ShapeError):  # of windows larger than the data
+            with suppress(ShapeError):  # for windows larger than the data
                 found.append(make_operator(m, REGISTRY[code]))
         assert len(found) > count / 3
         return found

@@ -39,7 +39,10 @@ def model_bytes() -> bytes:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working folder, with net.tflite; the commands are in its sibling ``bin``."""
+    """Return the working folder, with net.tflite (a circle file, in spite of its name).
+
+    The commands are in the sibling folder ``bin``.
+    """
     folder = tmp_path / "work"
     for name in ("work", "bin", "target", "optimization"):
         (tmp_path / name).mkdir()

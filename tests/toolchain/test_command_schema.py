@@ -83,7 +83,7 @@ def test_keys_of_a_section_become_words(keys: dict[str, str], words: list[str], 
     assert parser.words(keys) == (words, unknown)
 
 
-def test_a_target_may_be_positional_or_absent() -> None:
+def test_a_target_may_be_positional_and_is_empty_if_absent() -> None:
     parser = ArgumentParser()
     parser.add_argument("target", "name", action=TargetOption)
     assert parser.words({}) == ([""], [])

@@ -24,6 +24,7 @@ SAMPLES = [np.array(x, np.float32) for x in ([1, -2, 0.5, 3, -4, 6], [2, 2.5, -3
 
 
 def lines(first: circlekit.Model, second: circlekit.Model, *metrics: str, size: int = 6) -> list[str]:
+    """Return the lines that compare both models on SAMPLES, of which the first ``size`` elements are used."""
     pairs = [([sample[:size]], [sample[:size]]) for sample in SAMPLES]
     return list(compare_outputs(first, second, pairs, metrics))
 
@@ -51,7 +52,7 @@ def test_metrics_are_means_over_the_samples(metric: str) -> None:
     assert len(found) == 4
 
 
-def test_the_largest_elements_of_small_outputs_are_left_out() -> None:
+def test_top5_of_an_output_with_fewer_than_five_elements_is_left_out() -> None:
     for size, is_left_out in ((4, True), (5, False)):
         found = lines(model("Abs(%x)", size), model("Square(%x)", size), "top5_match", size=size)
         ignored = [line for line in found if "ignored" in line]
@@ -60,7 +61,7 @@ def test_the_largest_elements_of_small_outputs_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_an_output_without_elements_has_no_metrics(metric: str) -> None:
+def test_an_output_with_too_few_elements_has_no_metric(metric: str) -> None:
     for size in (0, 1, 5):
         found = lines(model("Abs(%x)", size), model("Cos(%x)", size), metric, size=size)
         least = int(metric[3]) if metric.startswith("top") else 1

@@ -156,7 +156,7 @@ def test_onnx_nodes_with_one_float_result_are_recorded() -> None:
 
 
 class Converter:
-    """onnx2tf: it writes a file, or does what ``fault`` says."""
+    """A stand-in for onnx2tf: it writes a file, or raises ``fault``."""
 
     def __init__(self, fault: BaseException | None = None) -> None:
         self.fault = fault
@@ -271,7 +271,10 @@ MORE = tensorflow_model.BCQ_MARK + tensorflow_model.BCQ_OPTIONAL
 
 
 def with_metadata(names: list[str]) -> tuple[list[str], Any]:
-    """Return the outputs of a graph with constants of these names, and the values of its added metadata."""
+    """Return the outputs of a graph with constants of these names, and the values of the added metadata.
+
+    The values are None if no metadata are added.
+    """
     nodes = Nodes(SimpleNamespace(op="Const", name=name) for name in names)
     nodes.append(SimpleNamespace(op="Neg", name="y" + MORE))
     count = len(nodes)
@@ -281,7 +284,10 @@ def with_metadata(names: list[str]) -> tuple[list[str], Any]:
 
 
 def test_binary_coded_weights_become_outputs() -> None:
-    """ONE's generate_bcq_metadata.py appends such outputs, and 1 plus the number of constants of a weight."""
+    """As in ONE's generate_bcq_metadata.py, metadata come first, and constants and weights after the outputs.
+
+    The fourth number of the metadata counts the constants of a weight, and the weight itself.
+    """
     outputs, values = with_metadata([*W, *V, "plain"])
     assert outputs == [METADATA, "y", "z", *V, "v", *W, "w"]
     assert values == [-1_999_999_973, 1, 2, 7, 1_999_999_973]

@@ -34,7 +34,7 @@ Calls = Callable[[], list[list[str]]]
 
 @cache
 def written() -> dict[str, bytes]:
-    """Return what the converters write, by the name of the file: a model and a record of its values."""
+    """Return what the converters write, by the name of the file: a model, and its inputs and outputs."""
     model = circlekit.load(model_bytes())
     x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
     (z,) = circlekit.run(model, [x])
@@ -106,7 +106,7 @@ def test_intermediate_tflite_files_are_kept_if_asked(calls: Calls, work: Path) -
     assert equal_models("out.tflite", "net.tflite")
 
 
-def test_binary_coded_weights_keep_their_metadata(calls: Calls) -> None:
+def test_the_converter_is_asked_for_binary_coded_weights_with_metadata(calls: Calls) -> None:
     assert call("one-import-bcq", "-i in.pb -o out.circle -I a -O c --v1") == 0
     ((script, *words),) = calls()
     assert (script, words[:2]) == ("tensorflow_model.py", ["graph_def", "in.pb"])

@@ -53,7 +53,7 @@ def test_layouts_of_a_first_configuration(work: Path, words: str, options: list[
     assert keys == {(name, "True") for name in ("convert_nchw_to_nhwc", *options)}
 
 
-def test_a_backend_compiles_and_may_add_to_the_file(work: Path, program: Callable[[str], None]) -> None:
+def test_a_backend_runs_its_program_and_gets_a_step(work: Path, program: Callable[[str], None]) -> None:
     program("npu-init")
     assert call("-i net.tflite -b npu -- -x y") == 0
     assert Path("called.txt").read_text() == "npu-init -x y \n"

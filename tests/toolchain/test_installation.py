@@ -26,7 +26,9 @@ def put(path: Path, mode: int = 0o755) -> Path:
     return path
 
 
-def test_programs_are_executable_files_beside_the_commands(installation: Installation) -> None:
+def test_programs_are_executable_files_beside_the_commands_or_below_backends(
+    installation: Installation,
+) -> None:
     beside = put(installation.bin / "npu-compile")
     put(installation.root / "backends/deep/down/npu-compile")
     below = put(installation.root / "backends/deep/down/cpu-compile")

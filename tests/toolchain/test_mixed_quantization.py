@@ -115,8 +115,11 @@ def test_the_side_of_auto_follows_from_the_errors(work: Path, capsys: pytest.Cap
     (errors,) = Path().rglob("*.tae.visq.json")
     document = json.loads(errors.read_text())
     assert set(document["error"][0]) == {"y", "m", "z"}
-    Path("e.json").write_text(errors.read_text())
-    assert mixed("--ampq_bisection_visq", "e.json") == 0
+    for name, parts in (("y", "Q16, while the rear will be Q8"), ("z", "Q8, while the rear will be Q16")):
+        larger = {tag: float(tag == name) for tag in "ymz"}
+        Path("e.json").write_text(json.dumps({**document, "error": [larger]}))
+        assert mixed("--ampq_bisection_visq", "e.json") == 0
+        assert f"Front part will be {parts}" in capsys.readouterr().out
     Path("bad.json").write_text("{")
     assert mixed("--ampq_bisection_visq", "bad.json") != 0
     assert "Invalid visq file" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from circlekit.toolchain.importers.onnx_interface import MAX_RANK, name_values, 
 
 
 def test_an_onnx_interface_is_found_by_its_values() -> None:
-    """The converter changed the order and the layout of the outputs, and all names."""
+    """The converter changed the order of inputs and outputs, one layout, and the names of the outputs."""
     model = circlekit.parse(
         "graph main(%b: f32[1,2,3,4], %a: f32[1,3]) -> %q, %p {\n"
         "  %p = Relu(%b)  : f32[1,2,3,4]\n"
@@ -79,7 +79,8 @@ def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
     (relu,) = circlekit.run(model, [x])
     model.main.outputs = [model.main.ops[2].results[0]]
     nchw = relu.transpose(0, 3, 1, 2)
-    arrays = {"/Conv": nchw - 9, "/Relu": nchw, "/Neg": -nchw}  # no value of the model has those of /Conv
+    # no value of the model has the elements of /Conv
+    arrays = {"/Conv": nchw - 9, "/Relu": nchw, "/Neg": -nchw}
     prints = [
         [a.size, a.mean(dtype=float), np.square(a, dtype=float).mean(), a.min(), a.max()]
         for a in arrays.values()
@@ -176,7 +177,7 @@ def test_inputs_that_do_not_correspond_are_refused() -> None:
 # -- outputs -------------------------------------------------------------------------------------
 
 
-def test_outputs_with_equal_values_keep_their_names() -> None:
+def test_two_outputs_with_equal_values_get_different_names() -> None:
     model = circlekit.parse("graph main(%x: f32[2]) -> %p, %q { %p = Neg(%x) %q = Sub(0.0, %x) }")
     expected = {"a": floats(-1, -2), "b": floats(-1, -2)}
     restore_interface(model, record_of({"x": floats(1, 2)}, expected, []))
@@ -226,7 +227,7 @@ def test_of_two_outputs_with_the_values_the_first_is_taken() -> None:
 
 
 def named(text: str, x: Array, *nodes: tuple[Any, ...]) -> list[str]:
-    """Return the names of the results of all operators of the main graph."""
+    """Name the values after ``nodes``, and return the names of all results in the main graph."""
     model = circlekit.parse(text)
     name_values(model, record_of({"x": x}, {}, list(nodes)), [x])
     return [value.name for op in model.main for value in op.results]

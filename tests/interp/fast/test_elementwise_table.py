@@ -32,7 +32,7 @@ def check(op: Op, sizes: list[tuple[int, ...]], runs: int) -> ElementwiseTable:
 @pytest.mark.parametrize("kind", [Sub, Mul])
 @pytest.mark.parametrize("dtype", [i8, u8])
 def test_pairs_of_8_bits(kind: type[Op], dtype: DType) -> None:
-    """The operands broadcast, and have different scales, so their order matters."""
+    """The operands broadcast, and differ in scale and zero point, so that their order matters."""
     zero = 100 if dtype is u8 else -9
     x, y = quantized(dtype, (40, 50, 30), 0.4, zero), quantized(dtype, (50, 1), 0.3, zero + 5)
     op = kind(x, y, results=[quantized(dtype, (40, 50, 30), 0.8 if kind is Sub else 9.0, zero)])

@@ -22,7 +22,7 @@ ACTIVATIONS = [Activation.NONE, Activation.RELU, Activation.RELU6]
 
 
 def check_fast(op: Op, *arrays: Array | None) -> Array:
-    """Compare the prepared kernel with ``op.kernel``; returns the result."""
+    """Assert that the prepared kernel gives the result of ``op.kernel``; return its result."""
     kernel = prepare(op)
     assert kernel is not None
     with np.errstate(all="ignore"):
@@ -188,7 +188,7 @@ def test_results_of_one_element(depth: int) -> None:
 def test_blocks_are_as_large_as_the_cache_permits(
     kind: type[Op], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All blocks have the same number of rows but the last one of an image; another row would not fit."""
+    """All blocks but the last one of an image have the same number of rows, as many as fit, or one row."""
     monkeypatch.setattr(convolution, "CACHE_BLOCK_BYTES", limit)
     rng = generator("blocks", kind.__name__)
     op, arrays = integer_layer(kind, rng, i8, 1)

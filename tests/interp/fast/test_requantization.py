@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output stages in float64 against the plain ones: next to every step, at the ends, and with large biases.
+"""Output stages in float64 against the plain ones: next to steps, at the ends, and with large biases.
 
 A step is a sum at which the integer result changes.
 """
@@ -30,9 +30,9 @@ def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
 
 
 def next_to_steps(stage: OutputStage, bound: int) -> Array:
-    """Return sums [R, 1] before and after each step (at most 600 steps), and the ends: 0 and +-``bound``."""
+    """Return sums [R, 1] next to each step, or to 600 steps if there are more, and 0, +-1 and +-``bound``."""
     low, high = (limit - stage.zero_point for limit in stage.limits)
-    count = min(high - low, 600)
+    count = min(high - low + 3, 600)  # the steps, and one beyond each end
     steps = np.linspace(low - 1, high + 1, count).round() - 0.5
     bias = 0 if stage.bias is None else int(stage.bias[0])
     around = (steps / float(stage.scale)).round()[:, None] - bias + np.arange(-3, 4)
@@ -41,7 +41,7 @@ def next_to_steps(stage: OutputStage, bound: int) -> Array:
 
 
 @pytest.mark.parametrize("index", range(150))
-def test_next_to_every_step(index: int) -> None:
+def test_next_to_steps(index: int) -> None:
     """Scales that are powers of two make many ties."""
     rng = generator("steps", index)
     dtype = np.dtype((np.int8, np.uint8, np.int16)[index % 3])
@@ -110,11 +110,11 @@ def test_where_float64_is_exact() -> None:
 
 @pytest.mark.parametrize("zero_point", [-128, -1, 0, 127])
 def test_large_sums_are_clipped_if_they_lie_beyond_the_farther_limit(zero_point: int) -> None:
-    # EXACT_SUM is the first large sum; its result, before the zero point is added, is ``steps``
+    # EXACT_SUM is the first large sum; its result, before the zero point is added, is ``result``
     farther = max(127 - zero_point, zero_point + 128)
-    for steps, is_exact in ((farther, False), (farther + 3, True)):
+    for result, is_exact in ((farther, False), (farther + 3, True)):
         stage = OutputStage(
-            None, np.array(steps / EXACT_SUM), zero_point, (-128, 127), np.dtype(np.int8), FIXED
+            None, np.array(result / EXACT_SUM), zero_point, (-128, 127), np.dtype(np.int8), FIXED
         )
         assert FastOutputStage(stage, 4 * EXACT_SUM).is_exact is is_exact
 

@@ -65,7 +65,10 @@ def test_the_dtype_of_an_existing_result_decides() -> None:
 
 
 def grid(scale: float, zero: int) -> Array:
-    """Return real numbers on the grid, halfway between its points, beyond its ends, and at random."""
+    """Return real numbers on the grid, halfway between its points, and at random.
+
+    Divided by ``scale`` and shifted by ``zero``, most are -150 to 149.5, beyond both ends of int8.
+    """
     halves = (np.arange(-300, 300) * 0.5 - zero) * scale
     return np.concatenate([halves, np.random.default_rng(4).normal(0, 60 * scale, 200)]).astype(np.float32)
 

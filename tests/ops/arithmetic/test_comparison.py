@@ -28,7 +28,10 @@ COMPARISONS = [
     *(("EQUAL", dtype) for dtype in ("f4", "i4", "i8", "i2", "?")),
     *(("NOT_EQUAL", dtype) for dtype in ("f4", "i4", "i8", "?")),
 ]
-"""The codes are numpy's: i8 is int64.  LiteRT compares int8 and uint8 by their scales; without one, by 0."""
+"""(operator, numpy's code of a dtype): i8 is int64.
+
+int8 and uint8 are left out: LiteRT multiplies them by their scales, and takes 0 for a missing scale.
+"""
 
 
 @pytest.mark.parametrize(("code", "dtype"), COMPARISONS)

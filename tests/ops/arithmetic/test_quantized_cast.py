@@ -138,7 +138,7 @@ def test_only_float32_becomes_packed() -> None:
 @pytest.mark.parametrize("source", ["f4", "f2", "i4", "i8", "u1", "f8"])
 @pytest.mark.parametrize("target", [f32, f16, i32, i8])
 def test_cast_over_bfloat16(source: str, target: DType) -> None:
-    """LiteRT's Python API cannot read bfloat16, so the result is cast to float32."""
+    """LiteRT's Python API cannot read bfloat16, so the result is cast to ``target``."""
     rng = np.random.default_rng(2)
     x = np.concatenate([rng.normal(0, 90, 300), [np.inf, -np.inf, np.nan, 1e-40] if "f" in source else []])
     with np.errstate(all="ignore"):

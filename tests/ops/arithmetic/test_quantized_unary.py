@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one quantized element, bit for bit like LiteRT's reference kernels, for all 8-bit integers."""
+"""Functions of one quantized element, bit for bit like LiteRT's reference kernels, for all integers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_hard_swish(dtype: DType, scale: float) -> None:
 
 @pytest.mark.parametrize("dtype", [i8, u8])
 def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None:
-    """A mantissa that would round up to 1."""
+    """The mantissa of the multiplier would round up to 1."""
     x = everything(dtype)
     source = quantized(dtype, x.shape, 0.02, 0 if dtype is i8 else 128)
     result = quantized(dtype, x.shape, 0.02 / 4 * (1 + 2.0**-20), 0 if dtype is i8 else 128)
@@ -99,13 +99,13 @@ def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5])
 def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
-    """Input scales that are shifted (2^-12, 2^-11) and scales that are multiplied."""
+    """Inputs of scale 2^-12, and 2^-11 for TANH, are shifted; those of other scales are multiplied."""
     x = everything(i16)
     check(kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)]), x)
 
 
 @pytest.mark.parametrize("dtype", [i8, u8])
-def test_exponentials_beyond_all_integers(dtype: DType) -> None:
+def test_results_beyond_all_integers(dtype: DType) -> None:
     x = everything(dtype)
     if dtype is i8:
         check(REGISTRY["EXP"](quantized(i8, x.shape, 3.0), results=[quantized(i8, x.shape, 1e-6)]), x)
@@ -114,7 +114,7 @@ def test_exponentials_beyond_all_integers(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("zero", [0, 5])
-def test_functions_whose_result_is_the_first_beyond_int32(dtype: DType, zero: int) -> None:
+def test_a_result_that_is_the_first_beyond_int32(dtype: DType, zero: int) -> None:
     """GELU of a large x is x: 2^7 * 2^24 (uint8) and 2^6 * 2^25 (int8) are 2^31, which int32 lacks."""
     x = everything(dtype)
     source = quantized(dtype, x.shape, 2.0**24 if dtype is u8 else 2.0**25)
@@ -167,7 +167,7 @@ def test_curves_of_16_bits_take_no_zero_point(kind: type[Logistic], zero_in: int
         kernel_results(op, [x])
 
 
-def test_refusals_are_sentences() -> None:
+def test_errors_are_sentences() -> None:
     x = np.array([-3, 4], np.int8)
     op = Sqrt(quantized(i8, (2,), 0.1, -2), results=[quantized(i8, (2,), 0.1)])
     with pytest.raises(ModelError, match="SQRT: expected numbers >= 0, got a negative number"):

@@ -44,7 +44,7 @@ def window_attributes(seed: int) -> dict[str, Any]:
 def check_conv(
     kind: type[Conv2D | DepthwiseConv2D], x: Array, filter: Value, bias: Value | None, **attributes: Any
 ) -> None:
-    """Compare a convolution with LiteRT, which takes none without a bias: it gets a bias of zeros instead."""
+    """Compare a convolution with LiteRT, which requires a bias: for an absent one, LiteRT gets zeros."""
     assert filter.shape is not None
     channels = filter.shape[3 if kind is DepthwiseConv2D else 0]
     reference = kind(var(x), filter, bias or const(np.zeros(channels or 0), np.float32), **attributes)
@@ -118,7 +118,11 @@ def fitting_size(size: int, stride: int, taps: int, padding: Padding) -> int:
 
 
 def spread(x: Array, filter: Array, size: tuple[int, int], strides: tuple[int, int], same: bool) -> Array:
-    """The definition, element by element: x [N,H,W,I] through filter [O,KH,KW,I] onto [N,*size,O]."""
+    """Return the transposed convolution by its definition, element by element.
+
+    ``x``: [N,H,W,I].  ``filter``: [O,KH,KW,I].  The result has the shape [N,*size,O].
+    ``same``: whether the padding is SAME.
+    """
     taps = filter.shape[1:3]
     out = np.zeros((x.shape[0], *size, filter.shape[0]))
     before = [
@@ -283,7 +287,7 @@ def test_double_precision() -> None:
     assert_close(single, double.astype(np.float32))
 
 
-def test_results_are_finite() -> None:
+def test_infinite_results_become_finite() -> None:
     """LiteRT clamps results to the finite numbers, even without a fused activation; NaN stays."""
     x = np.full((1, 2, 2, 2), 3e38, np.float32)
     x[0, 0, 0, 0], x[0, 1, 1], x[0, 0, 1, 0] = np.inf, -np.inf, np.nan

@@ -72,7 +72,10 @@ def test_refusals() -> None:
 
 
 def test_macs() -> None:
-    """CONV_3D: result elements * taps * input channels; transpose: input elements * taps * outputs."""
+    """CONV_3D has result elements * taps * input channels.
+
+    CONV_3D_TRANSPOSE has input elements * taps * output channels.
+    """
     x = Value("", f32, (1, 4, 4, 4, 3))
     assert Conv3D(x, Value("", f32, (2, 2, 2, 3, 5)), padding=Padding.VALID).macs() == 27 * 5 * 8 * 3
     shape = const([1, 5, 5, 5, 7], np.int32)

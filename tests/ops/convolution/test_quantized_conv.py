@@ -180,7 +180,7 @@ def test_int16_by_int4(kind: str, index: int) -> None:
 @pytest.mark.parametrize("factor", [1e-12, 1e-6, 1.5, 60, 1e4])
 @pytest.mark.parametrize("dtype", [i8, i16])
 def test_extreme_multipliers(kind: str, factor: float, dtype: DType) -> None:
-    """From results that are all zero to sums that are shifted to the left, past 32 bits."""
+    """The smallest multipliers make all results zero; the largest shift sums to the left, past 32 bits."""
     layer = draw_layer(kind, "extreme", factor)
     data = quantized(dtype, layer.input, 1.0, draw_zero(layer.rng, dtype))
     filter = weights(layer, i8, per_channel=True)
@@ -268,7 +268,10 @@ def times(total: int, real: float, bits: int) -> int:
 
 
 def check_definition(dtype: DType, kind: str, index: int) -> None:
-    """A 1x1 convolution by the definition, element by element."""
+    """Compare the kernel of a random 1x1 convolution with ONE's definition, element by element.
+
+    ``kind``: "conv", "depthwise" or "transposed".  An odd ``index``: a scale per channel.
+    """
     rng = generator(dtype.short, kind, index)
     depth, channels = (4, 4) if kind == "depthwise" else (5, 3)
     x = draw(rng, dtype, (1, 2, 3, depth))

@@ -51,12 +51,16 @@ def test_reduce_window_of_bools_equals_litert(function: ReduceWindowFunction, st
     check(ReduceWindow(var(x), const(start), *lists, reduce_function=function), x)
 
 
-def test_windows_have_a_number_for_each_axis() -> None:
+def test_windows_have_a_positive_number_for_each_axis() -> None:
     x = Value("x", f32, (6, 7))
     with pytest.raises(ShapeError, match=r"window_strides: .* each axis of .*, got \[1\]"):
         ReduceWindow(x, const(0, np.float32), *[const(n, np.int64) for n in ([2, 2], [1], [1, 1])])
     with pytest.raises(ShapeError, match=r"dilations: .* got \[0, 1\]"):
         Dilate(x, const([0, 1], np.int32), const(0, np.float32))
+
+
+def test_a_window_without_a_function_is_refused() -> None:
+    x = Value("x", f32, (6, 7))
     lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]
     op = ReduceWindow(x, const(0, np.float32), *lists)
     with pytest.raises(UnsupportedError, match="REDUCE_WINDOW by UNSUPPORTED"):

@@ -15,7 +15,7 @@ from circlekit.ops.matmul.circle_layers import Attention
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close
 from tests.ops.stateful import state
 
-HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: numbers of a head; POSITIONS: of the caches
+HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: the elements of a head; POSITIONS: those of the caches
 SIZE = HEADS * HEAD
 NEVER = -np.inf
 
@@ -28,7 +28,10 @@ def tables() -> tuple[Array, Array]:
 
 
 def whole_sequence(x: Array, weights: list[Array]) -> Array:
-    """The textbook's formula: every token sees itself and those before it.  x [tokens, model]."""
+    """Return the result of the textbook's formula: each token sees itself and earlier ones.
+
+    ``x``: [tokens, model].
+    """
     cos, sin = tables()
     q, k, v = ((x @ w.T).reshape(TOKENS, HEADS, HEAD) for w in weights[:3])
 
@@ -68,7 +71,7 @@ def inputs_at(x: Array, token: int) -> list[Array]:
     return [*(a.astype(np.float32) for a in (*rows, mask)), np.array([token], np.int64)]
 
 
-def test_tokens_see_those_before_them() -> None:
+def test_tokens_see_themselves_and_earlier_ones() -> None:
     rng = np.random.default_rng(5)
     x, weights = rng.normal(size=(TOKENS, SIZE)), list(rng.normal(size=(4, SIZE, SIZE)))
     wanted, attention = whole_sequence(x, weights), interpreter(weights)

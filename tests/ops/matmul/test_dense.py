@@ -172,7 +172,7 @@ def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:
 def test_litert_may_scale_wrongly_with_several_batch_axes(
     x: Shape | None, y: Shape, name: str | None
 ) -> None:
-    """``name``: the operand with more than one batch axis that is not 1."""
+    """``name``: the operand that has, or may have, more than one batch axis that is not 1."""
     fault = BatchMatMul(Value("", f32, x), Value("", i8, y)).dynamic_fault()
     assert (fault and fault.split(":")[0]) == name
 

@@ -25,7 +25,7 @@ FORMS = [(i8, i8), (i8, INT4), (i8, INT2), (u8, u8), (i16, i8), (i16, INT4), (i1
 
 
 def weights(rng: np.random.Generator, dtype: DType, units: int, depth: int, count: int, zero: int) -> Value:
-    """Weights with ``count`` scales, 1 or ``units``."""
+    """Return random weights [units, depth] with ``count`` scales (1 or ``units``) and one zero point."""
     low, high = dtype_limits(dtype)
     numbers = rng.integers(low, high + 1, (units, depth))
     data = packed(numbers, dtype) if dtype in (INT4, INT2) else numbers.astype(dtype.numpy)
@@ -43,7 +43,7 @@ def bias_of(rng: np.random.Generator, data: Value, weights: Value, dtype: DType)
 
 
 def result_of(rng: np.random.Generator, data: Value, weights: Value, shape: tuple[int, ...]) -> Value:
-    """A result whose scale uses most of its range."""
+    """Return a result of ``shape`` whose scale spreads typical sums over most of the range of its dtype."""
     assert data.quantization is not None
     assert weights.quantization is not None
     assert weights.shape is not None
@@ -121,7 +121,7 @@ def test_extreme_scales(data: DType, weight: DType, factor: float, index: int) -
 
 
 def test_int32_sums_wrap_around() -> None:
-    """The bias is at the ends of int32, so adding the products exceeds int32."""
+    """The bias is at or near an end of int32, so adding the products exceeds int32."""
     rng = generator("wrap")
     x, w = quantized(i8, (4, 50), 1.0, -128), weights(rng, i8, 3, 50, 3, 0)
     b = bias_of(rng, x, w, i32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FULLY_CONNECTED by weights stored in blocks: sparse weights, and weights with a scale per block."""
+"""FULLY_CONNECTED with weights stored in blocks: sparse weights, and weights with a scale per block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ INT4 = DType.INT4
 
 
 def run_patched(graph: Graph, inputs: list[Array], optimized: bool = False) -> list[Array]:
-    """Outputs by LiteRT of a graph whose constants may be sparse or quantized by blocks."""
+    """Return LiteRT's outputs of a graph whose constants may be sparse or quantized by blocks.
+
+    ``optimized``: whether LiteRT runs its optimized kernels; else it runs its reference kernels.
+    """
     model = schema.ModelT.InitFromPackedBuf(flatbuffer([graph]))
     values = list(dict.fromkeys((*graph.values(),)))
     indices = {value: index for index, value in enumerate(values)}
@@ -101,7 +104,7 @@ def test_blocks_without_scales() -> None:
 
 
 def sparse(rng: np.random.Generator, dtype: DType, units: int, depth: int, block: int) -> Value:
-    """Weights with blocks of ``block`` columns, half of them zero."""
+    """Return sparse weights in blocks of ``block`` columns; about half of the blocks are zero."""
     low, high = (-127, 128) if dtype is i8 else (-5, 6)
     numbers = rng.integers(low, high, (units, depth // block, block))
     there = rng.random(numbers.shape[:2]) < 0.5

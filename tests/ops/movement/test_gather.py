@@ -101,7 +101,7 @@ def test_scatter_nd(dtype: str, indices: list[list[int]], rest: tuple[int, ...])
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1"])
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_top_k(dtype: str, k: int) -> None:
-    x = (data("i4", 3, 2, 6) % 4).astype(dtype)  # few numbers, hence equal ones: the first counts
+    x = (data("i4", 3, 2, 6) % 4).astype(dtype)  # 4 different numbers: the first of equal elements wins
     check(TopKV2(var(x), ints(k)), x)
 
 
@@ -134,10 +134,14 @@ def test_an_index_outside_is_an_error(index: int) -> None:
     ):
         with pytest.raises(ModelError, match=f"{op.code}: index {index} is out of range"):
             kernel_results(op, [x])
-    with pytest.raises(ModelError, match="GATHER: expected integers as indices, got float32"):
-        kernel_results(Gather(var(x), var(x)), [x, x])
     with pytest.raises(ModelError, match="SCATTER_ND: index"):
         kernel_results(ScatterNd(ints([[index]]), const([[1.0, 2, 3]]), ints([2, 3])), [])
+
+
+def test_indices_that_are_floats_are_an_error() -> None:
+    x = data("f4", 2, 3)
+    with pytest.raises(ModelError, match="GATHER: expected integers as indices, got float32"):
+        kernel_results(Gather(var(x), var(x)), [x, x])
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_pack(dtype: str, axis: int) -> None:
 
 
 def test_scalars_as_a_vector() -> None:
-    """As exporters write a shape that they compute."""
+    """Exporters write a shape that they compute as a PACK of scalars."""
     x, y = np.array(2, np.int32), np.array(-1, np.int32)
     check(Pack(var(x), var(y), values_count=2, axis=0), x, y)
 

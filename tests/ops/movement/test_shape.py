@@ -58,7 +58,7 @@ def test_reshape_to_a_shape_of_the_run() -> None:
 
 
 def test_reshape_of_no_elements() -> None:
-    """Beside a requested 0, any number could take the place of -1; it becomes 0."""
+    """-1 becomes 0, also beside a requested 0, where any number would do."""
     x = np.zeros((0, 3), np.float32)
     for requested, shape in (([0, -1], (0, 0)), ([-1, 6], (0, 6)), ([2, -1], (2, 0))):
         op = Reshape(var(x), const(requested, np.int32))

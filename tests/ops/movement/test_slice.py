@@ -58,7 +58,7 @@ def test_slice_of_unknown_dimensions() -> None:
 
 
 def random_box(seed: int) -> tuple[list[list[int]], dict[str, Any]]:
-    """Begin, end, strides over [4,5,6], negative ones included, and random begin and end masks."""
+    """Return begin, end and strides over [4,5,6], some of them negative; and begin and end masks."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 4))
     begin, end = rng.integers(-6, 7, count).tolist(), rng.integers(-8, 9, count).tolist()
@@ -75,7 +75,10 @@ def test_strided_slice(seed: int) -> None:
 
 
 def random_entries(seed: int) -> tuple[list[list[int]], dict[str, Any]]:
-    """Entries over [4,5,6] with new axes, shrunk axes and (each odd seed) an ellipsis for an axis or more."""
+    """Return begin, end and strides over [4,5,6]; and all masks.
+
+    Some entries are new axes or shrunk axes.  With an odd seed, one is an ellipsis for one axis or more.
+    """
     rng = np.random.default_rng(seed)
     new, ellipsis, real = int(rng.integers(0, 3)), seed % 2, int(rng.integers(0, 3))
     kinds = rng.permutation(

@@ -73,7 +73,7 @@ def test_densify_of_a_constant() -> None:
 
 
 def test_blocks_of_sparse_data() -> None:
-    """A block of 2 x 2 at row block 1, column block 0, and one at 1, 1: TFLite's own example."""
+    """Row block 1 has two blocks of 2 x 2, in column blocks 0 and 1: TFLite's own example."""
     levels = [
         {"format": "DENSE", "dense_size": 2},
         {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed-point functions against the real functions; LiteRT's softmax, LSTM and others check the last bits."""
+"""Fixed-point functions against the real functions.
+
+The tests of softmax, LSTM and other operators check the last bits, against LiteRT.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from circlekit.ops.numerics.fixed_point import (
 NUMBERS = st.integers(1, 2**31 - 1) | st.integers(0, 30).map(lambda n: 1 << n)
 
 NEWTON_ERROR = 2.0**-26
-"""Relative error of three Newton steps with 29 fraction bits."""
+"""The allowed relative error of three Newton steps with 29 fraction bits."""
 
 
 @settings(derandomize=True, deadline=None)

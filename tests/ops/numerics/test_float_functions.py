@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floats against numpy and math in float64; LiteRT's LSTM and GELU check their last bits."""
+"""Functions of floats against numpy and math in float64; tests of LSTM and GELU check the last bits."""
 
 from __future__ import annotations
 

@@ -29,7 +29,10 @@ ACTS = (Activation.NONE, Activation.RELU)
 
 
 def layer(rng: Random, dtype: DType, units: int, taps: tuple[int, ...], axis: int) -> tuple[Value, Value]:
-    """Weights with ``units`` along ``axis``, and a bias: half of int8 per channel, all others per tensor."""
+    """Return weights with ``units`` along ``axis``, and a bias.
+
+    About half of the int8 weights have a scale per channel; all other weights have one scale.
+    """
     shape = [*taps]
     shape.insert(axis, units)
     scales = rng.uniform(0.5, 1, units if dtype is i8 and rng.integers(2) else 1).astype(np.float32)
@@ -44,7 +47,10 @@ def layer(rng: Random, dtype: DType, units: int, taps: tuple[int, ...], axis: in
 
 
 def output(rng: Random, dtype: DType, shape: tuple[int, ...], depth: int) -> Value:
-    """A result with a power of two as scale, so that halves occur; numbers neither saturate nor are equal."""
+    """Return a result whose scale is a power of two, so that halves occur.
+
+    The scale fits sums of ``depth`` products: not all elements saturate, and not all are equal.
+    """
     scale = 2.0 ** np.round(np.log2(60 * np.sqrt(depth)) + rng.uniform(-1, 1))
     zero = int(rng.integers(-60, 60)) + (128 if dtype is u8 else 0)
     return quantized(dtype, shape, float(scale), zero)
@@ -95,7 +101,7 @@ def dense(rng: Random, dtype: DType) -> Drawn:
 
 
 def dense_of_int16(rng: Random, dtype: DType, bias_type: DType = f32) -> Drawn:
-    """Weights of ``dtype``; no bias, and the type that it would have."""
+    """Use weights of ``dtype`` and no bias; ``bias_type``: the dtype that a bias would have."""
     scale = 2.0 ** np.round(np.log2(60 * np.sqrt(64)) + rng.uniform(-1, 1))
     x, y = quantized(i16, (128, 64), 1.0, 0), quantized(i16, (128, 96), float(scale), 0)
     weights, _ = layer(rng, dtype, 96, (64,), 0)
@@ -151,7 +157,7 @@ def dequantized(rng: Random, dtype: DType) -> Drawn:
 def sum_or_difference(
     rng: Random, kind: type[Add | Sub], shapes: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Drawn:
-    """int16 operands of any scales."""
+    """Return ``kind`` of two int16 operands with random scales."""
     x, y = (
         quantized(i16, shape, float(scale), 0)
         for shape, scale in zip(shapes, rng.uniform(1, 9, 2), strict=True)
@@ -248,7 +254,7 @@ def test_sums_of_int16(
 
 
 def test_sums_of_int16_beyond_groups_of_16_are_as_in_the_reference() -> None:
-    """31 copies of a pair whose sums differ: 16 by the other arithmetic, 15 as in the reference kernel."""
+    """The two kernels differ for a pair of numbers: of 31 copies, 15 are added as in the reference kernel."""
     large, small = (
         sum_or_difference(generator("Add", 0), Add, (shape, shape)) for shape in ((600, 1000), (31,))
     )

@@ -37,7 +37,10 @@ SUMS = np.arange(-3000, 3000)[:, None]
 @pytest.mark.parametrize("rounds_up", [False, True])
 @pytest.mark.parametrize("scale", [0.02, 2.0**-5, 1.5 * 2.0**-6, 1.0])
 def test_fixed_point(scale: float, rounds_up: bool) -> None:
-    """Rounded after the product with the mantissa, then after the shift; many ties with powers of two."""
+    """Results are rounded after the product with the mantissa, and again after the shift.
+
+    Scales that are powers of two give many ties.
+    """
     last = half_up if rounds_up else half_away
     got = stage(scale, Arithmetic.FIXED_POINT, rounds_up=rounds_up)(SUMS)
     shift = next(s for s in range(-1, 31) if 2**30 <= round(scale * 2.0 ** (31 + s)) < 2**31)
@@ -57,7 +60,7 @@ def test_double(arithmetic: Arithmetic, zero_point: int) -> None:
 
 
 def test_wide_fixed_point() -> None:
-    """A mantissa of 15 bits, rounded once, halves up."""
+    """The mantissa has 15 bits; the result is rounded once, halves up."""
     sums = np.arange(-(1 << 20), 1 << 20, 617)[:, None]
     got = stage(0.3, Arithmetic.WIDE_FIXED_POINT, INT16)(sums)
     mantissa = (round(0.6 * 2**31) + 2**15) >> 16

@@ -52,7 +52,7 @@ def test_products_of_8_bits_are_exact(length: int) -> None:
 def test_sums_of_a_dynamically_quantized_convolution_are_exact(
     depthwise: bool, taps: tuple[int, int]
 ) -> None:
-    """The data and their integers are equal: their range gives the scale 1."""
+    """The range of the data gives the scale 1, so rounding the data to integers loses nothing."""
     rng = generator(taps)
     x = rng.integers(100, 128, (1, *taps, 1)).astype(np.float32)
     x[0, 0, 0, 0] = 127
@@ -95,7 +95,7 @@ def test_zero_points_that_lie_between_two_integers_are_rounded_as_by_litert() ->
     check(op, x, tolerance=0)
 
 
-def test_rows_of_one_sign_keep_their_end_and_zero() -> None:
+def test_the_range_of_a_row_includes_zero_and_keeps_its_ends() -> None:
     x = np.array([[0, 1, 255], [-255, -1, 0], [-100, 0, 155]], np.float32)
     rows = quantize_rows(x, asymmetric=True)
     np.testing.assert_array_equal(rows.scale, np.ones((3, 1)))

@@ -21,7 +21,10 @@ from tests.ops.litert import const, run_litert
 
 
 def graph(name: str, inputs: Sequence[Value], *ops: Op, outputs: Sequence[Value] | None = None) -> Graph:
-    """Return a graph of ``ops``; ``outputs``: by default the results of the last one.  Name the constants."""
+    """Return a graph of ``ops``, and give their constants names.
+
+    ``outputs``: by default the results of the last operator.
+    """
     made = Graph(name, inputs)
     for op in ops:
         for i, value in enumerate(op.inputs):
@@ -46,7 +49,7 @@ def state(prefix: str, shape: tuple[int, ...] = (3,)) -> list[Value]:
 
 
 def doubling(limit: int) -> tuple[Graph, Graph]:
-    """Condition i < limit, and body (i + 1, 2x)."""
+    """Return the graphs of a WHILE: the condition i < ``limit``, and the body (i + 1, 2x)."""
     tested, carried = state("cond"), state("body")
     cond = graph("cond", tested, Less(tested[0], const(limit, np.int32)))
     count = Add(carried[0], const(1, np.int32))

@@ -35,7 +35,7 @@ def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
     other = corner + rng.uniform(0.2, 1.5, (count, 2))
     out = np.concatenate([corner, other], axis=1)
     swapped = rng.uniform(size=count) < 0.3
-    out[swapped] = out[swapped][:, [2, 3, 0, 1]]  # either diagonal, in either direction
+    out[swapped] = out[swapped][:, [2, 3, 0, 1]]  # the corners in the other order
     return out.astype(np.float32)
 
 
@@ -67,14 +67,16 @@ def test_v5_selects_the_boxes_of_litert(sigma: float, overlap: float, least: flo
 def test_a_score_of_the_threshold_is_too_low() -> None:
     b, s = boxes(1, 40), scores(2, 40)
     threshold = single(float(np.sort(s)[20]))
-    check(NonMaxSuppressionV4(var(b), var(s), const(60, np.int32), single(1.0), threshold), b, s)
+    op = NonMaxSuppressionV4(var(b), var(s), const(60, np.int32), single(1.0), threshold)
+    assert check(op, b, s)[1] == 19  # of 40 scores, those above the one at place 20
 
 
 def test_a_box_without_area_is_selected_again() -> None:
     """Its intersection with itself is 0, so it does not suppress itself."""
     b, s = boxes(1, 6), scores(2, 6)
     b[np.argmax(s), 2:] = b[np.argmax(s), :2]
-    check(NonMaxSuppressionV4(var(b), var(s), const(4, np.int32), single(0.5), single(0.0)), b, s)
+    op = NonMaxSuppressionV4(var(b), var(s), const(4, np.int32), single(0.5), single(0.0))
+    assert check(op, b, s)[0].tolist() == [np.argmax(s)] * 4
 
 
 def test_the_size_of_the_result_is_an_operand() -> None:
@@ -187,6 +189,7 @@ def test_boxes_of_negative_size_are_refused() -> None:
 
 
 def test_up_to_100_detections_per_class() -> None:
+    """The limit is 100 if the option detections_per_class is absent."""
     codes = np.zeros((1, 120, 4), np.float32)
     anchors = np.array([[i * 2, 0, 1, 1] for i in range(120)], np.float32)  # without overlaps
     likely = np.linspace(0.5, 0.9, 120, dtype=np.float32).reshape(1, 120, 1)
@@ -243,7 +246,7 @@ def test_options_that_are_missing_or_of_wrong_type_are_refused(change: dict[str,
         ({"use_regular_nms": True, "detections_per_class": "x"}, "as detections_per_class, got 'x'"),
     ],
 )
-def test_numbers_of_detections_that_litert_refuses(change: dict[str, Any], sentence: str) -> None:
+def test_options_that_litert_refuses(change: dict[str, Any], sentence: str) -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors)], **change)
     with pytest.raises(ModelError, match=sentence):
@@ -255,8 +258,8 @@ def test_numbers_of_detections_that_litert_refuses(change: dict[str, Any], sente
 
 
 @pytest.mark.parametrize(("count", "columns"), [(30, 1), (30, 0), (29, 5)])
-def test_scores_without_classes_and_of_other_boxes(count: int, columns: int) -> None:
-    """LiteRT crashes on scores without classes."""
+def test_scores_of_other_classes_or_boxes_are_refused(count: int, columns: int) -> None:
+    """LiteRT is not run, because it crashes on scores without classes."""
     codes, _, anchors = scene(5)
     likely = np.zeros((1, count, columns), np.float32)
     op = detector([var(codes), var(likely), const(anchors)], num_classes=4 if columns else 0)
@@ -300,6 +303,11 @@ def test_types_of_selected_boxes() -> None:
     for wrong in ((s, s), (b, b)):
         with pytest.raises(ShapeError, match=r"expected (boxes|scores) of shape"):
             NonMaxSuppressionV4(*wrong, size, *thresholds)
-    v5 = NonMaxSuppressionV5(b, s, size, *thresholds, var(np.array(0, np.float32)))
+
+
+def test_a_negative_sigma_is_refused() -> None:
+    b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
+    sigma = var(np.array(0, np.float32))
+    v5 = NonMaxSuppressionV5(b, s, size, single(0.5), single(0.0), sigma)
     with pytest.raises(ModelError, match=r"got 4 and -1\.0"):
         kernel_results(v5, [boxes(1, 6), scores(2, 6), np.array(-1, np.float32)])

@@ -22,9 +22,6 @@ from tests.ops.litert import const, graph_of, run_litert, var
 from tests.ops.recurrent.test_lstm import Maker, operands
 from tests.ops.stateful import state
 
-X = np.zeros((2, 3), np.float32)
-"""The input of a step: 2 sequences, 3 inputs."""
-
 
 def rnn_operands() -> list[Value | None]:
     make = Maker(1)

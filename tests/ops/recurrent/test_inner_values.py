@@ -49,7 +49,7 @@ def sigmoid(x: Array) -> Array:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
 def test_an_lstm_shows_its_cell_states_sums_and_hidden_outputs(form: frozenset[str]) -> None:
-    """The definition of an LSTM, step by step in float64."""
+    """The expected numbers follow the definition of an LSTM, step by step in float64."""
     rng, op = np.random.default_rng(8), lstm(form)
     x = rng.normal(0, 1, (TIMES, BATCH, INPUTS)).astype(np.float32)
     given = arrays_of(op, x, rng)
@@ -92,7 +92,7 @@ def new_cell(gate: dict[str, Array], cell: Array) -> Array:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
 def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
-    """Those whose numbers are seen get a range; all others have a fixed scale or are the result."""
+    """Inner tensors whose numbers are seen get a range; the others have a fixed scale or are the result."""
     rng, op = np.random.default_rng(8), lstm(form)
     x = rng.normal(0, 1, (TIMES, BATCH, INPUTS)).astype(np.float32)
     inner = op.inner_tensors()
@@ -105,6 +105,18 @@ def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
     assert hidden.is_negated
     assert hidden.follows_result == ("projection" not in form)
     assert hidden.fixed_scale is None
+
+
+def test_an_lstm_of_one_step_shows_what_a_sequence_of_one_step_shows() -> None:
+    rng, form = np.random.default_rng(8), frozenset(("projection", "norm"))
+    sequence = lstm(form, Value("x", f32, (1, BATCH, INPUTS)))
+    x = rng.normal(0, 1, (1, BATCH, INPUTS)).astype(np.float32)
+    given = arrays_of(sequence, x, rng)
+    step = Lstm(Value("x", f32, (BATCH, INPUTS)), *sequence.inputs[1:], act=Activation.TANH)
+    wanted, seen = sequence.inner_values(*given), step.inner_values(x[0], *given[1:])
+    assert set(seen) == set(wanted)
+    for key, array in wanted.items():
+        np.testing.assert_array_equal(seen[key], array, err_msg=key)
 
 
 @pytest.mark.parametrize("kind", [i8, i16])
@@ -135,7 +147,7 @@ def test_the_memory_of_an_svdf_moves_by_one_step() -> None:
 
 @pytest.mark.parametrize("act", list(Activation))
 def test_activations_that_integer_kernels_lack_are_faults(act: Activation) -> None:
-    """The integer kernel of SVDF only saturates, as NONE and RELU do; that of LSTM always applies TANH."""
+    """The integer kernel of SVDF only saturates, like NONE and each RELU; LSTM always applies TANH."""
     svdf = Svdf(
         Value("x", f32, (2, 3)), Value("w", f32, (4, 3)), Value("t", f32, (4, 5)), None, state(f32, (2, 20)),
         rank=2, act=act,

@@ -220,9 +220,12 @@ def test_refusals_are_sentences() -> None:
         match="LSTM keeps state and cannot be computed outside",
     ):
         evaluate(op, [np.zeros(v.static_shape, np.float32) if v else None for v in op.inputs])
-    short = Value("x", i16, (2, 4, 3))
-    wide = UnidirectionalSequenceLstm(short, *operands(Maker(0, "int8"), FORMS[0], 3, 4, 2))
-    assert wide.required_version() == 5
+
+
+def test_an_lstm_of_int16_has_version_5_and_is_not_pure() -> None:
+    x = Value("x", i16, (2, 4, 3))
+    op = UnidirectionalSequenceLstm(x, *operands(Maker(0, "int8"), FORMS[0], 3, 4, 2))
+    assert op.required_version() == 5
     assert not op.pure
 
 

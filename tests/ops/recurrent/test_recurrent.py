@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RNN, SVDF and GRU, against LiteRT, over several runs with the state between them."""
+"""RNN and SVDF against LiteRT over several runs that share a state; GRU against the equations of Keras."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_rope_reads_the_first_row_for_every_position() -> None:
 
 
 def recorded(shared: Path, case: str, *names: str) -> tuple[Array, Array, list[Array]]:
-    """Input and output that LiteRT computed for a model of plain operators, and its constants."""
+    """Return an input of a model of plain operators, LiteRT's output, and the model's constants ``names``."""
     folder = shared / "peer" / "traps" / case
     constants = {v.name: v for v in load(folder / "model.tflite").main.values()}
     with np.load(folder / "io.npz") as data:

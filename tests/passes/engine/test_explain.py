@@ -124,7 +124,7 @@ def test_two_misses_have_a_heading_in_the_plural() -> None:
 
 
 def test_nearest_miss_comes_first() -> None:
-    """A lower ``missing - progress`` comes first; partial matches come last."""
+    """A lower ``missing - progress`` comes first, then a higher ``progress``; partial matches come last."""
     model = parse_model("""graph main(%x: f32[1,2,2,3]) -> %a, %b {
       %t = Transpose(%x, [0,3,1,2])
       %a = Transpose(%t, [0,1,3,2])
@@ -193,7 +193,7 @@ def test_operators_of_a_kind(which: str) -> None:
 
 
 def test_operator_that_does_not_match_a_picture() -> None:
-    """%n stands where the picture has a Minimum: the sentence is about it, the refused operator is %c."""
+    """%n stands where the picture has a Minimum: the sentence is about %n, but the refused operator is %c."""
     (found,) = circlekit.explain_op(circlekit.parse(THREE), "%n")
     about = {refusal.pass_name: refusal.sentence for refusal in found.refusals}
     assert about[PASS] == "%n: comes from Tanh, expected Minimum"

@@ -25,7 +25,7 @@ AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=10
 
 
 def test_summary_of_a_model() -> None:
-    """%q is quantized and a parameter, the shape of the Reshape is not; %w counts once."""
+    """The quantized constant %q is a parameter, the shape of the Reshape is none; %w counts once."""
     model = parse_model("""
         graph g(%x: f32[?,4], %i: i8[2] quant(scale: 0.5, zero_point: 0)) -> %z, %s {
           %w = const f32[3,4] gaussian(0, 1)

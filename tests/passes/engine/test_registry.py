@@ -83,16 +83,18 @@ def test_pipeline_file_of_the_document(net: Path, tmp_path: Path) -> None:
     assert [op.code for op in model.main] == codes(out)
 
 
-def test_passes_in_the_order_of_the_command_line(net: Path, tmp_path: Path) -> None:
-    seen: list[str] = []
-    for order in (
-        "replace-sub-with-add,fuse_activation_function",
-        "fuse_activation_function, replace_sub_with_add",
+def test_passes_in_the_order_of_the_command_line(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["ReplaceSubWithAdd", "FuseActivationFunction"]
+    for order, expected in (
+        ("replace-sub-with-add,fuse_activation_function", names),
+        ("fuse_activation_function, replace_sub_with_add", names[::-1]),
     ):
         out = tmp_path / "out.circle"
-        assert main([str(net), str(out), "--passes", order]) == 0
-        seen += codes(out)
-    assert "SUB" not in seen
+        assert main([str(net), str(out), "--passes", order, "--verbose"]) == 0
+        assert re.findall(r"After (\w+)Pass ", capsys.readouterr().out) == expected
+        assert "SUB" not in codes(out)
     report = circlekit.optimize(circlekit.load(net), ["fuse_activation_function", "fold_constants"])
     assert [record.name for record in report.passes] == ["fuse_activation_function", "fold_constants"]
 

@@ -166,7 +166,7 @@ def test_an_operator_of_a_file_merges_with_a_new_one(tmp_path: Path) -> None:
     assert last.inputs == [first.output, first.output]
 
 
-def test_operators_with_side_effects_stay() -> None:
+def test_operators_that_are_not_pure_stay() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %a = While(%x) {cond: @c, body: @b} : f32[2]
                 %b = While(%x) {cond: @c, body: @b} : f32[2]
@@ -235,7 +235,7 @@ def test_different_constants_stay(size: int, place: float) -> None:
     assert groups == [["big", "same", "strided"], ["other"], ["shaped"], ["typed"], ["quantized"]]
 
 
-def test_variables_and_outputs_do_not_merge() -> None:
+def test_variables_do_not_merge_and_outputs_keep_their_names() -> None:
     text = """graph main(%x: f32[1]) -> %y, %k {
                 %k = const f32[1] [1.0]
                 %s = const f32[1] [1.0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An activation is fused into the operator before it, if that has the attribute."""
+"""An activation is fused into the operator before it, if runtimes run that operator with an activation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PRODUCERS = [
 
 @pytest.mark.parametrize("act", ["Relu", "Relu6", "ReluN1To1"])
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_activation_is_fused_into_every_operator_with_the_attribute(producer: str, act: str) -> None:
+def test_activation_is_fused_into_operators_that_run_it(producer: str, act: str) -> None:
     model = check_pass(graph(f"%y = {producer}\n%z = {act}(%y)"), NAME, expect_ops=[producer.split("(")[0]])
     assert model.main.outputs[0].name == "z"
 
@@ -70,7 +70,7 @@ def test_near_misses(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("producer", ["Concatenation(%x, %o) {axis: 3}", "Neg(%x)", "Reshape(%x, [32])"])
-def test_operators_without_the_attribute_stay(producer: str) -> None:
+def test_activation_stays_after_operators_that_do_not_run_it(producer: str) -> None:
     text = graph(f"%y = {producer}\n%z = Relu(%y)")
     check_pass(text, NAME, expect_ops=[producer.split("(")[0], "Relu"])
 

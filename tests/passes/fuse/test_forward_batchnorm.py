@@ -121,14 +121,17 @@ def test_a_number_moves_into_all_parts_of_a_concatenation() -> None:
         (joined("%i, %i", "Mul(%c, 2)", "i32[1,4,4,10]"), "%c: expected f32, got i32"),
     ],
 )
-def test_stays_behind_concatenations(text: str, sentence: str) -> None:
+def test_norms_stay_behind_concatenations(text: str, sentence: str) -> None:
     check_refusal(text, "forward_batchnorm_over_concat", sentence)
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("kind", ["conv", "dwconv"])
 def test_images_are_normalized_in_the_convolution(kind: str, padding: str) -> None:
-    """(x - mean) / deviation before a convolution; with SAME, the mean stays: the padding's zeros lack it."""
+    """The convolution reads (x - mean) / deviation.
+
+    With SAME, the subtraction of the mean stays: the zeros of the padding are not shifted by the mean.
+    """
     filter, call = ("[4,3,3,3]", "Conv2D") if kind == "conv" else ("[1,3,3,6]", "DepthwiseConv2D")
     more = ", depth_multiplier: 2" if kind == "dwconv" else ""
     text = f"""

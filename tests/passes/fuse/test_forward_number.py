@@ -41,7 +41,7 @@ def test_values_with_scales_or_of_unknown_rank_stay(kind: str) -> None:
         ("%r = ReverseSequence(%f, [2]) {seq_dim: 1}", "%r: comes from ReverseSequence, which is not linear"),
     ],
 )
-def test_operators_that_choose_elements_stay(body: str, sentence: str) -> None:
+def test_no_number_moves_before_a_maximum_or_a_reversal_by_lengths(body: str, sentence: str) -> None:
     check_pass(graph(f"{LAYER}{body}\n%y = Mul(%r, -0.5)"), NAME, refused=sentence)
 
 

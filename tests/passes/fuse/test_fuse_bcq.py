@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BCQ codes that represent the weights exactly: values stay equal for all forms of the operator."""
+"""Weights with exact binary codes (BCQ): values stay equal for all variants of the operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def weights_and_bundle(flipped: bool = False, padded: bool = False) -> tuple[Arr
     """Return weights [ROWS, HIDDEN], and the outputs that carry their codes.
 
     ``flipped``: the bundle has the weights as they were before a converter transposed them.
-    ``padded``: a number more tells equal constants apart, and says nothing else.
+    ``padded``: the constants about clusters have a further number without a meaning, as ONE may add it.
     """
     scales, words = codes(CLUSTERS, HIDDEN)
     weights = read_plainly(scales, words, CLUSTERS, HIDDEN).astype(np.float32)
@@ -126,7 +126,7 @@ def test_a_gather_from_a_coded_table_is_fused(
 
 
 def test_the_file_has_the_operands_and_options_of_the_codes(tmp_path: Path) -> None:
-    """Read by the circle_schema package: operands and options."""
+    """The circle_schema package reads the file."""
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (3, HIDDEN))
     fused(
@@ -173,6 +173,7 @@ def test_pass_does_nothing_for_tflite() -> None:
 def test_layers_whose_shape_or_weights_do_not_fit_stay(
     shape: tuple[int | None, ...] | None, weights_format: WeightsFormat, sentence: str | None
 ) -> None:
+    """``sentence``: part of the refusal; None if the layer is fused."""
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, shape)
     result = Value("y", f32, None if shape is None else (*shape[:-1], ROWS))

@@ -226,7 +226,10 @@ PARAMETERS = [
 def test_parameters_are_fused_if_they_depend_on_the_channel_alone(
     image: str, axes: str, channels: int, shape: list[int]
 ) -> None:
-    """The test decides by broadcasting whether they do; the image has as many rows as channels."""
+    """The test decides by broadcasting whether each channel has one number.
+
+    The image has as many rows or columns as channels, so a size does not tell the axis.
+    """
     numbers = np.arange(1.0, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
     dims = tuple(map(int, image[1:-1].split(",")))
     if not all(a in (1, b) for a, b in zip(shape[::-1], dims[::-1], strict=False)) or len(shape) > len(dims):

@@ -48,9 +48,9 @@ def test_rmsnorm(square: str, divide: str) -> None:
     assert op.gamma.array().tolist() == [1.0]
 
 
-@pytest.mark.parametrize("form", [rms(axes="[2]"), rms(axes="2"), rms(epsilon="[[[1e-3]]]")])
-def test_other_forms_of_rmsnorm(form: str) -> None:
-    check_pass(form, "fuse_rmsnorm", expect_ops=["RmsNorm"])
+@pytest.mark.parametrize("text", [rms(axes="[2]"), rms(axes="2"), rms(epsilon="[[[1e-3]]]")])
+def test_rmsnorm_written_in_other_ways(text: str) -> None:
+    check_pass(text, "fuse_rmsnorm", expect_ops=["RmsNorm"])
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_rope(halves: str) -> None:
     ("halves", "dims", "is_fused"),
     [
         (SPLIT, "1,65536,4194304,8", True),  # 2^41 elements: no array of their indices fits the memory
-        (SPLIT, "1,2,2147483647,8", False),
+        (SPLIT, "1,2,2147483647,8", False),  # a dimension above MAX_ELEMENTS
         (SLICED.replace("[1,2,3,4]", "[1,-1,-1,4]"), "1,65536,4194304,8", True),
-        (SPLIT, "65536,65536,1048576,8", False),
+        (SPLIT, "65536,65536,1048576,8", False),  # more than MAX_ELEMENTS**2 elements
     ],
 )
 def test_rope_of_sizes_beyond_memory(halves: str, dims: str, is_fused: bool) -> None:

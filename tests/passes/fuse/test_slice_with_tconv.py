@@ -67,7 +67,7 @@ def test_the_slice_becomes_the_padding(
     ],
     ids=["as many channels as rows of the filter", "SAME padding of an odd size"],
 )
-def test_slices_of_channels_keep_the_padding(text: str) -> None:
+def test_slices_of_channels_shorten_the_filter(text: str) -> None:
     (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
     assert isinstance(op, TransposeConv)
     assert op.filter.static_shape[0] == 2

@@ -58,7 +58,10 @@ def batches(count: int) -> list[Array]:
 
 
 def expected(records: list[Array], weights: list[float], x: Array) -> Array:
-    """Compute the net in numpy, with the average of the statistics weighted by ``weights``."""
+    """Compute NET with numpy from the results of its convolution.
+
+    The mean and the variance are averages over ``records``, weighted by ``weights``.
+    """
     model = parse_model(
         NET.replace("-> %y", "-> %c, %gamma2, %beta2").replace(
             "%y = Add(%m, %o) {act: RELU}", "%gamma2 = Neg(%gamma) %beta2 = Neg(%beta)"
@@ -153,7 +156,7 @@ graph main(%x: f32[4,6,6,3]) -> %y {
 
 
 def test_channels_may_come_first() -> None:
-    """As exporters of PyTorch models have it; the result goes through the transpose."""
+    """Exporters from PyTorch write channels first; the pass fuses the batch norm through the transpose."""
     model = parse_model(CHANNELS_FIRST)
     (note,) = circlekit.optimize(parse_model(CHANNELS_FIRST), ["remove_dead"]).notes
     assert "%mean and %variance are the statistics of a batch norm of %t" in note

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms in the form of a training graph, with operators between them and the convolution."""
+"""Batch norms as training graphs have them, with operators after the convolution; blocks and dilation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RSQRT = """
   %o = Sub(%beta, %t)
   %y = Add(%m, %o) {{act: RELU}}
 """
-"""tf.nn.batch_normalization."""
+"""As tf.nn.batch_normalization writes it."""
 
 SUBTRACTED = """
   %c = Sub({0}, %mean)
@@ -71,15 +71,16 @@ graph main(%x: {x}) -> %y {{
 @pytest.mark.parametrize("passes", ["O1", "fold_batch_norms"])
 def test_batchnorm_is_folded(kind: str, norm: str, passes: str) -> None:
     name = PRODUCTS[kind][3]
-    pipeline = ["fold_batch_norms"] if passes != "O1" else O1
+    pipeline = ["fold_batch_norms"] if passes != "O1" else PASSES_OF_O1
     check_pass(net(kind, norm), pipeline, [name])
 
 
-O1 = [
+PASSES_OF_O1 = [
     "fold_constants", "normalize_batchnorm", "fuse_mul_with_conv", "fuse_mul_with_dwconv",
     "fuse_mul_with_tconv", "fuse_mul_with_fullyconnected", "fuse_add_with_conv", "fuse_add_with_dwconv",
     "fuse_add_with_tconv", "fuse_add_with_fully_connected",
 ]  # fmt: skip
+"""The passes of the pipeline O1 that together fold a batch norm."""
 
 
 def test_folded_across_a_reshape() -> None:
@@ -127,7 +128,7 @@ def test_not_folded_across_changes_of_channels(between: str, sentence: str) -> N
     check_pass(text, "forward_batchnorm", refused=sentence)
 
 
-def test_batchnorm_without_convolution_stays() -> None:
+def test_arithmetic_that_is_no_batchnorm_of_a_layer_stays() -> None:
     text = "graph main(%x: f32[2,4]) -> %y { %a = Tanh(%x) %y = Sub(%a, [1.0, 2.0, 3.0, 4.0]) }"
     check_pass(text, "normalize_batchnorm", refused="comes from Tanh")
     text = """
@@ -171,7 +172,7 @@ DWCONV = "DepthwiseConv2D(%s, %w, none) {padding: VALID}"
 def test_blocks_become_dilation(
     filter: str, pads: str, call: str, crops: str, ops: list[str], padding: Padding
 ) -> None:
-    """The padding of the dilated convolution is ``pads`` minus ``crops``; a SAME Conv2D adds its own.
+    """The padding of the dilated convolution is ``pads`` minus ``crops``; a SAME Conv2D adds its own padding.
 
     With dilation 2, the SAME padding of a 3x3 filter is 2 on each side; other padding but 0 becomes a Pad.
     """

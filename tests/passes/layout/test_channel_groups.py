@@ -145,8 +145,8 @@ graph main(%x: f32[2,3]) -> %y {
 
 
 @pytest.mark.parametrize(("text", "inner"), [(LAYERS, "abpqme"), (SUM, "abc")])
-def test_layers_absorb_every_order_of_a_free_group(text: str, inner: str) -> None:
-    """The group is free in the model as it is.  It may be free in a mutant; then the results stay, too."""
+def test_layers_absorb_another_order_of_a_free_group(text: str, inner: str) -> None:
+    """Rotate the channels by one.  The group is free in the model as it is, and may be free in a mutant."""
     base = parse_model(text)
     for what, model in [("as it is", clone(base)), *mutants(base)]:
         value = next((v for v in model.main.values() if v.name == "a"), None)

@@ -83,13 +83,14 @@ def test_converges_together_with_o1() -> None:
     check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
 
 
-def test_operators_beside_a_region_say_why_they_keep_their_layout() -> None:
+def test_operators_that_keep_their_layout_say_why() -> None:
     text = SINGLE.format("Softmax(%a)").replace("{", "{ %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")
     sentences = [r.sentence for r in explain_pass(parse_model(text), "convert_nchw_to_nhwc", "circle")]
     assert sentences[0] == "%y: Softmax cannot work on permuted axes"
 
 
 def converted(text: str, passes: list[str]) -> circlekit.Model:
+    """Return the model of ``text`` after ``passes``, verified and valid."""
     model = parse_model(text)
     circlekit.optimize(model, passes, verify=True)
     check(model)
@@ -136,7 +137,7 @@ def test_convert_only_the_interface() -> None:
 @pytest.mark.parametrize("rescales", [False, True])
 @pytest.mark.parametrize("name", ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
 def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: bool) -> None:
-    """The result has other quantization parameters than the operand."""
+    """A Transpose rescales if its result has other quantization parameters than its operand."""
     text = """
     graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
       %t = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: IN)
@@ -173,7 +174,7 @@ def test_reduction_after_a_transpose_that_rescales(scale: str) -> None:
     np.testing.assert_array_equal(run(model, [array])[0], run(original, [array])[0])
 
 
-def test_an_input_of_a_convolution_stays() -> None:
+def test_the_input_and_output_of_a_pool_stay() -> None:
     text = SINGLE.format("MaxPool2D(%x) {padding: VALID}")
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
     assert [op.code for op in model.main] == ["MAX_POOL_2D"]

@@ -69,7 +69,7 @@ def problems(draw: st.DrawFn, sides: int) -> Problem:
 
 
 def worth(problem: Problem, labels: Sequence[int], moves_first: bool) -> tuple[int, ...]:
-    """What ``solve`` makes low."""
+    """Return what ``solve`` minimizes, the most important part first."""
     cost = problem.cost(labels)
     changes = sum(a != b for a, b in zip(labels, problem.current, strict=True))
     first = (cost.moves, cost.bytes) if moves_first else (cost.bytes, cost.moves)
@@ -114,7 +114,7 @@ def test_another_label_saves_one_of_three_copies() -> None:
 
 
 def test_a_second_round_of_steps_improves_more_labels() -> None:
-    """Found by random search; the first round of steps ends at 15 bytes."""
+    """The first round of steps ends at 15 bytes.  A random search found this problem."""
     demands = [
         Demand(1, [1, ~2], Cost(1)),
         Demand(0, [0, ~0, ~1], Cost(3)),

@@ -173,7 +173,7 @@ def test_at_equal_cost_the_later_transpose_is_taken() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Tanh", "Transpose"])
 
 
-def test_a_transpose_is_not_moved_forward() -> None:
+def test_a_transpose_in_front_of_a_pool_stays() -> None:
     text = f"""graph main(%x: f32[1,3,4,5]) -> %y {{
                  %r = Relu(%x)
                  %t = Transpose(%r, {NHWC})
@@ -315,7 +315,10 @@ def per_channel(dimension: int, count: int = 3) -> Quantization:
 
 
 def quantized_model(result: Quantization | None) -> Model:
-    """Transposes around a Relu; its operand has one scale for each channel, its result ``result``."""
+    """Return transposes around a Relu, whose operand has one scale per channel.
+
+    ``result``: the quantization of the result of the Relu.
+    """
     model = parse_model(
         f"""graph main(%x: i8[1,4,5,3]) -> %y {{
               %m = Transpose(%x, {NCHW})
@@ -344,7 +347,7 @@ def test_a_transpose_that_rescales_stays() -> None:
     assert kinds(model).count("Transpose") >= 1
 
 
-def test_unknown_quantization_scheme_stays() -> None:
+def test_a_relu_with_blockwise_quantization_stays() -> None:
     blockwise = Quantization(details={"": "BlockwiseQuantization"})
     model = quantized_model(blockwise)
     assert OptimizeLayout().run(model, Context()) == 0
@@ -495,7 +498,7 @@ def test_cost_of_copies(shape: str, size: int) -> None:
 def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) -> None:
     """A concatenation along the last axis copies each pixel as a run; ``run_bytes`` is the cost of a run.
 
-    With 3 channels, the three transposes cost less than the runs, so they are kept.
+    With 3 channels and 64 bytes per run, the three transposes cost less than the runs, so they are kept.
     """
     shape = f"f32[1,9,9,{channels}]"
     model = parse_model(

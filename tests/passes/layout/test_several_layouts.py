@@ -33,13 +33,13 @@ THREE_LAYOUTS = """graph main(%a: f32[2,3,4,5], %b: f32[3,4,5,2]) -> %y {
 
 
 def test_a_layout_among_several_is_found() -> None:
-    """Three transposes by different permutations surround Add; in one of these layouts, it needs only two."""
+    """Three transposes by different permutations surround Add; in the best layout, Add needs only two."""
     model = check_pass(THREE_LAYOUTS, LAYOUT)
     assert kinds(model).count("Transpose") == 2
 
 
 def test_a_layout_that_another_user_needs_is_kept() -> None:
-    """In another layout, Add would need a transpose to its second output as well."""
+    """In another layout, Add would need one more transpose, before the second output of the graph."""
     model = check_pass(THREE_LAYOUTS.replace("-> %y", "-> %y, %m"), LAYOUT)
     assert kinds(model).count("Transpose") == 3
 

@@ -57,10 +57,9 @@ def test_transposed_convolution_with_impossible_shapes_stays(side: str, shape: t
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 1), (2, 2), (3, 2), (2, 3), (3, 3)])
 def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: int) -> None:
-    """LiteRT runs a size only if a convolution over it gives the 3 rows of %x (``runs``).
+    """LiteRT runs a size only if a convolution over so many rows gives the 3 rows of %x (``runs``).
 
-    A size that it does not run is sliced from the full result (``full`` rows) if it lies within it.  With
-    VALID padding, each smaller size does.
+    With VALID padding, any other size of at most ``full`` rows is sliced from the full result.
     """
     full, pads = 2 * stride + kernel, f"{{padding: {padding}, stride_h: {stride}}}"
     for size in range(1, full + 2):
@@ -162,7 +161,8 @@ def test_activation_of_concatenated_integers(format: str, dtype: str, act: str, 
 
 
 def test_legal_model_stays_unchanged() -> None:
-    check(TCONV.format(act="NONE"), "circle", ["TransposeConv"])
+    text = TCONV.format(act="NONE")
+    assert difference(check(text, "circle", ["TransposeConv"]), parse_model(text)) is None
 
 
 def test_intermediate_result_keeps_its_quantization() -> None:

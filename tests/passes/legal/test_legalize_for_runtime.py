@@ -38,7 +38,11 @@ def runtime(
 
 
 def check(body: str, target: Target, ops: str, outputs: str = "%y", shape: str = "1,8,6,4") -> Model:
-    """The legalized model has ``ops``, which the target takes, and the same values."""
+    """Legalize a model for ``target``, check the result, and return it.
+
+    ``ops``: the classes of its operators, in order.  The interface and the values stay, and a second run
+    changes nothing.  If the model changed, the target takes all operators of the result.
+    """
     model = parse_model(f"graph main(%x: f32[{shape}]) -> {outputs} {{\n{body}\n}}")
     legal = legalize(model, "circle", targets=[target])
     verify(legal)
@@ -141,7 +145,11 @@ LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
     ],
 )
 def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
-    """ONE's runtime ignores the activation of a Concatenation.  Without MAXIMUM, an Add of 0 fuses it."""
+    """max(a, b) becomes a + b - min(a, b).
+
+    ONE's runtime ignores the activation of a Concatenation.  Without MAXIMUM or MINIMUM, an Add of 0 has
+    the activation instead.
+    """
     check(INTEGERS + body, runtime(lacks, name="onert"), ops)
 
 
@@ -225,7 +233,7 @@ def test_computed_operands_do_not_change_places() -> None:
         ("?,2,2,2,3,4", "4,5", "?,3,5"),
         ("1,1,2,2,3,4", "?,2,2,2,4,5", "?,4,3,5"),
         ("1,2,3,1,2,3,4", "1,2,3,2,1,4,5", "6,2,2,3,5"),
-        ("2,1,2,1,3,4", "1,2,1,2,4,5", None),  # each broadcasts otherwise than the next
+        ("2,1,2,1,3,4", "1,2,1,2,4,5", None),  # neighboring dimensions broadcast differently
         ("?,2,2,2,?,4", "?,2,2,2,4,5", None),  # a reshape computes only one size
         ("?,2,?,2,3,4", "1,2,1,2,4,5", None),
     ],
@@ -331,7 +339,7 @@ def test_result_that_the_runtime_lacks_too_is_not_made() -> None:
     check("%y = MirrorPad(%x, [[0,0],[2,1],[0,3],[0,0]])", runtime("MIRROR_PAD GATHER SLICE"), "MirrorPad")
 
 
-def test_unnamed_target_changes_nothing_for_a_table() -> None:
+def test_without_a_named_target_a_table_changes_nothing() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = HardSwish(%x) }")
     assert difference(legalize(model, "circle"), model) is None
 
@@ -489,7 +497,7 @@ def test_transposed_convolution_of_uneven_strides(
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("more", [(1, 0), (2, 0), (0, 5), (9, 9)])
 def test_transposed_convolution_of_more_than_the_full_result(stride: int, more: tuple[int, int]) -> None:
-    """Rows that no input reaches are zeros."""
+    """Rows and columns that no input reaches are zeros."""
     full = (7 * stride + 2 + more[0], 5 * stride + 2 + more[1])
     body = transposed(2, stride, "VALID", full, "NONE")
     model = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{ {body} }}")

@@ -46,24 +46,24 @@ from tests.passes.legal.test_legalize_for_runtime import check, runtime
         ("%y = Pack(%x, %x) {axis: 2, values_count: 2}", "Reshape Reshape Concatenation"),
     ],
 )
-def test_movement_becomes_slices(body: str, ops: str) -> None:
+def test_operators_that_replace_a_movement(body: str, ops: str) -> None:
     code = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{ {body} }}").main.ops[0].code
     check(body, runtime(f"{code} GATHER" if ops != "Gather" else code), ops)
 
 
-def test_indices_that_are_computed_are_not_moved() -> None:
+def test_a_gather_with_computed_indices_stays() -> None:
     text = "graph main(%i: i32[2]) -> %y {\n %t = const i32[3,2] [[0,1],[1,0],[2,2]]\n %y = Gather(%t, %i)\n}"
     assert kinds(legalize(parse_model(text), "circle", targets=[runtime("GATHER")])) == ["Gather"]
 
 
-# 10 slices: two concatenations of 5, and one that joins these
+# MAX_PIECES is 10: two concatenations of 5 slices, and one that joins these
 @pytest.mark.parametrize(("rows", "joins"), [(MAX_PIECES, 3), (MAX_PIECES + 1, 0)])
 def test_the_number_of_slices_is_limited(rows: int, joins: int) -> None:
     expected = ["Slice"] * rows + ["Concatenation"] * joins if joins else ["ReverseV2"]
     check("%y = ReverseV2(%x, [0])", runtime("REVERSE_V2 GATHER"), " ".join(expected), shape=f"{rows},2")
 
 
-def test_each_part_of_a_split() -> None:
+def test_each_result_of_unpack_is_a_slice() -> None:
     parts = "%a, %b, %c"
     check(
         f"{parts} = Unpack(%x) {{axis: 1, num: 3}}", runtime("UNPACK"), "Slice Reshape " * 3, parts, "2,3,2"

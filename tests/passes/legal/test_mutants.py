@@ -22,7 +22,7 @@ from tests.passes.test_near_misses import assert_same_values
 RECIPES = sorted((Path(__file__).parents[3] / "recipes" / "ops").glob("*.ck"))
 
 RUN_BYTES = 1 << 24
-"""An input that is a shape is random, too: results may not have more bytes."""
+"""The memory limit of a run.  Inputs are random, also those that are shapes, so results could be huge."""
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -16,10 +16,11 @@ from circlekit.targets.target import find_target
 from tests.passes.kit import make_input
 
 LONG_ELEMENTS = LONG_RUNS * find_target("litert-xnnpack").run_bytes // 4
-"""The elements of f32 of the shortest run that is long enough."""
+"""The number of f32 elements in the shortest run that is long enough."""
 
 
 def legal(shape: str, constant: str) -> tuple[Model, Model]:
+    """Return a model that subtracts %x of ``shape`` from a constant, and its legalization for XNNPACK."""
     model = parse_model(f"""graph main(%x: f32[{shape}]) -> %y {{
         %c = const f32[{constant}] gaussian(0, 1)
         %y = Sub(%c, %x) {{act: RELU6}}
@@ -60,8 +61,9 @@ def test_two_constants_stay() -> None:
     assert difference(legalize(model, "tflite", targets=[find_target("litert-xnnpack")]), model) is None
 
 
-def test_no_other_target_asks_for_it() -> None:
+@pytest.mark.parametrize("name", ["litert", "luci", "onert", "tflm"])
+def test_no_other_target_repeats_a_constant(name: str) -> None:
     model, _ = legal("1,32,30,4", "4")
-    (op,) = legalize(model, "tflite", targets=[find_target("litert")]).main.ops
+    (op,) = legalize(model, "tflite", targets=[find_target(name)]).main.ops
     assert op.inputs[0] is not None
     assert op.inputs[0].shape == (4,)

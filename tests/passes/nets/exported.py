@@ -30,7 +30,7 @@ NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 class Net:
-    """A graph under construction; each method appends the operators of one PyTorch module."""
+    """A graph under construction; a method under "modules" appends the operators of one PyTorch module."""
 
     def __init__(self, seed: int, *shapes: Sequence[int]) -> None:
         self.random = np.random.default_rng(seed)

@@ -65,7 +65,7 @@ def test_o1_on_network(name: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["norm", "relu", "flatten", "head", "two outputs", "before a resize"])
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "upconv"])
 def test_a_batch_norm_at_the_end_is_fused(kind: str, end: str) -> None:
-    """Independent of the position of the transposes for the NCHW output."""
+    """The fusion does not depend on where the transposes for the NCHW output are."""
     net = Net(0, (1, 4, 6, 6))
     x = net.inputs[0]
     y = (

@@ -128,7 +128,7 @@ def pyramid(seed: int) -> Model:
 
 
 def densenet(seed: int) -> Model:
-    """The batch norm comes before the convolution; it stays after a concatenation."""
+    """Each batch norm comes before a ReLU, so it cannot be fused into the layer after it."""
     net = Net(seed, (1, 3, 8, 8))
     x = net.conv(net.inputs[0], 4)
     for _ in range(3):

@@ -17,6 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.passes.order import lowest_peak, reorder_for_memory
 from circlekit.passes.order.lowest_peak import BufferUse, OrderSearch
 from circlekit.passes.order.reorder_for_memory import ReorderForMemory, _predecessors, lowest_order
+from circlekit.passes.pipelines import pipeline_passes
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context
 from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
@@ -31,7 +32,8 @@ RECIPE = Path(__file__).parents[3] / "recipes/passes/reorder_for_memory.ck"
 def branches(count: int, seed: int) -> circlekit.Model:
     """Return a model of ``count`` branches, with tensors of several sizes.
 
-    A branch is the maximum %s of an earlier value %v, repeated to 4, 32 or 256 columns.
+    A branch computes %s, the maximum of %x or of the %v of an earlier branch.  Its own %v repeats %s to
+    4, 32 or 256 columns.
     """
     choice = random.Random(seed)
     lines, values = [], ["%x"]
@@ -129,7 +131,7 @@ def test_random_graphs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_bounded_search_is_never_worse(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bounded_search_lowers_the_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = branches(12, seed).main
     exact, _ = lowest_order(graph, LITERT, peak(graph))
     monkeypatch.setattr(lowest_peak, "EXACT_TRIALS", 0)
@@ -186,6 +188,7 @@ def test_the_same_order_every_time() -> None:
 
 
 def test_omem_is_o1_and_then_the_order() -> None:
+    assert [*pipeline_passes("Omem")] == [*pipeline_passes("O1"), "reorder_for_memory"]
     model = load_recipe(RECIPE)
     report = circlekit.optimize(model, "Omem", verify=True)
     assert report.changes["reorder_for_memory"] == 1

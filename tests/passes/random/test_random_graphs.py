@@ -52,7 +52,7 @@ def test_every_generator_part_is_used() -> None:
 
 @pytest.fixture
 def wrong_pass() -> Iterator[str]:
-    """A pass that swaps the operands of subtractions."""
+    """Define a pass that swaps the operands of subtractions from a constant; yield its name."""
 
     class WrongSub(GraphPass):
         """a - b == b - a"""

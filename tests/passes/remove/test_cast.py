@@ -15,7 +15,7 @@ NAME = "remove_unnecessary_cast"
 
 
 def casts(*types: str) -> str:
-    """Casts from each of ``types`` to the next, between two operators."""
+    """Return a model that casts from each of ``types`` to the next, between two reshapes."""
     lines = [
         f"%c{i} = Cast(%c{i - 1}) {{in_data_type: {a}, out_data_type: {b}}} : {b}[2,3]"
         for i, (a, b) in enumerate(pairwise(types), 1)
@@ -40,10 +40,10 @@ def test_cast_to_a_wider_dtype_and_back(narrow: str, wide: str) -> None:
     check_pass(casts(narrow, wide, narrow), NAME, ["Reshape", "Reshape"])
 
 
-@pytest.mark.parametrize(("narrow", "wide"), [("i32", "f32"), ("f32", "f16"), ("f32", "i32"), ("u8", "i8")])
-def test_cast_to_a_narrower_dtype_and_back_stays(narrow: str, wide: str) -> None:
+@pytest.mark.parametrize(("first", "other"), [("i32", "f32"), ("f32", "f16"), ("f32", "i32"), ("u8", "i8")])
+def test_cast_to_a_dtype_that_lacks_numbers_and_back_stays(first: str, other: str) -> None:
     check_pass(
-        casts(narrow, wide, narrow), NAME, refused=f"{wide} does not represent every number of {narrow}"
+        casts(first, other, first), NAME, refused=f"{other} does not represent every number of {first}"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes and Reshapes move after their users, and never back."""
+"""Transposes and Reshapes move after their users."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_transpose_moves_after_many_operators() -> None:
     check_pass(text, TRANSPOSE, ["Relu", "Add", "Abs", "Transpose"])
 
 
-def test_two_transposes_become_one() -> None:
+def test_transposes_of_both_operands_move_after_the_operator() -> None:
     both = ("%s = Transpose(%u, [0,-1,1,2])", "%y = Add(%t, %s)")
     check_pass(turned(*both), TRANSPOSE, ["Add", "Transpose"])
     check_pass(turned(*both, outputs="%y, %t"), TRANSPOSE, ["Transpose", "Add", "Transpose"])

@@ -63,7 +63,7 @@ REMAINING = {
 
 
 def kinds_after(text: str, name: str) -> list[str]:
-    """Return the kinds of operators after the pass; check its one change, the interface and idempotence."""
+    """Return the classes of the operators after the pass; check one change, the interface and idempotence."""
     model = parse_model(text)
     before = interface_of(model)
     assert all_passes()[name]().run(model, Context()) == 1
@@ -90,7 +90,7 @@ def test_other_forms_are_removed() -> None:
         "Quantize",
         "Dequantize",
     ]
-    kept = twice(outputs="%z, %b")  # the output %b keeps the first pair, %c no longer reads it
+    kept = twice(outputs="%z, %b")  # the output %b keeps the first pair; %c no longer reads %b
     both = ["FullyConnected", "Quantize", "Dequantize", "Quantize", "Dequantize"]
     assert kinds_after(kept, "remove_qdq_for_mpo") == both
     other_axis = guarded("4", "4", "{axis: -1}")

@@ -110,9 +110,10 @@ def test_output_keeps_its_name() -> None:
         ["Neg"],
     )
     assert model.main.ops[0].output is model.main.outputs[0]
+    assert model.main.outputs[0].name == "sum"
 
 
-def test_input_and_output_are_two_values() -> None:
+def test_two_inputs_or_outputs_never_become_one_value() -> None:
     text = "graph main(%x: f32[2,3]) -> %y { %y = Mul(%x, 1.0) }"
     check_pass(text, MUL, refused="is an output of the graph, and %x is an input or an output, too")
     text = """

@@ -115,7 +115,7 @@ def test_dequantize_and_back_is_kept_where_numbers_change(kind: str, sentence: s
     check_refusal(text, PASS, sentence)
 
 
-def test_the_largest_scale_of_finite_numbers() -> None:
+def test_the_largest_power_of_2_that_is_a_scale_of_finite_numbers() -> None:
     kind = f"i8[2,8] quant(scale: {2.0**110})"
     text = f"""graph main(%x: {kind}) -> %y {{
       %d = Dequantize(%x)

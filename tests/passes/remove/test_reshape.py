@@ -175,7 +175,7 @@ def test_first_reshape_with_other_users_stays_before_a_chain() -> None:
 
 
 def test_remove_unnecessary_reshape_handles_chains() -> None:
-    """ONE has one flag for both."""
+    """ONE has one flag for single reshapes and for chains."""
     text = chain("[2,3,4]", "Reshape(%a, [6, 4])", "Add(%b, 1.0)", "Tanh(%c)", "Reshape(%d, [2, 3, 4])")
     check_pass(text, SAME, ["Neg", "Add", "Tanh", "Neg"])
 

@@ -86,7 +86,7 @@ def test_strided_slice_of_a_part(shape: str, arguments: str, attributes: str, se
 
 @pytest.mark.parametrize("seed", range(300))
 def test_strided_slice_against_numpy(seed: int) -> None:
-    """Removed if and only if the kernel returns all elements (static shapes, no new axes)."""
+    """The slice is removed if and only if the kernel returns all elements (static shapes, no new axes)."""
     random = np.random.default_rng(seed)
     begin, end = random.integers(-4, 5, (2, 2)).tolist()
     strides = random.choice([1, 1, 1, 2, -1], 2).tolist()

@@ -154,6 +154,7 @@ def test_a_selected_value_of_unknown_size(choice: str, other: str, left: int) ->
 
 
 def random(*calls: str) -> str:
+    """Return a graph in which ``calls`` make %z of the data %n and the random numbers %r."""
     body = "\n".join(calls)
     head = "graph main(%x: f32[2,4]) -> %y {\n%n = Neg(%x)\n%r = RandomUniform([2, 4])"
     return f"{head}\n{body}\n%y = Neg(%z)\n}}"
@@ -177,7 +178,7 @@ def test_dropout_in_other_forms(calls: tuple[str, ...]) -> None:
 
 
 def test_removable_operators_are_reported() -> None:
-    """Operators with an effect on values are reported with the pass that removes them."""
+    """O1 keeps operators that have an effect; the report names the pass that removes them."""
     text = random("%g = GreaterEqual(%r, 0.5)", "%z = SelectV2(%g, %n, 0.0)").replace(
         "%y = Neg", 'Opaque(%g) {code: "CUSTOM", custom_code: "FlexAssert"}\n%y = Neg'
     )
@@ -223,7 +224,7 @@ def test_name_without_an_operator_is_refused() -> None:
 
 
 def branches(graph: str, count: int) -> str:
-    """Return a chain of ``count`` operators that run ``graph``."""
+    """Return the lines of a chain: NEG, ``count`` IFs that run ``graph``, and NEG."""
     lines = [f"%y{i + 1} = If(true, %y{i}) {{then_graph: @{graph}, else_graph: @no}}" for i in range(count)]
     return "\n".join(["%y0 = Neg(%x)", *lines, f"%z = Neg(%y{count})"])
 

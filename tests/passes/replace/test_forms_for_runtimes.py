@@ -227,7 +227,7 @@ def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
     [
         ({}, "expected the setting sparsify_block_size"),
         ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit \[4, 8\]"),
-        ({"sparsify_block_size": [1]}, "1 block sizes|2 block sizes"),
+        ({"sparsify_block_size": [1]}, "2 formats and 2 block sizes"),
         ({"sparsify_block_size": [2, 2], "sparsify_traversal_order": [0, 1, 2]}, "traversal order of 4"),
         ({"sparsify_block_size": [2, 2], "sparsify_format": ["d"]}, "2 formats"),
         ({"sparsify_block_size": [2, 2], "sparsify_block_map": [0, 2]}, "do not fit"),

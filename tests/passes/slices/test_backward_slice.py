@@ -141,7 +141,6 @@ MOVED = {
         "%t = Pad(%x, [[0, 1], [0, 0], [2, 0]]) %y = Slice(%t, [0, 1, 0], [3, 2, 7])",
         ["Slice", "Pad"],
     ),
-    "nothing left out": ("%a = Relu(%x) %y = Slice(%a, [0, 0, 0], [2, 4, 5])", ["Relu", "Slice"]),
 }
 
 
@@ -157,6 +156,11 @@ def model(body: str, outputs: str = "%y") -> str:
 @pytest.mark.parametrize(("body", "expected"), MOVED.values(), ids=MOVED)
 def test_slices_move_before_operators(body: str, expected: list[str]) -> None:
     check_pass(model(body), "backward_slice", expected)
+
+
+def test_a_slice_of_all_elements_is_left_alone() -> None:
+    body = "%a = Relu(%x) %y = Slice(%a, [0, 0, 0], [2, 4, 5])"
+    assert BackwardSlice().run(parse_model(model(body)), Context()) == 0
 
 
 STAY = {
@@ -216,15 +220,15 @@ STAY = {
 
 STAY |= {
     "two parts of one value": (
-        """%a = Relu(%x) %n = Neg(%a) %t = Transpose(%a, [0, 2, 1]) %v = Reshape(%t, [2, 4, 5])
-           %s = Add(%n, %v) %y = Slice(%s, [0, 1, 0], [2, 2, 5])""",
+        """%a = Relu(%x) %n = Neg(%a) %t = Transpose(%a, [0, 2, 1]) %p = Reshape(%t, [2, 4, 5])
+           %s = Add(%n, %p) %y = Slice(%s, [0, 1, 0], [2, 2, 5])""",
         "%s: slices of the operands would move",
     ),
     "several results": (
         "%a, %i = TopKV2(%x, 5) %y = Slice(%a, [1, 0, 0], [1, 4, 5])",
         "%a: TopKV2 has several results",
     ),
-    "weights of one row per batch": (
+    "rows of a layer that flattens its operand": (
         "%f2 = FullyConnected(%x, %w, none) %y = Slice(%f2, [1, 0], [2, 6])",
         "FullyConnected cannot compute only some indices of axis 0",
     ),

@@ -144,7 +144,7 @@ CLUSTER_COUNT = (
     ],
 )
 def test_bundles_are_coded_or_wrong(changes: dict[str, Array], found: str | None) -> None:
-    """The clusters need bits * rows codes each: here 2 * 1 + 1 * 2 = 4; 0 are expected if they are invalid.
+    """Each cluster needs bits * rows codes: here 2 * 1 + 1 * 2 = 4.  If a cluster is invalid, 0 are expected.
 
     ``found``: the sentence about a wrong bundle; None: the bundle is valid.
     """

@@ -26,7 +26,7 @@ LAYER = "expected a convolution or fully connected layer"
 
 
 def moves(count: int) -> str:
-    """Lines from %c to %v by ``count`` operators."""
+    """Return ``count`` lines that compute %v from %c, each with a Mul by a constant."""
     names = ["c", *(f"m{index}" for index in range(count - 1)), "v"]
     return "\n".join(f"%{b} = Mul(%{a}, 2.0)" for a, b in itertools.pairwise(names))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operands of a single operator constant folding will compute."""
+"""``is_folded``: which values are computed from constants by a limited number of pure operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.passes.support.lone_model import is_folded
         ("%a = Neg(%c) %b = Neg(%a) %v = Neg(%b)", False),  # three operators
     ],
 )
-def test_values_that_two_operators_compute_from_constants(body: str, expected: bool) -> None:
+def test_values_that_at_most_two_pure_operators_compute_from_constants(body: str, expected: bool) -> None:
     constant = "%c = const f32[3] gaussian(0, 1)"
     model = parse_model(f"graph main(%x: f32[3]) -> %y {{ {constant} {body} %y = Add(%x, %v) }}")
     value = model.main.ops[-1].inputs[1]

@@ -40,7 +40,7 @@ class Row(NamedTuple):
         return load(FOLDER / "quant" / f"{self.name}.{suffix}.circle")
 
     def file(self, name: str) -> Path | None:
-        """A file of the recipe's folder; None if the recipe is not there."""
+        """Return the path of a file in the recipe's folder; None if there is no such file."""
         return next(FOLDER.glob(f"*/{self.name}/{name}"), None)
 
     def settings(self) -> Settings:
@@ -73,7 +73,7 @@ def rows(*kinds: str) -> list[Row]:
 
 
 def differences(model: Model, expected: Model) -> Iterator[str]:
-    """How two models differ in operators, names, types, scales, zero points, ranges and data."""
+    """Yield the differences of two main graphs: operators, names, types, quantization and data."""
     graph, other = model.main, expected.main
     for side in ("inputs", "outputs"):
         names = [[v.name for v in getattr(g, side)] for g in (graph, other)]

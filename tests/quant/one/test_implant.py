@@ -22,7 +22,10 @@ from tests.recipes.one_recipes import one_recipe
 
 
 def write_parameters(folder: Path, values: list[Value]) -> Path:
-    """Write random uint8 parameters, and integers of constants, for ``values``."""
+    """Write random parameters for ``values``, and integers for constants; return the path of qparam.json.
+
+    The dtype is int32 for a value named ``bias``, and uint8 for all others.
+    """
     rng = np.random.default_rng(7)
     tree: dict[str, dict[str, object]] = {}
     for number, value in enumerate(values):

@@ -28,7 +28,10 @@ def range_of(value: Value) -> list[float]:
 
 
 def write_dump(path: Path, model: Model, runs: int, prefix: bool = True) -> None:
-    """Write a dump with min run * 10000 + number * 10, and max 7 above it, as ONE's test generates it."""
+    """Write a dump with min run * 10000 + number * 10, and max 7 above it, as ONE's test generates it.
+
+    ``number``: that of an operator or of an input.  ``prefix``: whether names of groups are run_0, not 0.
+    """
     run_, model_, subg, op = ("run_", "model_", "subg_", "op_") if prefix else ("", "", "", "")
     with h5py.File(path, "w") as file:
         for index in range(runs):

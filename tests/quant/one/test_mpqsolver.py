@@ -127,7 +127,10 @@ def test_auto_raises_the_side_with_larger_errors(
 def test_as_few_depths_are_raised_as_the_target_needs(
     errors: list[float], raised: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The errors are those of int16, of uint8, and of one cut after the other; the target is 2."""
+    """The errors are those of int16, of uint8, and of one cut after the other.
+
+    The target is halfway between the first two.
+    """
     found = iter(errors)
     monkeypatch.setattr(solving, "_mean_absolute_error", lambda *_: next(found))
     monkeypatch.setattr(Solver, "quantized", lambda self, _: self.model)
@@ -181,6 +184,7 @@ def test_patterns_quantize(files: Path) -> None:
 
 
 def test_depth_is_the_longest_way() -> None:
+    """As in ONE, an operator with several results, here Split, counts twice."""
     text = """graph main(%x: f32[1,4]) -> %y {
       %a = Relu(%x)
       %b, %c = Split(1, %a) {num_splits: 2}

@@ -100,7 +100,9 @@ FC = (
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
 def test_a_bias_that_overflows_gets_larger_weight_scales(granularity: str) -> None:
     """The bias 1000 in units of 1e-5 / 128 is 1.3e10, above the largest i32, 2.1e9."""
-    model = quantized(FC.format(w=1e-6, b=1000.0, r=1001.0), Settings(LayerSetting(u8, granularity)))
+    text = FC.format(w=1e-6, b=1000.0, r=1001.0).replace("1.0, -1.0]", "1e-6, -1e-6]")
+    model = quantized(text, Settings(LayerSetting(u8, granularity)))
+    assert value_of(model, "w").quantization.scale[0] > 5e-5  # type: ignore[union-attr]
     bias = value_of(model, "b")
     assert bias.dtype is i32
     assert bias.data is not None

@@ -130,7 +130,7 @@ def test_inputs_that_no_operator_reads_are_not_converted(io: str) -> None:
 
 
 def test_a_constant_that_is_an_output_keeps_its_name_and_its_floats() -> None:
-    """Its quantized copies, one in each dtype, get names of their own."""
+    """The quantized copies of the constant, one in each dtype, get names of their own."""
     lines = "%w = const f32[2] [1.0, 2.0]\n %y = Mul(%x, %w)\n %z = Add(%x, %w)"
     model = quantized_text(
         f"graph main(%x: f32[2]) -> %y, %z, %w {{ {lines} }}", operators={"z": "one_int16"}

@@ -87,7 +87,10 @@ def test_a_concatenation_in_onnx_models_gets_the_widest_int16_range(
 @pytest.mark.parametrize("dtypes", ["i16 u8", "u8 i16", "i16 i16"])
 @pytest.mark.parametrize("line", ["Mul(%a, %b)", "Add(%a, %b)"])
 def test_a_product_in_onnx_models_is_computed_in_the_dtype_of_its_operands(dtypes: str, line: str) -> None:
-    """The result of the product keeps its range, and a QUANTIZE converts it."""
+    """The result of the product keeps its range, and a QUANTIZE converts it.
+
+    A sum is an error if the dtypes of operands and result differ.
+    """
     inner, outer = dtypes.split()
     steps = {"u8": ("0.0078125", 128), "i16": ("0.00006", 0)}  # scale and zero point
     pairs = onnx_pair("x", "a", inner, *steps[inner]) + onnx_pair("w", "b", inner, *steps[inner])

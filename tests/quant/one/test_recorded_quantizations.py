@@ -50,14 +50,17 @@ def test_quantize_dequantize_weights(row: Row) -> None:
 
 
 def give_shape_operand(model: Model, expected: Model) -> None:
-    """ONE writes the new shape of RESHAPE as an operand, even if only an attribute had it."""
+    """Give each RESHAPE without a shape operand that of ``expected``.
+
+    ONE writes the new shape as an operand, even if only an attribute had it.
+    """
     for op, other in zip(model.main, expected.main, strict=True):
         if op.code == "RESHAPE" and len(op.inputs) == 1:
             op.set_input(1, other.inputs[1])
 
 
 def integers_of_weights(model: Model) -> dict[str, list[int]]:
-    """The integers that rounded weights stand for, counted from the lowest."""
+    """Return {name of weights: the steps of their elements above the recorded minimum}."""
     found = {}
     for value in model.main.values():
         old = value.quantization

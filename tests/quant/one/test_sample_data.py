@@ -19,7 +19,7 @@ NET = "graph main(%x: f32[2], %z: f32[3]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Ne
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the same two samples as a list of raw files, a folder of raw files, and npz."""
+    """Return a folder with the same two samples as two lists of raw files, a folder of raw files, and npz."""
     arrays = np.arange(10, dtype=np.float32).reshape(2, 5)
     (tmp_path / "raw").mkdir()
     for number, sample in enumerate(arrays):
@@ -90,9 +90,9 @@ def test_a_file_that_may_not_be_read_is_an_error_in_the_words_of_one(
         samples_of(circlekit.parse(NET), str(folder / "data.npz"))
 
 
-def test_a_folder_of_other_arrays_has_a_wrong_number_of_inputs(folder: Path) -> None:
+def test_an_npz_file_that_lacks_an_input_has_a_wrong_number_of_inputs(folder: Path) -> None:
     np.savez(folder / "data.npz", x=np.zeros((2, 2), np.float32))
-    with pytest.raises(CirclekitError, match=r"Wrong number of inputs|Buffer size"):
+    with pytest.raises(CirclekitError, match="Wrong number of inputs"):
         list(samples_of(circlekit.parse(NET), str(folder / "data.npz")))
 
 
