@@ -77,7 +77,7 @@ def test_each_part_is_judged_with_the_range_of_the_others() -> None:
 def test_the_default_is_among_the_estimators_that_are_tried() -> None:
     numbers = seen(np.random.default_rng(3).normal(0, 1, 5000))
     for name in ESTIMATORS:
-        assert estimators(name, 4)[name](numbers) == estimate_range(numbers, name)
+        assert estimators(name, 4)[name](numbers) == estimate_range(numbers, name, 4)
 
 
 def test_a_tensor_that_one_part_did_not_observe_has_no_estimator() -> None:

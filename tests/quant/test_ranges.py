@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,7 +197,7 @@ def test_the_divergence_is_the_least_of_the_candidates(shape: str) -> None:
     ],
 )
 def test_limits_of_options(
-    name: str, options: dict[str, float], is_allowed: bool, data: np.ndarray, seen: TensorStatistics
+    name: str, options: dict[str, Any], is_allowed: bool, data: np.ndarray, seen: TensorStatistics
 ) -> None:
     if not is_allowed:
         with pytest.raises(UnsupportedError, match="expected a "):

@@ -182,6 +182,6 @@ def test_histograms_are_made_for_the_estimators_that_read_them(
         return collect(*arguments, histograms=histograms)
 
     monkeypatch.setattr(trials_module, "collect", recording)
-    (ranges,) = estimated_ranges(ck.parse(TEXT), SAMPLES, estimator)
+    (ranges,) = estimated_ranges(ck.parse(TEXT), SAMPLES, estimator, 8)
     assert ranges["x"][1] <= 50
     assert made == [estimator == "entropy"]

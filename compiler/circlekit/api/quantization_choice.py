@@ -82,6 +82,11 @@ class QuantizationChoice:
         """Calibrate ``model`` on ``samples``, with histograms if the estimator needs them."""
         return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
 
+    def _ranges_of(self, model: Model, calibration: Calibration) -> Ranges:
+        """Return the ranges by the estimator, for integers of the dtype of activations."""
+        activations = self.scheme.activations
+        return ranges_of(model, calibration, self.estimator, 8 if activations is None else activations.bits)
+
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
         """Raise operators for which the user did not ask, where that helps.
 
@@ -91,7 +96,7 @@ class QuantizationChoice:
         raises_outputs = self.scheme is SCHEMES["int8"] and self.interface[1] is None
         if self.find is not None and not raises_outputs:
             return
-        ranges = ranges_of(model, self.collected(model, samples), self.estimator)
+        ranges = self._ranges_of(model, self.collected(model, samples))
         make_plan = self._float_interface_plans(model, ranges)
         if self.find is None:
             choose_raised = raise_weights if _has_int4_weights(self.scheme) else raise_patterns
@@ -167,7 +172,7 @@ class QuantizationChoice:
             raise ModelError(f"{scheme.name} needs the ranges of activations: {hint}")
         if calibration is not None:
             require_fit(model, calibration)
-        ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
+        ranges = [] if calibration is None else self._ranges_of(model, calibration)
         if samples is not None:
             self.mix(samples, model, ranges)
         self.notes += self.raised.notes

@@ -190,7 +190,7 @@ class Auto:
         """Return the ranges by the default estimator; [] if activations stay float."""
         if self.activations is None:
             return []
-        return estimated_ranges(self.model, self.samples, self.estimator)
+        return estimated_ranges(self.model, self.samples, self.estimator, self.activations.bits)
 
     def _affordable(self, part: float) -> int:
         """Return the number of samples on which a trial can be run with ``part``, 0 to 1, of the budget.

@@ -322,10 +322,12 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
         return
     shape = value.static_shape if value.is_const else ()
     count = len(form.scale)
-    if form.block and (not shape or 0 in shape or form.block < 1 or shape[-1] % form.block):
-        shape_text = format_shape(value.shape)
-        raise ModelError(f"{where}: expected rows of a multiple of {form.block} elements, got {shape_text}")
     if form.block:
+        if form.block < 1:
+            raise ModelError(f"{where}: expected a block of at least 1 element, got {form.block}")
+        if not shape or 0 in shape or shape[-1] % form.block:
+            expected = f"a constant with rows of a multiple of {form.block} elements"
+            raise ModelError(f"{where}: expected {expected}, got {format_shape(value.shape)}")
         wanted = value.numel // form.block
     else:
         wanted = shape[form.axis] if count > 1 and 0 <= form.axis < len(shape) else 1

@@ -66,10 +66,12 @@ def make_names_distinct(model: Model) -> None:
             seen.add(value.name)
 
 
-def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:
+def ranges_of(
+    model: Model, calibration: Calibration, estimator: str = "min_max", bits: int = 8, **options: Any
+) -> Ranges:
     """Return for each graph the range (min, max) of each tensor by name.
 
-    ``estimator``, ``options``: the name of the range estimator and its options, see ``estimate_range``.
+    ``estimator``, ``bits``, ``options``: see ``estimate_range``.
     A tensor that a pass made after calibration, and that only holds elements of other tensors, gets the range
     of these tensors.  A tensor of which no finite number was observed has no range.
     Raise the errors of ``estimate_range``.
@@ -78,7 +80,7 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
     for index, graph in enumerate(model.graphs):
         statistics = calibration.graphs[index] if index < len(calibration.graphs) else {}
         ranges = {
-            name: estimate_range(tensor, estimator, **options)
+            name: estimate_range(tensor, estimator, bits, **options)
             for name, tensor in statistics.items()
             if tensor.min is not None and tensor.max is not None
         }

@@ -154,7 +154,8 @@ class SettingsSearch:
         Ranges and outcome are both from the samples of the trials: none is held back.
         """
         model = self.trials.equalized(settings.strength)
-        plan = self.trials.plan_of(model, estimated_ranges(model, self.trials.tried, settings.estimator))
+        ranges = estimated_ranges(model, self.trials.tried, settings.estimator, EQUALIZED_BITS)
+        plan = self.trials.plan_of(model, ranges)
         techniques = {"bias correction": correct_bias}
         sweep = Sweep(model, plan, self.trials.tried, held=0, techniques=techniques)
         self.budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried))

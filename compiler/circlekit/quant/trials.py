@@ -126,7 +126,7 @@ class Trials:
         calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
         is_common = settings.estimator != PER_TENSOR  # all tensors have the same estimator
         estimator = settings.estimator if is_common else self.estimator
-        chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator)]
+        chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator, self.activations.bits)]
         if not is_common:
             functions = estimators(self.estimator, self.activations.bits)
             for index, names in enumerate(self._estimators_of(settings.strength)):
@@ -208,6 +208,9 @@ def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorSta
     return found
 
 
-def estimated_ranges(model: Model, samples: Samples, estimator: str) -> Ranges:
-    """Calibrate ``model`` on ``samples`` and return the ranges of its tensors by ``estimator``."""
-    return ranges_of(model, collect(model, samples, histograms=estimator in FROM_NUMBERS), estimator)
+def estimated_ranges(model: Model, samples: Samples, estimator: str, bits: int) -> Ranges:
+    """Calibrate ``model`` on ``samples`` and return the ranges of its tensors by ``estimator``.
+
+    ``bits``: the number of bits of the integers that will cover the ranges.
+    """
+    return ranges_of(model, collect(model, samples, histograms=estimator in FROM_NUMBERS), estimator, bits)

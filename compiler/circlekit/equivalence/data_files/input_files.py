@@ -19,22 +19,21 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
 
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES, read_arrays
+from circlekit.equivalence.data_files.graph_inputs import GraphInputs, arrays_of, fits, fitted
 from circlekit.equivalence.data_files.numpy_files import read_npy
 from circlekit.equivalence.data_files.tensor_files import INPUT, decode_elements
 from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import map_file, translated
-from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.resources.progress import progress
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Value
 
 FilePath = str | os.PathLike[str]
 GIVEN = "given"
@@ -42,54 +41,6 @@ GIVEN = "given"
 
 _LAST_NUMBER = re.compile(r"\d+$")
 """The number at the end of a file name."""
-
-_NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
-"""A name that gives the number of an input."""
-
-
-@dataclass(frozen=True)
-class GraphInputs:
-    """The inputs of a graph, in order.  ``aliases``: the index of an input by its name in a signature."""
-
-    inputs: Sequence[Value]
-    aliases: Mapping[str, int]
-
-    @staticmethod
-    def of(model: Model, graph: Graph) -> GraphInputs:
-        """Return the inputs of ``graph``, a graph of ``model``."""
-        positions = {id(value): index for index, value in enumerate(graph.inputs)}
-        signatures = [s for s in model.signatures if s.graph is graph]
-        named = [(n, positions[id(v)]) for s in signatures for n, v in s.inputs.items() if id(v) in positions]
-        return GraphInputs(graph.inputs, dict(named))
-
-    def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
-        """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
-
-        ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.
-        ``by_order``: if the names do not tell the inputs, but there are as many arrays as inputs, return the
-        arrays in the given order.  A single array for a single input is always taken.
-        """
-        names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
-        # the names of the inputs, then their names in signatures, then their numbers
-        for position in (names.get, self.aliases.get, self._number):
-            found = [(position(name.removesuffix(":0")), array) for name, array in arrays]
-            by_index = {index: array for index, array in found if index is not None}
-            if by_index.keys() >= set(range(len(self.inputs))):
-                if sum(index is not None for index, _ in found) > len(self.inputs):
-                    return None  # two arrays for an input, or a number that no input has
-                return [by_index[index] for index in range(len(self.inputs))]
-        takes_any_name = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
-        return [array for _, array in arrays] if takes_any_name else None
-
-    def _number(self, name: str) -> int | None:
-        """Return the number in a name such as ``in0``; None for any other name."""
-        match = _NUMBERED.fullmatch(name)
-        return int(match[1]) if match is not None else None
-
-    def __str__(self) -> str:
-        """Return the names and types of the inputs, for messages."""
-        return ", ".join(f"%{value.name}: {_declared(value)}" for value in self.inputs) or "none"
 
 
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
@@ -208,7 +159,7 @@ def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
 def read_input(path: Path, value: Value) -> Array:
     """Return the array for the input ``value`` from an npy or raw file; errors as in ``read_records``."""
     if path.suffix.lower() == ".npy":
-        return _fitted(str(path), value, read_npy(path))
+        return fitted(str(path), value, read_npy(path))
     return decode_elements(path, map_file(path), value)
 
 
@@ -234,31 +185,23 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     if suffix not in ARRAY_SUFFIXES:
         yield read_raw_record(path, interface)
         return
-    values, arrays = interface.inputs, _arrays(str(path), read_arrays(path), interface)
+    values, arrays = interface.inputs, arrays_of(str(path), read_arrays(path), interface)
     counts = {len(array) for array in arrays if array.ndim}
     pairs = list(zip(values, arrays, strict=True))
     # several records need one number of records, which is the size of the first axis of all arrays
     if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
-        yield [_fitted(str(path), v, a) for v, a in pairs]
+        yield [fitted(str(path), v, a) for v, a in pairs]
         return
     count = counts.pop()
     if lazily:
         progress().expect(count - 1)
     for number in range(count):
-        yield [_fitted(f"{path}: record {number}", v, a[number]) for v, a in pairs]
+        yield [fitted(f"{path}: record {number}", v, a[number]) for v, a in pairs]
 
 
 def _holds_records(value: Value, array: Array) -> bool:
     """Return whether ``array`` has an axis of records before the shape of ``value``."""
-    return value.shape is not None and array.ndim == len(value.shape) + 1 and _fits(value, array.shape[1:])
-
-
-def _fits(value: Value, shape: tuple[int, ...]) -> bool:
-    """Return whether an array of this shape fits ``value``; unknown dimensions and ranks fit any."""
-    declared = value.shape
-    return declared is None or (
-        len(declared) == len(shape) and all(a in (None, b) for a, b in zip(declared, shape, strict=True))
-    )
+    return value.shape is not None and array.ndim == len(value.shape) + 1 and fits(value, array.shape[1:])
 
 
 def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[list[Array]]:
@@ -269,14 +212,14 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
         progress().expect(hdf5.count_records(path) - 1)
     for number, named in enumerate(hdf5.iterate_named_records(path, lazily)):
         place = f"{path}: record {number}"
-        pairs = zip(interface.inputs, _arrays(place, named, interface, by_order=True), strict=True)
-        yield [_fitted(place, value, _unpacked(value, array)) for value, array in pairs]
+        pairs = zip(interface.inputs, arrays_of(place, named, interface, by_order=True), strict=True)
+        yield [fitted(place, value, _unpacked(value, array)) for value, array in pairs]
 
 
 def _unpacked(value: Value, array: Array) -> Array:
     """Return ``array``; decode it first if it is a vector of the bytes of ``value``, as ONE may write."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
-    if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
+    if value.dtype.numpy is None or not is_raw or fits(value, array.shape):
         return array
     return array.view(value.dtype.numpy).reshape(value.static_shape)
 
@@ -303,51 +246,3 @@ def _raw_bytes(value: Value) -> int | None:
     if value.dtype.numpy is None or not value.is_static:
         return None
     return value.numel * value.dtype.numpy.itemsize
-
-
-def _arrays(
-    place: str, named: Sequence[tuple[str, Array]], interface: GraphInputs, by_order: bool = False
-) -> list[Array]:
-    """Return the arrays in the order of the inputs; raise ShapeError if that is not clear.
-
-    ``place``: the file or record, for the message.
-    """
-    arrays = interface.in_order(named, by_order)
-    if arrays is None:
-        got = ", ".join(name for name, _ in named) or "none"
-        raise ShapeError(
-            f"{place}: expected arrays for the inputs {interface}, named so or in0, in1...; got {got}"
-        )
-    return arrays
-
-
-def _fitted(place: str, value: Value, array: Array) -> Array:
-    """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
-    if value.dtype is DType.STRING and array.dtype.kind in "SU":
-        texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
-        array = np.array(texts, object).reshape(array.shape)
-    fits = _fits(value, array.shape)
-    dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
-    if dtype is None:  # numpy takes None for float64
-        raise ShapeError(f"{place}: input %{value.name} is {value.dtype.short}, which numpy does not have")
-    if fits and array.dtype == dtype:
-        return array
-    message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_actual(array)}"
-    if array.shape[:1] == (0,) and _fits(value, array.shape[1:]):
-        raise ShapeError(f"{place}: input %{value.name}: expected at least one record, got none")
-    if not fits and value.shape is not None and array.ndim >= len(value.shape):
-        several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"
-        message += f"; several records have the shape {several}"
-    raise ShapeError(message)
-
-
-def _declared(value: Value) -> str:
-    return value.dtype.short + format_shape(value.shape)
-
-
-def _actual(array: Array) -> str:
-    try:
-        name = DType.of(array.dtype).short
-    except KeyError:
-        name = str(array.dtype)
-    return name + format_shape(array.shape)

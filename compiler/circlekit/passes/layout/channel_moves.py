@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -138,13 +139,13 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     for extent, stride in inner:
         places = (places[:, None] + np.arange(extent, dtype=object) * stride).reshape(-1)
     # a place counts the elements of all sources, one source after the other
-    ends = list(accumulate(map(size_of, origin.sources)))
+    starts = list(accumulate(map(size_of, origin.sources), initial=0))
+    widths = [dims_of(value)[-1] for value in origin.sources]
     channels = []
     for place in places.tolist():
-        number = next(k for k, end in enumerate(ends) if place < end)
-        value = origin.sources[number]
-        index = place - (ends[number] - size_of(value))
-        if index >= dims_of(value)[-1]:
+        number = bisect_right(starts, place) - 1
+        index = place - starts[number]
+        if index >= widths[number]:
             return None  # the channel would come from another row
-        channels.append(Channel(value, index))
+        channels.append(Channel(origin.sources[number], index))
     return channels

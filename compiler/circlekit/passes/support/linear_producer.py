@@ -56,6 +56,10 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
         if operand is None:
             break
         current = operand
+    else:
+        return (
+            f"%{value.name}: none of the {MAX_STEPS} operators before it is a convolution or fully connected"
+        )
     if not isinstance(producer, LINEAR):
         source = "an input" if producer is None else type(producer).__name__
         if current.is_const:

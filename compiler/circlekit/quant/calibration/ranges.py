@@ -300,10 +300,17 @@ FROM_NUMBERS = frozenset({"value_percentile", "mse", "octav", "entropy"})
 """The estimators that need a histogram."""
 
 
-def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **options: Any) -> Range:
+FOR_BITS = frozenset({"mse", "octav"})
+"""The estimators whose range depends on the number of bits of the integers."""
+
+
+def estimate_range(
+    statistics: TensorStatistics, estimator: str = "min_max", bits: int = 8, **options: Any
+) -> Range:
     """Return (min, max) by the estimator with the name ``estimator``.
 
-    ``options``: the options of that estimator.  If a person has edited the range in a file
+    ``bits``: the number of bits of the integers that will cover the range; it matters for FOR_BITS only.
+    ``options``: the other options of that estimator.  If a person has edited the range in a file
     (``statistics.is_edited``), that range is returned, whatever the estimator.
     Raise UnsupportedError for an unknown name or an option out of its range; ModelError if no finite number
     was observed, or if the estimator needs a histogram and there is none.
@@ -314,4 +321,6 @@ def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **o
         )
     if statistics.is_edited:
         return min_max(statistics)
+    if estimator in FOR_BITS:
+        options["bits"] = bits
     return ESTIMATORS[estimator](statistics, **options)

@@ -8,12 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlekit.equivalence.data_files.input_files import (
-    GraphInputs,
-    iterate_records,
-    read_input,
-    read_raw_record,
-)
+from circlekit.equivalence.data_files.graph_inputs import GraphInputs
+from circlekit.equivalence.data_files.input_files import iterate_records, read_input, read_raw_record
 from circlekit.equivalence.seeded_inputs import InputSet, index_bounds, make_inputs
 from circlekit.errors import CirclekitError, FileError, ShapeError
 from circlekit.io.file_map import map_file

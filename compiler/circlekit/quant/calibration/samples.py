@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.equivalence.data_files.input_files import GraphInputs
+from circlekit.equivalence.data_files.graph_inputs import GraphInputs
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.graph import Model

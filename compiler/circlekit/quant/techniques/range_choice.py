@@ -35,7 +35,7 @@ def estimators(first: str, bits: int) -> Estimators:
 
         def estimate(statistics: TensorStatistics) -> Range:
             """Return the widened range of one tensor."""
-            low, high = estimate_range(statistics, first)
+            low, high = estimate_range(statistics, first, bits)
             return low * factor, high * factor
 
         return estimate
