@@ -223,6 +223,8 @@ def test_verify_warns_of_an_invalid_model(tmp_path: Path, capsys: Output) -> Non
     )
     assert inspection.circle_verify(["--strict", path]) == 1
     assert "FAIL" in capsys.readouterr().out
+    assert inspection.circle_verify([path, path]) == 0
+    assert capsys.readouterr().err.startswith(f"warning: {path}: subgraphs[0].outputs[0]: ")
 
 
 def test_missing_file_is_reported(capsys: Output) -> None:

@@ -42,6 +42,7 @@ PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
             "a scale for each channel of a hybrid filter, got 0",
         ),
         ("%y = ResizeBilinear(%x, [7,300])", ["%x: i8[1,7,7,1]"], "from 7 to 300 pixels, and reads beyond"),
+        ("%y = ResizeBilinear(%x, [300,7])", ["%x: i8[1,7,7,1]"], "from 7 to 300 pixels, and reads beyond"),
         ("%y = ResizeBilinear(%x, [7,299])", ["%x: i8[1,7,7,1]"], None),
         ("%y = ResizeBilinear(%x, [7,300])", ["%x: f32[1,7,7,1]"], None),
         ("%y = ResizeBilinear(%x, %s)", ["%x: i16[1,7,7,1]", "%s: i32[2]"], None),

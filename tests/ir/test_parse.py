@@ -154,6 +154,16 @@ def test_a_reference_is_read_by_the_caller_only() -> None:
     assert model.main.outputs[0].array().tolist() == [1.5, 2.5]
 
 
+def test_a_constant_may_be_the_start_of_a_file_and_may_have_no_bytes() -> None:
+    def resolve(path: str, offset: int, size: int) -> bytes:
+        return np.array([1.5, 2.5], "f4").tobytes()[offset : offset + size]
+
+    text = 'graph main() -> %c, %n {\n%c = const f32[1] file("net", 0, 4)\n%n = const f32[0] file("net", 8, 0)\n}'
+    first, empty = parse_model(text, resolve=resolve).main.outputs
+    assert first.array().tolist() == [1.5]
+    assert empty.array().tolist() == []
+
+
 def test_an_unused_constant_is_no_part_of_the_graph() -> None:
     model = parse_model(graph_text("%c = const f32[1] zeros", "%y = Relu(%x)"))
     assert [v.name for v in model.main.values()] == ["x", "y"]

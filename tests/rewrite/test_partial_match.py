@@ -102,6 +102,13 @@ def test_constants_that_are_nearly_equal(second: str, sentence: str) -> None:
     assert sentences(body, "remove_duplicate_const", outputs="%y, %z") == [sentence]
 
 
+def test_what_a_partial_match_lacks() -> None:
+    """Of the picture Minimum, Relu (2 for each, and 1 for all), one operator matches."""
+    model = parse_model("graph main(%x: f32[2,3]) -> %y { %m = Minimum(%x, 6.0) %y = Tanh(%m) }")
+    (refusal,) = explain_pass(model, "transform_min_relu_to_relu6", "circle")
+    assert (refusal.progress, refusal.missing) == (2, 2 + 2 + 1 - 2)
+
+
 def test_number_of_partial_matches_is_limited() -> None:
     body = "\n".join(f"%r{i} = Relu(%x{i})" for i in range(20))
     inputs = ", ".join(f"%x{i}: f32[2]" for i in range(20))

@@ -14,6 +14,7 @@ from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm_float import normalized
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
 from tests.ops.stateful import check_runs, quantized, state
 
@@ -208,6 +209,12 @@ def test_bidirectional_batch_major() -> None:
 
 
 # -- refusals ----------------------------------------------------------------------------------
+
+
+def test_equal_sums_are_normalized_to_zero() -> None:
+    """The variance of such a row is 0, to which LiteRT adds 1e-8; 1 and -1 have the variance 1."""
+    rows = normalized(np.array([[3, 3], [1, -1]], np.float32))
+    np.testing.assert_allclose(rows, [[0, 0], [1, -1]], rtol=1e-6)
 
 
 def test_refusals_are_sentences() -> None:

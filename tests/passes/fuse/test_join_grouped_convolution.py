@@ -73,6 +73,19 @@ def test_groups_of_other_dimensions_than_channels_stay() -> None:
     check_pass(net(rows, "1,12,5,2"), NAME, refused="%c: does not read the channels", format="tflite")
 
 
+@pytest.mark.parametrize(("kind", "operands"), [("Reshape", "%x, [1,6,5,2]"), ("Abs", "%x")])
+def test_groups_of_values_that_are_not_parts_stay(kind: str, operands: str) -> None:
+    parts = f"%a = {kind}({operands})\n%b = {kind}({operands})"
+    body = LAST.replace("%a, %b = Split(3, %x) {num_splits: 2}", parts)
+    shape = "1,5,6,2" if kind == "Reshape" else "1,6,5,2"
+    check_pass(net(body, shape), NAME, [kind, kind, "Conv2D", "Conv2D", "Concatenation"], format="tflite")
+
+
+def test_groups_of_a_variable_stay() -> None:
+    model = parse_model(net(LAST).replace("%x: f32[1,6,5,4]", "").replace("{", "{ %x: f32[1,6,5,4] variable", 1))
+    assert all_passes()[NAME]().run(model, Context("tflite")) == 0
+
+
 def test_groups_of_a_split_along_a_computed_axis_stay() -> None:
     for axis, changes in (("%s", 0), ("3", 1)):
         split = f"Split({axis}, %x) {{num_splits: 2}} : f32[1,6,5,2], f32[1,6,5,2]"
