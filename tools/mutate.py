@@ -166,14 +166,13 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def test_folders(path: Path) -> list[Path]:
-    """Return the test folders of a module: that of its part, and those named like its inner folders or file.
+    """Return the test folders of a module: that of its part, and of parts named as an inner folder or file.
 
     ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``api/structure.py`` -> ``tests/api``,
-    ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant``, which has a folder ``one`` of its own.
+    ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant`` alone, because no part is named ``one``.
     """
-    part, *below = path.relative_to(PACKAGE).with_suffix("").parts
-    first = ROOT / "tests" / part
-    named = [first, *(ROOT / "tests" / name for name in below if not (first / name).is_dir())]
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    named = [ROOT / "tests" / name for name in parts if (ROOT / PACKAGE / name).exists()]
     return [folder for folder in dict.fromkeys(named) if folder.is_dir()]
 
 

@@ -14,7 +14,7 @@ from circlekit.cli.dump import circledump
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_model
-from tests.cli.test_scripts import run_script
+from tests.cli.all_commands.test_scripts import run_script
 from tools.models import round_trip
 from tools.models.__main__ import main
 

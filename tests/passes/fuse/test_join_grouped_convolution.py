@@ -82,7 +82,8 @@ def test_groups_of_values_that_are_not_parts_stay(kind: str, operands: str) -> N
 
 
 def test_groups_of_a_variable_stay() -> None:
-    model = parse_model(net(LAST).replace("%x: f32[1,6,5,4]", "").replace("{", "{ %x: f32[1,6,5,4] variable", 1))
+    text = net(LAST).replace("%x: f32[1,6,5,4]", "")
+    model = parse_model(text.replace("{", "{ %x: f32[1,6,5,4] variable", 1))
     assert all_passes()[NAME]().run(model, Context("tflite")) == 0
 
 

@@ -20,7 +20,7 @@ from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.ir.verifier import verify
-from tests.io.check_cases import CASES, OP, Change, both, put, sound
+from tests.io.check.check_cases import CASES, OP, Change, both, put, sound
 from tests.io.models import LIBRARY, File, recipe
 from tests.io.mutate import damaged
 from tests.io.oracles import CIRCLE, LITERT

@@ -21,9 +21,9 @@ from circlekit.io.write.save import save, to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from tests.io.oracles import CIRCLE, LITERT, Oracle
-from tests.io.test_file_layout import constants
+from tests.io.write.test_file_layout import constants
 
-PACKAGE = Path(__file__).parents[2] / "compiler" / "circlekit"
+PACKAGE = Path(__file__).parents[3] / "compiler" / "circlekit"
 SIZES = [1, 15, 16, 17, 99, 1000, 4096, 5000, 9000, 9000, 9000, 20_000]
 
 Edit = Callable[[Array, list[Array]], Array]

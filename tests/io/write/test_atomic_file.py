@@ -28,7 +28,7 @@ from circlekit.io.write.save import save, to_bytes
 from tests.io.models import File
 from tests.io.oracles import LITERT
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def names(folder: Path) -> list[str]:

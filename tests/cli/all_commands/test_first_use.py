@@ -12,7 +12,7 @@ import pytest
 import circlekit
 from circlekit.cli import circle2circle, dump, inspection
 from circlekit.cli.recipes import chefs, circle_reduce, dredd
-from tests.cli.test_scripts import run_script
+from tests.cli.all_commands.test_scripts import run_script
 
 Main = Callable[[Sequence[str] | None], int]
 Output = pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from circlekit.io.check.check_file import check_bytes
 from circlekit.io.findings import REFUSED, RULES, InvalidFile
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load import load_bytes
-from tests.io.check_cases import CASES, sound
+from tests.io.check.check_cases import CASES, sound
 from tests.io.models import LIBRARY, recipe
 from tests.io.mutate import damaged
 

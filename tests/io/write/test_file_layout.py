@@ -31,7 +31,7 @@ from tools.bench.large_model import make_model
 from tools.bench.processes import run
 
 PAGE = 4096
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ANONYMOUS = 50 << 20
 """Bytes that a command may allocate, whatever the size of the model."""
 

@@ -158,7 +158,8 @@ def test_a_constant_may_be_the_start_of_a_file_and_may_have_no_bytes() -> None:
     def resolve(path: str, offset: int, size: int) -> bytes:
         return np.array([1.5, 2.5], "f4").tobytes()[offset : offset + size]
 
-    text = 'graph main() -> %c, %n {\n%c = const f32[1] file("net", 0, 4)\n%n = const f32[0] file("net", 8, 0)\n}'
+    constants = '%c = const f32[1] file("net", 0, 4)\n%n = const f32[0] file("net", 8, 0)'
+    text = f"graph main() -> %c, %n {{\n{constants}\n}}"
     first, empty = parse_model(text, resolve=resolve).main.outputs
     assert first.array().tolist() == [1.5]
     assert empty.array().tolist() == []
