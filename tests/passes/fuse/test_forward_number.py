@@ -34,15 +34,17 @@ def test_values_with_scales_or_of_unknown_rank_stay(kind: str) -> None:
     assert refusals(graph(LAYER + body), NAME) == ["%n: expected f32 without quantization, and a known rank"]
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("%r = ReduceMax(%f, [2]) {keep_dims: true}", "%r: comes from ReduceMax, which is not linear"),
-        ("%r = ReverseSequence(%f, [2]) {seq_dim: 1}", "%r: comes from ReverseSequence, which is not linear"),
-    ],
-)
-def test_no_number_moves_before_a_maximum_or_a_reversal_by_lengths(body: str, sentence: str) -> None:
-    check_pass(graph(f"{LAYER}{body}\n%y = Mul(%r, -0.5)"), NAME, refused=sentence)
+def test_no_number_moves_before_a_maximum() -> None:
+    body = "%r = ReduceMax(%f, [2]) {keep_dims: true}\n%y = Mul(%r, -0.5)"
+    check_pass(graph(LAYER + body), NAME, refused="%r: comes from ReduceMax, which is not linear")
+
+
+def test_a_number_moves_before_a_reversal_by_lengths() -> None:
+    body = "%r = ReverseSequence(%f, [2]) {seq_dim: 1}\n%y = Mul(%r, -0.5)"
+    check_pass(graph(LAYER + body), NAME, ["FullyConnected", "ReverseSequence"])
+    lengths = "%a = ArgMax(%x, 2) {output_type: i32}\n%n = ReduceMax(%a, [1])\n"
+    computed = graph(LAYER + lengths + body.replace("[2]", "%n"))
+    check_pass(computed, NAME, ["FullyConnected", "ArgMax", "ReduceMax", "ReverseSequence"])
 
 
 def test_a_number_moves_into_some_channels_of_a_depthwise_convolution() -> None:

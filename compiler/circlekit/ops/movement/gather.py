@@ -234,6 +234,8 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
     At index b along the axis ``batch_dim``, these are the first ``seq_lengths[b]`` elements.
     """
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
     seq_lengths = operand(i32, i64)
 
