@@ -241,6 +241,12 @@ def test_nodes_with_equal_values_are_told_apart_by_their_order() -> None:
     assert named(text, X, ("N1", "x", "r1", -X), ("N2", "x", "r2", -X)) == ["N1", "N2", "c"]
 
 
+def test_a_result_that_is_not_a_number_is_found_too() -> None:
+    x = floats(np.nan, -2, 3, 0.5)
+    text = "graph main(%x: f32[4]) -> %b {\n%a = Abs(%x)\n%b = Exp(%a)\n}"
+    assert named(text, x, ("N1", "x", "r1", np.abs(x)), ("N2", "r1", "r2", np.exp(np.abs(x)))) == ["N1", "N2"]
+
+
 def test_nodes_without_a_value_are_fused_with_their_reader() -> None:
     text = "graph main(%x: f32[4]) -> %b {\n%a = Abs(%x)\n%b = Exp(%a)\n}"
     nodes = [

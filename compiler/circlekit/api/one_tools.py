@@ -57,8 +57,8 @@ def equalize_feature_maps(
     Weights of the first layer of a pair are divided by a scale for each channel, weights of the second layer
     are multiplied by it.  So the outputs of the model stay equal up to rounding.
     ``samples``: the magnitudes are measured on them, see ``calibrate``; None: one seeded random sample.
-    ``allow_copies``: whether to copy a layer whose result has several users, so that each copy can be
-    equalized.
+    ``allow_copies``: whether to copy a layer whose result is an output or has several users, so that each
+    copy can be equalized.
     """
     check_model(model)
     patterns = find_patterns(model, allow_copies)

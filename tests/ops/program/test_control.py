@@ -87,19 +87,39 @@ def test_shapes_that_change_are_unknown() -> None:
     assert [v.shape for v in While(*longer, cond=cond, body=body).results] == [(), (None,)]
 
 
-def test_refusals_are_sentences() -> None:
+INTEGERS = [Value("i", i32, ()), Value("x", i32, (3,))]
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    [
+        (Graph("none"), "expected equal numbers of values, got 2 and 0"),
+        (Graph("integers", INTEGERS), "expected equal dtypes, got %main_x: f32 and %x: i32"),
+    ],
+)
+def test_the_graphs_of_a_while_take_its_operands(graph: Graph, sentence: str) -> None:
     cond, body = doubling(3)
-    with pytest.raises(ShapeError, match="of the body: expected equal numbers of values, got 1 and 2"):
-        While(Value("i", i32, ()), cond=cond, body=body)
-    with pytest.raises(ShapeError, match="of the body: expected equal dtypes, got %x: i32 and %body_x: f32"):
-        While(Value("i", i32, ()), Value("x", i32, (3,)), cond=cond, body=body)
+    with pytest.raises(ShapeError, match=f"inputs of the condition: {sentence}"):
+        While(*state("main"), cond=graph, body=body)
+    with pytest.raises(ShapeError, match=f"inputs of the body: {sentence}"):
+        While(*state("main"), cond=cond, body=graph)
+
+
+def test_the_condition_of_a_while_gives_one_bool() -> None:
+    _, body = doubling(3)
+    for cond, found in ((body, "i32, f32"), (Graph("none", state("none")), "none")):
+        with pytest.raises(ShapeError, match=f"outputs of the condition: expected one bool, got {found}"):
+            While(*state("main"), cond=cond, body=body)
+
+
+def test_a_condition_is_a_single_bool() -> None:
+    cond, _ = doubling(3)
     with pytest.raises(ShapeError, match="condition: expected bool, got f32"):
         If(Value("c", f32, ()), then_graph=cond, else_graph=cond)
     pair = boolean, (2,)
     with pytest.raises(ShapeError, match="of a branch: expected equal numbers of values, got 0 and 2"):
         If(Value("c", *pair), then_graph=cond, else_graph=cond)
-    state = Value("i", i32, ()), Value("x", f32, (3,))
-    choice = If(Value("c", *pair), *state, then_graph=cond, else_graph=cond)
+    choice = If(Value("c", *pair), *state("main"), then_graph=cond, else_graph=cond)
     with pytest.raises(ModelError, match="condition: expected one element, got 2"):
         choice.call(run, np.array([True, False]))
 

@@ -54,6 +54,17 @@ def test_softmax_of_large_scales_has_the_maximum_only(scale: float) -> None:
     check(op, x)
 
 
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_softmax_of_8_bits_needs_a_beta_of_0_or_more(dtype: DType) -> None:
+    """For a beta of 0 all results are equal.  LiteRT's reference kernel ends the process for 0, too."""
+    data, x = quantized(dtype, (1, 4), 0.1, 3), np.array([[0, 1, 50, 7]], dtype.numpy)
+    result = softmax_result(data, dtype)
+    low = dtype_limits(dtype)[0]
+    assert kernel_results(Softmax(data, beta=0.0, results=[result]), [x])[0].tolist() == [[low + 64] * 4]
+    with pytest.raises(UnsupportedError, match=r"beta of 0 or more for 8-bit data, got -0\.5"):
+        kernel_results(Softmax(data, beta=-0.5, results=[softmax_result(data, dtype)]), [x])
+
+
 @pytest.mark.parametrize("scale", [2.0**-26, 1e-8, 1e-9, 1e-18, 1e-30])
 @pytest.mark.parametrize("kind", [Softmax, LogSoftmax])
 def test_tiny_scales_make_all_elements_equal(kind: type[Op], scale: float) -> None:

@@ -83,6 +83,8 @@ graph main(%x: f32[1,4]) -> %h, %y {
   %y = FullyConnected(%h, %v)
 }""")
     before = clone(model)
+    assert find_patterns(model) == []
+    assert [(p.front, p.back) for p in find_patterns(model, allow_copies=True)] == [("h", "y")]
     apply_patterns(model, [Pattern("h", "y", [5.0, 0.1, 20.0])])
     check(model)
     inputs = make_inputs(before.main, InputSet("normal"))

@@ -54,7 +54,10 @@ class While(Op, code="WHILE", variadic_results=True):
     body: Graph = graph_attribute(field="body_subgraph_index")
 
     def infer(self) -> tuple[TensorType, ...]:
-        # the types of the results do not depend on ``cond``; a run raises an error if ``cond`` does not fit
+        _common_types("operands and inputs of the condition", self.input, self.cond.inputs)  # only the check
+        if [v.dtype for v in self.cond.outputs] != [boolean]:
+            found = ", ".join(v.dtype.short for v in self.cond.outputs) or "none"
+            raise ShapeError(f"outputs of the condition: expected one bool, got {found}")
         _common_types("operands and inputs of the body", self.input, self.body.inputs)  # only the check
         return _common_types("operands and outputs of the body", self.input, self.body.outputs)
 

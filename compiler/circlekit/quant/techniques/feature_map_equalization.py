@@ -68,15 +68,15 @@ class Pattern:
 def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
     """Return the patterns of the main graph.
 
-    ``allow_copies``: also return patterns whose front has several users; ``apply_patterns`` copies such a
-    front.
+    ``allow_copies``: also return patterns whose front is an output or has several users; ``apply_patterns``
+    copies such a front.
     """
     found = []
     for op in model.main:
         if _front_constants(op) is None:
             continue
-        users = op.output.users
-        if model.main.is_output(op.output) or (len(users) != 1 and not allow_copies):
+        is_shared = model.main.is_output(op.output) or len(op.output.users) > 1
+        if is_shared and not allow_copies:
             continue
         found += [Pattern(op.output.name, path[-1].output.name) for path in _paths(model.main, op)]
     return found

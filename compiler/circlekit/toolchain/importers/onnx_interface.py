@@ -101,7 +101,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
         ):
             return
         own = _fingerprint(arrays[0])
-        near = np.isclose(fingerprints, own, rtol=TOLERANCE, atol=1e-6).all(axis=1)
+        near = np.isclose(fingerprints, own, rtol=TOLERANCE, atol=1e-6, equal_nan=True).all(axis=1)
         index = next((int(i) for i in np.flatnonzero(near) if int(i) not in found), None)
         if index is not None:
             found[index] = op.results[0]
