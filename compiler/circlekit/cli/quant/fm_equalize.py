@@ -60,7 +60,8 @@ def _declare_detect(parser: Parser) -> None:
         "--output", required=True, type=output_path, metavar="FILE", help="the JSON file to write"
     )
     parser.add_switch(
-        "--allow_dup_op", help="also find layers whose result has several users; fme-apply copies them"
+        "--allow_dup_op",
+        help="also find layers whose result is an output or has several users; fme-apply copies them",
     )
 
 
@@ -120,7 +121,7 @@ def _declare_equalize(parser: Parser) -> None:
     )
     parser.add_argument("-d", "--data", metavar="DATA", help="the samples, as for circlekit calibrate")
     parser.add_switch(
-        "--allow_dup_op", help="also scale layers whose result several operators use: copy them"
+        "--allow_dup_op", help="also scale layers whose result is an output or has several users: copy them"
     )
     for program in ("fme_detect", "dalgona", "fme_apply"):
         parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: no other program is run")
