@@ -107,7 +107,7 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
     return found
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def counted(count: int | None, noun: str, plural: str = "") -> str:
     """Return ``count`` and ``noun``: "1 operator", "2 operators".  ``plural``: if irregular."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from circlekit.errors import FileError, FormatError, ShapeError
+from circlekit.errors import FileError, FormatError, ShapeError, counted
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import require_directory, write_file
 from circlekit.ir.dtypes import DType
@@ -64,7 +64,7 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
     if len(content) % dtype.itemsize:
         expected = f"a multiple of {dtype.itemsize} for %{value.name}"
-        raise ShapeError(f"{path} has {len(content)} bytes, expected {expected}")
+        raise ShapeError(f"{path} has {counted(len(content), 'byte')}, expected {expected}")
     count = len(content) // dtype.itemsize
     return np.frombuffer(content, dtype).reshape(_shape(path, value, count, "elements"))
 
