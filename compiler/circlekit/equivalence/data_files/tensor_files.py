@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from circlekit.equivalence.data_files.graph_inputs import with_bytes_objects
 from circlekit.errors import FileError, FormatError, ShapeError, counted
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import require_directory, write_file
@@ -112,7 +113,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
-    pairs = hdf5.read(path)
+    pairs = [(name, with_bytes_objects(array)) for name, array in hdf5.read(path)]
     if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
         return dict(pairs)
     if len(pairs) != len(values):
