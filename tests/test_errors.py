@@ -12,6 +12,7 @@ from circlekit.errors import (
     CirclekitError,
     ModelError,
     ShapeError,
+    counted,
     did_you_mean,
     edit_distance,
 )
@@ -24,6 +25,11 @@ def test_places_stand_below_the_message_one_a_line() -> None:
     assert str(error) == "expected rank 4, got 3\n  at bias\n  at op 1\n  at net.circle"
     assert isinstance(error, ModelError)
     assert isinstance(error, CirclekitError)
+
+
+def test_a_noun_is_in_the_plural_unless_there_is_one() -> None:
+    assert [counted(n, "zero point") for n in (0, 1, 2)] == ["0 zero points", "1 zero point", "2 zero points"]
+    assert [counted(n, "axis", "axes") for n in (0, 1, 2)] == ["0 axes", "1 axis", "2 axes"]
 
 
 @pytest.mark.parametrize(

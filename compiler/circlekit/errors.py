@@ -107,6 +107,11 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
     return found
 
 
+def counted(count: int | None, noun: str, plural: str = "") -> str:
+    """Return ``count`` and ``noun``: "1 operator", "2 operators".  ``plural``: if irregular."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 

@@ -325,7 +325,7 @@ def test_bisect_writes_the_smallest_model_that_shows_the_fault(
     monkeypatch.setattr(Halve, "format", format)
     circlekit.save(model, tmp_path / "net.circle")
     small = tmp_path / "small.ck"
-    sentence = f"wrote a model of 1 operators that shows it to {small}"
+    sentence = f"wrote a model of 1 operator that shows it to {small}"
     passes = ["fuse_mul_with_tconv", halve]
     with pytest.raises(EquivalenceError, match="halve") as error:
         circlekit.optimize(model, passes, bisect=small, format=None if format == "circle" else format)

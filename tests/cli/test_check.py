@@ -118,6 +118,61 @@ def test_operators_that_do_not_run_are_counted_among_all(
     assert "cannot run 1 of 2 operators" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_delegate_is_judged_on_the_same_model_as_the_operators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Legalization replaces INSTANCE_NORM by operators that the delegate runs, but only in a file."""
+    monkeypatch.setenv("COLUMNS", "300")
+    text = "graph main(%x: f32[1,2,2,1]) -> %y {\n  %a = InstanceNorm(%x, [1.0], [0.0])\n  %y = Relu(%a)\n}"
+    path = str(tmp_path / "norm.circle")
+    circlekit.save(circlekit.parse(text), path)
+    assert main([path, "--target", "litert-xnnpack"]) == 1
+    verdict, delegate = capsys.readouterr().out.splitlines()[-2:]
+    assert verdict.endswith("cannot run 1 of 2 operators")
+    assert delegate.startswith(
+        "    its delegate runs 1 of 2 operators in 1 partition, not 1 INSTANCE_NORM; after"
+    )
+
+
+def test_the_delegate_is_named_among_several_targets_and_graphs(
+    files: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    main([files[1], "--target", "litert-xnnpack,luci"])
+    (line,) = capsys.readouterr().out.splitlines()[1:]
+    assert line.startswith("    the delegate of LiteRT with XNNPACK runs 1 of 1 operators")
+    main_graph = "graph main(%x: f32[4]) -> %y {\n  %y = Relu(%x)\n}\n"
+    circlekit.save(circlekit.parse(main_graph + main_graph.replace("main", "more")), tmp_path / "two.circle")
+    main([str(tmp_path / "two.circle"), "--target", "litert-xnnpack"])
+    (line,) = capsys.readouterr().out.splitlines()[1:]
+    assert line.startswith("    of the main graph, its delegate runs 1 of 1 operators")
+
+
+OUTPUT_READ = "graph main(%x: f32[4]) -> %a, %y {\n  %a = Relu(%x)\n  %b = Abs(%a)\n  %y = OP(%b)\n}"
+
+
+@pytest.mark.parametrize(
+    ("operator", "verdict"), [("Abs", "cannot run it"), ("Ceil", "cannot run 1 of 3 operators")]
+)
+def test_outputs_with_a_problem_are_no_operators_that_do_not_run(
+    operator: str, verdict: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The target releases the memory of %a too early, but runs the RELU that makes it; it has no CEIL."""
+    path = str(tmp_path / "net.circle")
+    circlekit.save(circlekit.parse(OUTPUT_READ.replace("OP", operator)), path)
+    assert main([path, "--target", "onert"]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "releases the memory of this output" in printed
+    assert printed.endswith(f"onert {verdict}")
+    main([path, "--target", "onert", "--json"])
+    flags = [found["is_output"] for found in json.loads(capsys.readouterr().out)["findings"]]
+    assert flags.count(True) == 1
+    assert len(flags) == 1 + (operator == "Ceil")
+
+
 def test_the_verdict_names_all_targets(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

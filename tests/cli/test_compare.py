@@ -13,6 +13,7 @@ import pytest
 
 from circlekit.cli.compare import MAX_LABELS, _worst_of_each, compare_command
 from circlekit.cli.output import quantization_errors
+from circlekit.equivalence.data_files.output_files import write_outputs
 from circlekit.equivalence.model_comparison import Difference, Outcome
 from tests.cli.call_command import call_command
 
@@ -199,8 +200,9 @@ def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Outp
     words = [str(tmp_path / "float.ck"), str(tmp_path / "int8.ck")]
     compare_command([*words, "--per-layer"])
     lines = capsys.readouterr().out.splitlines()
-    found = [line for line in lines if "more operators; --csv" in line]
-    assert found == ([f"... and {more} more operators; --csv and --json list all"] if more else [])
+    found = [line for line in lines if " more operator" in line]
+    noun = "operator" if more == 1 else "operators"
+    assert found == ([f"... and {more} more {noun}; --csv and --json list all"] if more else [])
     start = lines.index("operators, by the error that each adds to its result")
     rows = [line for line in lines[start:] if line.startswith("NEG")]
     assert len(rows) == quantization_errors.MAX_PRINTED_LAYERS
@@ -257,6 +259,18 @@ def test_by_position_ignores_signatures_if_the_first_model_has_none(tmp_path: Pa
     assert compare_command([files["a"], files["b"]]) == 1
     assert compare_command([files["a"], files["b"], "--by-position"]) == 0
     assert compare_command([files["b"], files["c"], "--by-position"]) == 1
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+@pytest.mark.parametrize(
+    ("after", "code"), [([b"ab", b"c"], 0), ([b"ab", b"d"], 1), ([b"ab", b"dddd"], 1), ([b"ab"], 1)]
+)
+def test_files_of_strings(after: list[bytes], code: int, suffix: str, tmp_path: Path, capsys: Output) -> None:
+    paths = [str(tmp_path / f"{name}{suffix}") for name in ("before", "after")]
+    for path, texts in zip(paths, ([b"ab", b"c"], after), strict=True):
+        write_outputs(path, ["s"], {"": [np.array(texts, object)]})
+    assert compare_command(paths) == code
+    assert ("exactly equal" in capsys.readouterr().out) == (code == 0)
 
 
 def test_json_of_arrays_that_cannot_be_compared(tmp_path: Path, capsys: Output) -> None:

@@ -197,11 +197,10 @@ def test_many_records_are_printed_in_part(count: int, tmp_path: Path, capsys: Ou
     heads = [line for line in lines if line.startswith("outputs")]
     numbered = [f"outputs of record_{n}:" for n in range(min(count, MAX_PRINTED_RECORDS))]
     assert heads == (["outputs:"] if count == 1 else numbered)
-    more = [line for line in lines if "more records" in line]
+    more = [line for line in lines if "more record" in line]
     rest = count - MAX_PRINTED_RECORDS
-    assert more == (
-        [f"... and {rest} more records; -o saves all outputs, --json prints all"] if rest > 0 else []
-    )
+    noun = "more record" if rest == 1 else "more records"
+    assert more == ([f"... and {rest} {noun}; -o saves all outputs, --json prints all"] if rest > 0 else [])
     assert f"{count} record" in lines[1]
 
 
@@ -214,8 +213,9 @@ def test_many_operators_are_timed_in_part(more: int, tmp_path: Path, capsys: Out
     lines = capsys.readouterr().out.splitlines()
     shown = [line.split() for line in lines if " NEG  %v" in line]
     assert len(shown) == MAX_PRINTED_OPERATORS
-    rest = [line.split() for line in lines if "more operators with" in line]
-    assert [line[:5] for line in rest] == [["...", "and", str(more), "more", "operators"]] * (more > 0)
+    rest = [line.split() for line in lines if " more operator" in line]
+    noun = "operator" if more == 1 else "operators"
+    assert [line[:6] for line in rest] == [["...", "and", str(more), "more", noun, "with"]] * (more > 0)
     total = sum(float(columns[1]) for columns in shown) + sum(float(line[6]) for line in rest)
     assert abs(total - 100) < 0.06 * (len(shown) + 1)  # each number is rounded to 0.1
 

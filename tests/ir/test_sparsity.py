@@ -61,8 +61,8 @@ def test_parameters_without_fault(parameters: Any, shape: tuple[int, ...], store
         (sparsity({"format": "DENSE"}), (1,), 1, "level 0 of the sparsity has dense size 0, expected 1"),
         (sparsity(dense(2), {}, blocks=[0]), (2,), 2, "blocks of 0 along axis 0, which has 2 elements"),
         (MATRIX, (6,), 3, "has traversal order [0, 1] and 2 levels, expected a permutation of 0 to 0,"),
-        (sparsity(dense(2), order=[1]), (2,), 2, "has traversal order [1] and 1 levels"),
-        (sparsity(dense(2), order=[]), (2,), 2, "has traversal order [] and 1 levels"),
+        (sparsity(dense(2), order=[1]), (2,), 2, "has traversal order [1] and 1 level"),
+        (sparsity(dense(2), order=[]), (2,), 2, "has traversal order [] and 1 level"),
         (sparsity(dense(1), dense(2), blocks=[1]), (2,), 2, "the sparsity has blocks along [1]"),
         (sparsity(dense(1), dense(2), blocks=[-1]), (2,), 2, "the sparsity has blocks along [-1]"),
         (

@@ -178,7 +178,7 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
     ),
     "results": (
         lambda m: m.main.ops[0].add_result(Value("r", DType.FLOAT32, ())),
-        "graph main > op 0 Add: expected 1 results (output), got 2",
+        "graph main > op 0 Add: expected 1 result (output), got 2",
     ),
     "enum": (set_attribute("RELU"), "graph main > op 0 Add: act is 'RELU', expected a member of Activation"),
     "attribute of None": (

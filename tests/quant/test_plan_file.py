@@ -106,8 +106,8 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["tensors"]["c"].update(scale=-1), "%c: expected scales from"),
     (lambda g: g["tensors"]["c"].update(scale=1e39), "%c: expected scales from"),
     (lambda g: g["tensors"]["c"].update(zero_point=-129), "from -128 to 127, got -129"),
-    (lambda g: g["tensors"]["c"].update(zero_point=[1, 2]), "%c: expected 1 zero points, got 2"),
-    (lambda g: g["tensors"]["c"].update(scale=[0.1, 0.2]), "%c: expected 1 scales, got 2"),
+    (lambda g: g["tensors"]["c"].update(zero_point=[1, 2]), "%c: expected 1 zero point, got 2"),
+    (lambda g: g["tensors"]["c"].update(scale=[0.1, 0.2]), "%c: expected 1 scale, got 2"),
     (lambda g: g["tensors"]["c"].update(scale="big"), "%c: could not convert"),
     (lambda g: g["tensors"]["c"].update(scale=10**400), "%c: int too large to convert to float"),
     (
@@ -149,7 +149,7 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     ),
     (
         lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[]),
-        "%c, operand 1 .%w.: expected 1 scales, got 0",
+        "%c, operand 1 .%w.: expected 1 scale, got 0",
     ),
     (
         lambda g: g["operators"]["c"]["operands"]["1"].update(axis=3, scale=[0.1] * 3, zero_point=[0] * 3),
@@ -274,8 +274,8 @@ CHANGES_OF_A_FORM: list[tuple[dict[str, Any], str | None]] = [
     ({"scale": SMALLEST_SCALE}, None),
     ({"scale": SMALLEST_SCALE / 2}, "expected scales from"),
     ({"scale": LARGEST_SCALE * 2}, "expected scales from"),
-    ({"scale": [], "zero_point": []}, "expected 1 scales, got 0"),
-    ({"zero_point": []}, "expected 1 zero points, got 0"),
+    ({"scale": [], "zero_point": []}, "expected 1 scale, got 0"),
+    ({"zero_point": []}, "expected 1 zero point, got 0"),
     ({"axis": 7}, None),  # a form with one scale does not use its axis
 ]
 
@@ -355,7 +355,7 @@ def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:
     names = ", ".join(op.inner)
     for name, form in op.inner.items():
         op.inner[name] = replace(form, scale=())
-        with pytest.raises(ModelError, match=f"inner tensor {name}: expected 1 scales, got 0"):
+        with pytest.raises(ModelError, match=f"inner tensor {name}: expected 1 scale, got 0"):
             circlekit.quantize(model, plan=plan)
         op.inner[name] = TensorForm(DType.FLOAT16)
         with pytest.raises(ModelError, match=f"inner tensor {name}: expected {form.dtype.short}, got f16"):

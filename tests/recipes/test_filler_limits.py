@@ -75,7 +75,7 @@ def test_the_limits_of_integers() -> None:
 def test_explicit_lists_no_more_than_the_shape() -> None:
     assert fill("explicit", ["1", "2"], DType.INT8, 2) == b"\1\2"
     for dtype in (DType.INT8, DType.STRING):
-        with pytest.raises(ModelError, match="expected at most 1 elements, as the shape has, got 2"):
+        with pytest.raises(ModelError, match="expected at most 1 element, as the shape has, got 2"):
             fill("explicit", ["1", "2"], dtype, 1)
     assert fill("constant", ["1", "2"], DType.INT8, 1) == b"\1"
 

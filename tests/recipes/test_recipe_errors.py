@@ -64,7 +64,7 @@ def test_unchanged_recipe_is_accepted() -> None:
         ("\noperand", "\nsignature_def { subgraph_index: 1 } operand", "one of the 1 graphs, got 1"),
         ("\noperand", '\nsignature_def { inputs { name: "a" } } operand', "a tensor or a tensor_index"),
         ("\noperand { n", "\n$operand { n", "unexpected character '$'"),
-        ("shape { dim: 3 }", "shape { dim: 3 } shape_signature { dim: -1 dim: 3 }", "expected 1 dimensions"),
+        ("shape { dim: 3 }", "shape { dim: 3 } shape_signature { dim: -1 dim: 3 }", "expected 1 dimension"),
         ("shape { dim: 3 }", "shape { dim: 3 } make_sparse: 7", '3:65: expected "true" or "false"'),
         ('"explicit" arg: "1" arg: "2"', '"file" arg: "w.npy"', "without references to files"),
         ('"explicit" arg: "1" arg: "2"', '"base64" arg: "AAAA"', "expected 12 bytes for f32[3], got 3"),

@@ -71,7 +71,7 @@ def test_gaussian_integers_stay_in_their_range() -> None:
 @pytest.mark.parametrize(
     ("tag", "args", "dtype", "message"),
     [
-        ("gaussian", ["0"], DType.FLOAT32, "expected a mean and a standard deviation, got 1 arguments"),
+        ("gaussian", ["0"], DType.FLOAT32, "expected a mean and a standard deviation, got 1 argument"),
         ("gaussian", ["0", "1"], DType.BOOL, "gaussian: expected a type of integers or floats, got BOOL"),
         ("gaussian", ["0", "1"], DType.STRING, "floats or BOOL, got STRING"),
         ("gaussian", ["nan", "1"], DType.INT32, "expected numbers for INT32, got nan"),

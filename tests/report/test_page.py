@@ -93,6 +93,15 @@ def test_target_findings_have_a_place() -> None:
     assert "<li>CONV_2D: no kernel</li>" in render(content).decode()
 
 
+def test_findings_and_the_delegate_are_about_the_same_model() -> None:
+    """Legalization would replace INSTANCE_NORM by operators that the delegate runs."""
+    text = "graph main(%x: f32[1,2,2,1]) -> %y {\n  %a = InstanceNorm(%x, [1.0], [0.0])\n  %y = Relu(%a)\n}"
+    found = collect(Source("net.ck", circlekit.parse(text)), target="litert-xnnpack").findings
+    assert len(found) == 2
+    assert found[0].endswith("has no INSTANCE_NORM")
+    assert found[1].endswith("runs 1 of 2 operators in 1 partition, not 1 INSTANCE_NORM")
+
+
 def test_page_is_deterministic_and_loads_nothing() -> None:
     page = render(content_of(NET))
     assert page == render(content_of(NET))

@@ -224,7 +224,9 @@ def partial(picture: str, body: str, outputs: str = "%z") -> list[tuple[str, str
 
 
 def test_operators_that_lack_the_user_of_the_picture() -> None:
-    assert partial("a = Abs(x)  z = Neg(a)", "%z = Abs(%x)") == [("z", "%z: has no use, expected Neg", 2)]
+    assert partial("a = Abs(x)  z = Neg(a)", "%z = Abs(%x)") == [
+        ("z", "%z: is an output that no operator reads, expected Neg", 2)
+    ]
     assert partial("a = Abs(x)  z = Neg(a)", "%a = Abs(%x) %z = Neg(%a)") == []
     found = partial("a, b = Split(axis, x)  z = Add(a, b)", "%z = Split(0, %x) {num_splits: 1}")
     assert [name for name, *_ in found] == ["z"]  # one result: there is no second one to look at

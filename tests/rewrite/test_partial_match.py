@@ -30,7 +30,12 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (  # the interior value has no user
             "%y = Minimum(%x, 6.0)",
             "transform_min_relu_to_relu6",
-            "%y: has no use, expected Relu",
+            "%y: is an output that no operator reads, expected Relu",
+        ),
+        (
+            "%m = Minimum(%x, 6.0)\n%y = Tanh(%x)",
+            "transform_min_relu_to_relu6",
+            "%m: has no use, expected Relu",
         ),
         (  # the interior does not match either
             "%m = Minimum(%x, 5.0)\n%y = Tanh(%m)",

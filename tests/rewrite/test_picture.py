@@ -166,6 +166,28 @@ def test_picture_errors_are_circlekit_errors() -> None:
 
 
 @pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        ("z = Relu|Relu6(x)", r"1:10: expected one operator in `after`, or {like y}, got Relu\|Relu6"),
+        ("z = Add(x, 1.0) {act: any}", "1:18: expected one value of act in `after`, got any"),
+        ("z = Add(x, 1.0) {act: any = a}", "1:18: expected one value of act in `after`, got any = a"),
+        ("z = Add(x, 1.0) {act: RELU|RELU6}", r"1:18: expected one value of act in `after`, got RELU\|RELU6"),
+        ("z = Add(x, 1.0) {act: RELU = a}", "1:18: expected one value of act in `after`, got RELU = a"),
+        ("z = Neg(x: f32)", "1:9: `const` and the type of x are allowed in `before` only"),
+        ("z = Neg(x: f32[_, 3])", "1:9: `const` and the type of x are allowed in `before` only"),
+        ("z = Add(1.0, x: const)", "1:14: `const` and the type of x are allowed in `before` only"),
+    ],
+)
+def test_after_says_exactly_what_is_created(after: str, message: str) -> None:
+    with pytest.raises(ParseError, match=rf"test_picture\.Made\.after:{message}"):
+        make("z = Relu|Relu6(x)", after, __module__=__name__)
+
+
+def test_like_chooses_among_the_operators_of_after() -> None:
+    assert len(make("z = Relu|Relu6(x)", "z = Relu|Relu6(x) {like z}").definition().after.root.kinds) == 2
+
+
+@pytest.mark.parametrize(
     ("before", "after", "message"),
     [
         ('z = Custom("Erf", x)', 'z = Custom("Erf", x)', "`after` cannot create custom operators"),

@@ -38,7 +38,7 @@ ADD = "%y = Add(%x, %v)"
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"rank": 1}, "ranks up to 1, got rank 2"),
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [2, 2]}, None),
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [3, None]}, "at least 3 operands, got 2"),
-        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [None, 1]}, "at most 1 operands, got 2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [None, 1]}, "at most 1 operand, got 2"),
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"broadcast_rank": 2}, None),
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"broadcast_rank": 1}, "up to 1, got rank 2"),
         (op_of(ADD, "%x: f32[2,3]", "%v: f32[2,3]"), {"broadcast_rank": 0}, None),

@@ -81,6 +81,24 @@ def test_what_has_no_memory_is_at_0() -> None:
     assert planned.size >= BYTES["x"] + BYTES["w"] + BYTES["CONV_2D"] > plan.size
 
 
+def test_the_memory_of_inputs_is_left_out_but_not_that_of_variables() -> None:
+    """Both inputs have none, also where one of them is an output."""
+    graph = circlekit.parse("""
+    graph main(%x: f32[2], %z: f32[4]) -> %y, %x {
+      %s: f32[2] variable
+      %a = Add(%s, %x) : f32[2]
+      %y = Concatenation(%a, %z) : f32[6]
+    }
+    """).main
+    sizes = []
+    for with_inputs in (True, False):
+        plan = execution_plan(graph, with_inputs=with_inputs)[1]
+        inputs = {life.buffer.values[0].name: life.size for life in plan.lifetimes if not life.first}
+        sizes.append([inputs[name] for name in ("x", "z", "s")])
+        assert sum(life.size for life in plan.lifetimes if life.buffer.name == "%x") == sizes[-1][0] + 8
+    assert sizes == [[8, 16, 8], [0, 0, 8]]
+
+
 def test_onert_micro_has_inputs_and_outputs_first() -> None:
     positions = micro_positions(GRAPH, nodes_of(GRAPH))
     assert dict(zip(NAMES, positions, strict=True)) == {

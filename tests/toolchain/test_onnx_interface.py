@@ -170,7 +170,7 @@ def test_inputs_that_do_not_correspond_are_refused() -> None:
     three = {"p": floats(1, 2), "x": floats(1, 2), "y": floats(1, 2)}
     with pytest.raises(ModelError, match=r"expected 3 inputs as in the ONNX model \(p, x, y\), got 2"):
         restore_interface(model, record_of(three, {"z": floats(-1, -2)}, []))
-    with pytest.raises(ModelError, match=r"expected 1 inputs as in the ONNX model \(p\), got 2"):
+    with pytest.raises(ModelError, match=r"expected 1 input as in the ONNX model \(p\), got 2"):
         restore_interface(model, record_of({"p": floats(1, 2)}, {"z": floats(-1, -2)}, []))
 
 

@@ -67,7 +67,7 @@ def test_a_package_has_models_and_configurations(
         ("-m a.circle -i a.cfg", "io info file a.cfg is not json file of the expected form."),
         ("-m a.circle -i link.json", "io info file link.json is not json file of the expected form."),
         ("-m a.circle -i number.json", "io info file number.json is not json file of the expected form."),
-        ("-m a.circle b.tflite -i one.json two.json", "expected 1 inputs of the whole model, got 2"),
+        ("-m a.circle b.tflite -i one.json two.json", "expected 1 input of the whole model, got 2"),
         ("-m a.circle -o plain", "plain/a cannot be written: "),
     ],
 )

@@ -16,7 +16,7 @@ from circlekit.api.target_watch import TargetWatch
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.verify import Verifier
 from circlekit.equivalence.verify import watch as verify_after_pass
-from circlekit.errors import EquivalenceError
+from circlekit.errors import EquivalenceError, counted
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -205,9 +205,8 @@ class Optimization:
             return None
         write_file(path, [print_model(culprit.model).encode()])
         inputs = "" if self._records is None else ", on the given inputs or on seeded ones,"
-        note = (
-            f"wrote a model of {len(culprit.model.main)} operators that shows it{inputs} to {os.fspath(path)}"
-        )
+        size = counted(len(culprit.model.main), "operator")
+        note = f"wrote a model of {size} that shows it{inputs} to {os.fspath(path)}"
         return EquivalenceError(str(culprit), note)
 
 

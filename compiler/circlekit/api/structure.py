@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.api.models import FilePath, load, save
-from circlekit.errors import FileError, ModelError
+from circlekit.errors import FileError, ModelError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
@@ -164,7 +164,9 @@ class DividedModel:
         if isinstance(inputs, Mapping):
             inputs = [inputs[name] for name in whole.inputs if name in inputs]
         if len(inputs) != len(whole.inputs):
-            raise ModelError(f"{whole.file}: expected {len(whole.inputs)} inputs, got {len(inputs)}")
+            raise ModelError(
+                f"{whole.file}: expected {counted(len(whole.inputs), 'input')}, got {len(inputs)}"
+            )
         given = dict(zip(whole.inputs, inputs, strict=True))
         kernels = select_kernels(self.source)  # alone, a part might select other kernels
         values = run_parts(self.parts, given, kernels)

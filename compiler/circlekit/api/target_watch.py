@@ -69,7 +69,7 @@ class TargetWatch:
                 lost = check.regressions[0]
                 raise EquivalenceError(
                     f"{target.title} ran the original, but does not run %{lost.result}: {lost.reason}",
-                    f"at {lost.graph} > op {lost.index} {lost.operator}",
+                    f"at {lost.where}",
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from circlekit.api.checking import check
@@ -16,9 +17,8 @@ from circlekit.cli.result import source_of
 from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import optimized_delegation
-from circlekit.passes.engine.written_form import written_delegation
-from circlekit.targets.delegation import Delegation
-from circlekit.targets.findings import INPUT, Finding, choose_targets
+from circlekit.targets.delegation import Delegation, find_delegation
+from circlekit.targets.findings import Finding, TargetSet, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
 
 INDENT = "    "
@@ -61,16 +61,14 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if not arguments.json and not arguments.quiet:
         for finding in findings:
             _print_finding(finding, several=len(arguments.models) > 1, path=path)
-        title = " and ".join(target.title for target in targets)
-        count = len({finding.place for finding in findings if finding.operator != INPUT})
-        total = sum(1 for _ in model.ops())
-        runs = "runs it" if len(names) == 1 else "run it"
-        refused = f"{count} of {total} operators" if count else "it"  # "it": only inputs are refused
-        verdict = f"{title} cannot run {refused}" if findings else f"{title} {runs}"
-        print(*paragraph(printable(f"{path}: {verdict}")), sep="\n")
-        for name, (now, later) in delegations.items():
-            text = f"its delegate runs {now}; after --O1 --target {name} {later}"
-            print(*paragraph(text, INDENT), sep="\n")
+        print(*paragraph(printable(f"{path}: {_verdict(model, targets, findings)}")), sep="\n")
+        for target in targets:
+            if target.name in delegations:
+                now, later = delegations[target.name]
+                delegate = "its delegate" if len(names) == 1 else f"the delegate of {target.title}"
+                where = "of the main graph, " if len(model.graphs) > 1 else ""
+                text = f"{where}{delegate} runs {now}; after --O1 --target {target.name} {later}"
+                print(*paragraph(text, INDENT), sep="\n")
     return {
         "schema": JSON_SCHEMA_VERSION,
         "file": path,
@@ -85,13 +83,25 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
-    """Return how many operators of ``model`` the delegate of ``target`` runs: (now, after O1).
+def _verdict(model: Model, targets: TargetSet, findings: Sequence[Finding]) -> str:
+    """Return whether ``targets`` run ``model``, in words: how many operators they cannot run."""
+    title = " and ".join(target.title for target in targets)
+    if not findings:
+        return f"{title} {'runs' if len(targets.targets) == 1 else 'run'} it"
+    count = len({(finding.graph, finding.index) for finding in findings if finding.is_operator})
+    total = sum(1 for _ in model.ops())
+    # "it": only inputs and outputs are refused
+    return f"{title} cannot run {f'{count} of {total} operators' if count else 'it'}"
 
+
+def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
+    """Return how many operators of the main graph the delegate of ``target`` runs: (now, after O1).
+
+    "Now" means ``model`` as it is, of which the findings speak, too: nothing is legalized.
     A delegate is a second engine in a runtime, such as XNNPACK in LiteRT, which runs some of the operators.
     Return None if the target has no delegate.
     """
-    now, later = written_delegation(model, model.format, target), optimized_delegation(model, target)
+    now, later = find_delegation(model.main, target), optimized_delegation(model, target)
     return None if now is None or later is None else (now, later)
 
 

@@ -26,7 +26,7 @@ from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.data_files.input_files import read_records
 from circlekit.equivalence.data_files.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError, counted, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import Timing, time_runs
 from circlekit.ir.graph import Graph, Model
@@ -212,7 +212,7 @@ def _lines(run: Finished) -> Iterator[str]:
             yield from (f"{MARGIN}{line}" for line in _content(array))
     if len(outputs) > MAX_PRINTED_RECORDS:
         rest = len(outputs) - MAX_PRINTED_RECORDS
-        yield f"... and {rest} more records; -o saves all outputs, --json prints all"
+        yield f"... and {counted(rest, 'more record')}; -o saves all outputs, --json prints all"
     if run.timing is not None:
         yield from _timing_lines(run.timing)
     if arguments.output is not None:
@@ -222,7 +222,7 @@ def _lines(run: Finished) -> Iterator[str]:
 def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> str:
     """Return the text on the origin of the inputs, such as "random, seed 0"."""
     if arguments.inputs is not None:
-        return f"{arguments.inputs}, {record_count} {'record' if record_count == 1 else 'records'}"
+        return f"{arguments.inputs}, {counted(record_count, 'record')}"
     unknown = any(None in (value.shape or ()) for value in graph.inputs)
     sizes = ", unknown dimensions are 1" if unknown else ""
     return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own inputs)"
@@ -274,10 +274,9 @@ def _number(value: Any) -> str:
 def _timing_lines(timing: Timing) -> Iterator[str]:
     """Yield a line with the times of the runs and, if operators were timed, a table of them."""
     runs = [1000 * seconds for seconds in timing.runs]
-    plural = "run" if len(runs) == 1 else "runs"
     yield (
         f"time: median {1000 * timing.median:.3f} ms, min {min(runs):.3f}, max {max(runs):.3f}"
-        f" ({len(runs)} {plural} of circlekit's interpreter after a warm-up)"
+        f" ({counted(len(runs), 'run')} of circlekit's interpreter after a warm-up)"
     )
     if not timing.ops:
         return
@@ -296,7 +295,7 @@ def _timing_lines(timing: Timing) -> Iterator[str]:
     rest = timing.ops[MAX_PRINTED_OPERATORS:]
     if rest:
         remaining = 100 * sum(timed.seconds for timed in rest) / total
-        yield f"  ... and {len(rest)} more operators with {remaining:.1f} %; --json prints all"
+        yield f"  ... and {counted(len(rest), 'more operator')} with {remaining:.1f} %; --json prints all"
 
 
 def _result(results: Sequence[Value]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import circlekit.ops  # noqa: F401  # declares the operators
-from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError, counted
 from circlekit.interp.execution_plan import ResultMemory, absent_operands
 from circlekit.interp.fast import FastKernel
 from circlekit.ir.graph import Graph, Model
@@ -75,7 +75,7 @@ def compute(
         types = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
         raise ModelError(f"{op.code} failed on operands {types}: {error}") from error
     if len(results) != len(op.results):
-        raise ShapeError(f"{op.code}: expected {len(op.results)} results, got {len(results)}")
+        raise ShapeError(f"{op.code}: expected {counted(len(op.results), 'result')}, got {len(results)}")
     arrays = [np.asarray(result) for result in results]
     for value, array in zip(op.results, arrays, strict=True):
         check_type(value, array, "result")
@@ -192,7 +192,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """
     arrays = [np.asarray(x) for x in inputs]
     if len(arrays) != len(graph.inputs):
-        expected = f"{len(graph.inputs)} inputs ({_listed(graph)})"
+        expected = f"{counted(len(graph.inputs), 'input')} ({_listed(graph)})"
         raise ShapeError(f"graph {graph.name}: expected {expected}, got {len(arrays)}")
     for value, array in zip(graph.inputs, arrays, strict=True):
         check_type(value, array, "input")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, counted, did_you_mean
 from circlekit.ir.declaration import Declaration, comparable
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
@@ -339,8 +339,7 @@ class Graph:
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(repr, side)) for side in (self.inputs, self.outputs))
-        count = "1 operator" if len(self) == 1 else f"{len(self)} operators"
-        return f"<Graph {self.name}({inputs}) -> ({outputs}): {count}>"
+        return f"<Graph {self.name}({inputs}) -> ({outputs}): {counted(len(self), 'operator')}>"
 
     # -- changes -------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.quantization_rule import InnerTensor, QuantizationRule
@@ -337,7 +337,7 @@ def arity_faults(
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):
         names = ", ".join(spec.name for spec in specs)
-        yield "inputs", f"expected at most {len(specs)} operands ({names}), got {len(operands)}"
+        yield "inputs", f"expected at most {counted(len(specs), 'operand')} ({names}), got {len(operands)}"
     for index, spec in enumerate(specs):
         if spec.variadic:
             for later in range(index, len(operands)):
@@ -347,4 +347,4 @@ def arity_faults(
             yield f"inputs[{index}]", f"the operand {spec.name} is missing"
     if results != len(kind.result_names) and not kind.variadic_results:
         names = ", ".join(kind.result_names)
-        yield "outputs", f"expected {len(kind.result_names)} results ({names}), got {results}"
+        yield "outputs", f"expected {counted(len(kind.result_names), 'result')} ({names}), got {results}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
@@ -128,7 +128,7 @@ def result_types(op: Op) -> tuple[TensorType, ...]:
     """Return the inferred types of the results; raise ShapeError if ``op`` has more or fewer results."""
     types = op.inferred()
     if len(types) != len(op.results):
-        raise ShapeError(f"{op.code}: expected {len(types)} results, got {len(op.results)}")
+        raise ShapeError(f"{op.code}: expected {counted(len(types), 'result')}, got {len(op.results)}")
     return types
 
 

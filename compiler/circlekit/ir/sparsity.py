@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.value import Array
 
 
@@ -33,14 +34,16 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
     rank = len(shape)
     if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
         expected = f"a permutation of 0 to {rank + len(block_map) - 1}, with one level each"
-        return f"the sparsity has traversal order {order[:16]} and {len(levels)} levels, expected {expected}"
+        levels_text = counted(len(levels), "level")
+        return f"the sparsity has traversal order {order[:16]} and {levels_text}, expected {expected}"
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
         return f"the sparsity has blocks along {block_map[:16]}, expected different axes of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
     sizes = [*shape, *blocks]  # by the numbers in ``order``; for a divided axis, the number of blocks
     for axis, block in zip(block_map, blocks, strict=True):
         if block < 1 or shape[axis] % block:
-            return f"the sparsity has blocks of {block} along axis {axis}, which has {shape[axis]} elements"
+            size = counted(shape[axis], "element")
+            return f"the sparsity has blocks of {block} along axis {axis}, which has {size}"
         sizes[axis] = shape[axis] // block
     count = 1  # of the entries of the level above; the root counts as one
     for number, (axis, level) in enumerate(zip(order, levels, strict=True)):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.dtypes import DType
 
 Array = NDArray[Any]
@@ -68,7 +68,8 @@ class Quantization:
         if not 0 <= axis < len(shape):
             return f"it is quantized along axis {axis}, its shape is {format_shape(shape)}"
         if shape[axis] not in (None, self.scale.size):
-            return f"its quantization has {self.scale.size} scales, axis {axis} has {shape[axis]} elements"
+            scales, elements = counted(self.scale.size, "scale"), counted(shape[axis], "element")
+            return f"its quantization has {scales}, axis {axis} has {elements}"
         return None
 
     def __eq__(self, other: object) -> bool:

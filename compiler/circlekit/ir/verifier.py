@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.declaration import arity_faults
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, postorder
@@ -243,7 +243,8 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
             actual = f"{array.dtype}{list(array.shape)}"
             yield f"{name} of its quantization is {actual}, expected rank 1 of {dtype.__name__}"
     if zero_point.size not in (0, 1, scale.size):
-        yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
+        zero_points = counted(zero_point.size, "zero point")
+        yield f"its quantization has {counted(scale.size, 'scale')} and {zero_points}"
     if (misfit := quantization.misfit(value.shape)) is not None:
         yield misfit
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.sparsity import level_numbers, sparsity_fault
@@ -83,7 +83,9 @@ def constant_elements(value: Value) -> Array:
     if value.dtype is DType.STRING:
         strings = decode_strings(data)
         if strings.size != value.numel:
-            raise ModelError(f"expected {value.numel} strings in %{value.name}, got {strings.size}")
+            raise ModelError(
+                f"expected {counted(value.numel, 'string')} in %{value.name}, got {strings.size}"
+            )
         return strings.reshape(value.static_shape)
     if value.extra.get("compression_type", "NONE") != "NONE":
         raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads")
@@ -91,7 +93,7 @@ def constant_elements(value: Value) -> Array:
     if "sparsity" in value.extra:
         return dense(stored, value.static_shape, value.extra["sparsity"])
     if stored.size < value.numel:  # more elements are allowed: padding at the end
-        raise ModelError(f"expected {value.numel} elements in %{value.name}, got {stored.size}")
+        raise ModelError(f"expected {counted(value.numel, 'element')} in %{value.name}, got {stored.size}")
     return stored[: value.numel].reshape(value.static_shape)
 
 
@@ -106,7 +108,9 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
     for packed floats other than bfloat16.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
-        raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
+        raise ModelError(
+            f"expected whole {dtype.short} numbers in {name}, got {counted(data.nbytes, 'byte')}"
+        )
     if dtype.numpy is not None:
         return data.view(dtype.numpy)
     if dtype is DType.BFLOAT16:
@@ -142,7 +146,9 @@ def decode_strings(data: Array) -> Array:
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
-        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
+        raise ModelError(
+            f"expected at least {counted(4 * (count + 2), 'byte')} for {count} strings, got {len(raw)}"
+        )
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):

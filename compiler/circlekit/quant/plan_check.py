@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, counted, did_you_mean
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -225,7 +225,8 @@ class _GraphChecker:
             form, where = bias_form(bias, data, weights, scheme.bias), f"the bias %{bias.name}"
             if len(form.scale) not in (1, bias.numel):
                 raise ModelError(
-                    f"{where} has {bias.numel} elements, the weights have {len(form.scale)} scales"
+                    f"{where} has {counted(bias.numel, 'element')}, "
+                    f"the weights have {counted(len(form.scale), 'scale')}"
                 )
             if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
                 continue
@@ -332,7 +333,7 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
     else:
         wanted = shape[form.axis] if count > 1 and 0 <= form.axis < len(shape) else 1
     if count != wanted:
-        raise ModelError(f"{where}: expected {wanted} scales, got {count}")
+        raise ModelError(f"{where}: expected {counted(wanted, 'scale')}, got {count}")
     scales = form.scales
     if not (np.isfinite(scales).all() and SMALLEST_SCALE <= scales.min() <= scales.max() <= LARGEST_SCALE):
         raise ModelError(
@@ -341,7 +342,7 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
         )
     low, high = form.dtype.limits
     if not form.block and len(form.zero_point) != count:
-        raise ModelError(f"{where}: expected {count} zero points, got {len(form.zero_point)}")
+        raise ModelError(f"{where}: expected {counted(count, 'zero point')}, got {len(form.zero_point)}")
     for zero_point in form.zero_point:
         if not low <= zero_point <= high:
             raise ModelError(f"{where}: expected zero points from {low} to {high}, got {zero_point}")

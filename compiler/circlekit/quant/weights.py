@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
@@ -249,7 +249,9 @@ def fit_bias(
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
-        raise ModelError(f"%{bias.name} has {values.size} elements for {len(weights.scale)} channels")
+        raise ModelError(
+            f"%{bias.name} has {counted(values.size, 'element')} for {len(weights.scale)} channels"
+        )
     if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)
     step = float(data.scale[0])

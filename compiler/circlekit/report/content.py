@@ -14,10 +14,10 @@ from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Summary, summarize
-from circlekit.passes.engine.written_form import written_delegation
 from circlekit.report.model_changes import PassTrace, Structure, compare_structure, trace_passes
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost
+from circlekit.targets.delegation import find_delegation
 from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
 from circlekit.targets.memory_plan import MemoryPlan, plan_memory
 from circlekit.targets.planners import default_planner
@@ -123,7 +123,7 @@ def _findings(model: Model, target: TargetChoice) -> list[str]:
     sentences: list[str] = []
     for runtime in choose_targets(target, model.format):
         sentences += map(str, find_unsupported(model, runtime))
-        delegation = written_delegation(model, model.format, runtime)
+        delegation = find_delegation(model.main, runtime)
         if delegation is not None:
             sentences.append(f"the delegate of {runtime.title} runs {delegation}")
     return sentences

@@ -381,9 +381,12 @@ def _missing_user(
     count, sentence, progress = matcher.part(node, op)
     if count:
         user = next(iter(value.users), None)
-        relation = "" if user is None else f"is read by {type(user).__name__}"
-        where = f" %{user.output.name}" if user is not None and user.results else ""
-        sentence = f"%{value.name}: {relation or 'has no use'}{where}, expected {expected.kind_names()}"
+        if user is not None:
+            relation = f"is read by {type(user).__name__}" + (f" %{user.output.name}" if user.results else "")
+        else:
+            is_output = op.graph is not None and op.graph.is_output(value)
+            relation = "is an output that no operator reads" if is_output else "has no use"
+        sentence = f"%{value.name}: {relation}, expected {expected.kind_names()}"
         progress = 2 * count
     if sentence:
         yield op, sentence, progress

@@ -14,6 +14,9 @@ the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Example
                                 ``before``, except those that this node gives or lacks; a node Relu|Relu6
                                 of ``after`` becomes an operator of the class of that operator
     Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
+
+``after`` says exactly what is created: one operator (or ``like``), one value of each attribute, and operands
+without ``const`` and types.
 """
 
 from __future__ import annotations
@@ -181,6 +184,8 @@ class _Reader:
             self.source.fail("types of results are allowed in models only", call.types[0].token)
         if call.like is not None and not self.free:
             self.source.fail("`like` is allowed in `after` only", call.like)
+        if self.free:
+            self._check_is_definite(call)
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
         required = count = len(call.operands)  # required: the operands that every operator must have
@@ -203,6 +208,20 @@ class _Reader:
                 self.source.fail(f"{token.text} is produced twice", token)
             self.producer[token.text] = node
         self.nodes.append(node)
+
+    def _check_is_definite(self, call: Call) -> None:
+        """Raise ParseError if ``call``, in ``after``, does not say exactly what is created."""
+        if len(call.kinds) > 1 and call.like is None:
+            found = "|".join(token.text for token in call.kinds)
+            self.source.fail(f"expected one operator in `after`, or {{like y}}, got {found}", call.kinds[1])
+        for name, node in call.attributes.items():
+            if len(node.choices) > 1 or node.choices == [ANY] or node.bind:
+                found = "|".join(map(str, node.choices)) + (f" = {node.bind}" if node.bind else "")
+                self.source.fail(f"expected one value of {name} in `after`, got {found}", node.token)
+        for operand in call.operands:
+            if operand.const or operand.type is not None:
+                message = f"`const` and the type of {operand.name} are allowed in `before` only"
+                self.source.fail(message, operand.token)
 
     def _custom_code(self, call: Call) -> str | None:
         """Remove the custom code from the operands of ``Custom`` and return it; None for other operators."""

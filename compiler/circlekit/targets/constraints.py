@@ -48,6 +48,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from circlekit.errors import counted
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value, format_shape
@@ -82,9 +83,9 @@ def _broadcast_rank(op: Op, highest: int) -> Iterator[str]:
 def _operands(op: Op, bounds: Sequence[int | None]) -> Iterator[str]:
     least, most = bounds
     if least is not None and len(op.inputs) < least:
-        yield f"at least {least} operands, got {len(op.inputs)}"
+        yield f"at least {counted(least, 'operand')}, got {len(op.inputs)}"
     if most is not None and len(op.inputs) > most:
-        yield f"at most {most} operands, got {len(op.inputs)}"
+        yield f"at most {counted(most, 'operand')}, got {len(op.inputs)}"
 
 
 def _ranks(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _elements(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
     for name, most in allowed.items():
         for value in values_named(op, name):
             if value.is_static and value.numel > most:
-                yield f"{name} of at most {most} elements, got {value.numel}"
+                yield f"{name} of at most {counted(most, 'element')}, got {value.numel}"
 
 
 def _row_multiple(op: Op, wanted: Mapping[str, int]) -> Iterator[str]:

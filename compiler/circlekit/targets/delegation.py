@@ -13,6 +13,7 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.targets.findings import Refusal
@@ -46,8 +47,8 @@ class Delegation:
         }
 
     def __str__(self) -> str:
-        noun = "partition" if self.partitions == 1 else "partitions"
-        text = f"{self.delegated} of {self.operators} operators in {self.partitions} {noun}"
+        parts = counted(self.partitions, "partition")
+        text = f"{self.delegated} of {self.operators} operators in {parts}"
         kinds = ", ".join(f"{count} {code}" for code, count in sorted(self.refused.items()))
         return f"{text}, not {kinds}" if kinds else text
 

@@ -97,8 +97,8 @@ class Finding:
     ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 
     In a finding about an output, ``index`` and ``operator`` are those of the operator that produces the
-    output, and ``result`` is the name of the output.  In a finding about an input, ``index`` is the index
-    among the inputs, ``operator`` is INPUT, and ``result`` is the name of the input.
+    output, ``result`` is the name of the output, and ``is_output`` is True.  In a finding about an input,
+    ``index`` is the index among the inputs, ``operator`` is INPUT, and ``result`` is the name of the input.
     """
 
     target: str
@@ -108,6 +108,12 @@ class Finding:
     result: str
     reason: str
     remedy: str = ""
+    is_output: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the target cannot run an operator; False: it has a problem with an input or output."""
+        return self.operator != INPUT and not self.is_output
 
     @property
     def place(self) -> tuple[str, str]:
@@ -177,7 +183,8 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
             continue  # an output without readers keeps its memory
         reason = f"{target.title} releases the memory of this output after the last operator that reads it"
         remedy = f"export a copy of %{value.name} as the output instead"
-        yield Finding(target.name, graph.name, graph.ops.index(op), code_of(op), value.name, reason, remedy)
+        index, code = graph.ops.index(op), code_of(op)
+        yield Finding(target.name, graph.name, index, code, value.name, reason, remedy, is_output=True)
 
 
 def _before(ops: Iterable[Op]) -> set[Op]:

@@ -80,14 +80,18 @@ def execution_plan(
 
     ``with_constants``, ``with_inputs``, ``with_scratch``: whether memory is planned for constants, graph
     inputs and scratch buffers.  Constants and inputs for which none is planned have size 0 in the plan.
+    Variables always have memory, because no caller provides it.
+
+    Unlike here, ONE's ``null_inputs`` leaves out the first node only, whether it is an input or not.
     """
+    outside = set() if with_inputs else set(graph.inputs)  # the values whose memory the caller provides
     nodes = nodes_of(graph)
     place_of = {node: index for index, node in enumerate(nodes)}
     last = {operand: place_of[node] for node in nodes for operand in node.operands}  # the last reader's index
     planner = PLANNERS["luci"]
     alive = []
     for index, node in enumerate(nodes):
-        left_out = (node.is_const and not with_constants) or (node.is_input and not with_inputs)
+        left_out = (node.is_const and not with_constants) or (node.is_input and node.value in outside)
         size = 0 if node.value is None or left_out else value_bytes(node.value)
         end = len(nodes) if node.is_input else last.get(node, len(nodes))
         begin = 0 if node.is_input or node.is_const else index

@@ -137,7 +137,7 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
     version = op.version or op.required_version()
     if entry["version"] is not None and version > entry["version"]:
         sentence = f"{title} has {op.code} up to version {entry['version']}, got version {version}"
-        return _Shortfall(sentence, f"a {op.code} that needs no version above {entry['version']}")
+        return _Shortfall(sentence, f"{op.code} that needs no version above {entry['version']}")
     obstacle = next(obstacles(op, constraints), None)
     if obstacle is None:
         return None

@@ -13,6 +13,7 @@ import pytest
 
 from circlekit.equivalence.data_files.input_files import iterate_records, read_records
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npy, read_npz
+from circlekit.equivalence.data_files.output_files import write_outputs
 from circlekit.equivalence.data_files.tensor_files import INPUT
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
 from circlekit.ir.resources.progress import Progress, watched
@@ -388,6 +389,36 @@ def test_strings(tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", **wrong)
         with pytest.raises(ShapeError, match=r"x.npz: input %"):
             read_records(tmp_path / "x.npz", model)
+
+
+@pytest.mark.parametrize("texts", [[b"a\0b", "\xe9".encode(), b"", b"\xff"], [], [b""]])
+def test_strings_in_hdf5_that_circlekit_wrote(texts: list[bytes], tmp_path: Path) -> None:
+    size = len(texts)
+    model = parse_model(f"graph g(%s: str[{size}], %x: f32[1]) -> %s, %x {{}}")
+    arrays = [np.array(texts, object), np.ones(1, np.float32)]
+    for records in ({"": arrays}, {"a": arrays, "b": [arrays[0][::-1], arrays[1]]}):
+        write_outputs(tmp_path / "x.h5", ["s", "x"], records)
+        found = list(read_records(tmp_path / "x.h5", model).values())
+        assert [record[0].tolist() for record in found] == [given[0].tolist() for given in records.values()]
+        assert all(record[0].dtype == object for record in found)
+
+
+def test_strings_in_hdf5_that_do_not_fit(tmp_path: Path) -> None:
+    """Strings of one byte are no raw bytes of a number, and strings of any length may hide in the file."""
+    model = parse_model("graph g(%x: f32[1]) -> %x {}")
+    write_outputs(tmp_path / "x.h5", ["x"], {"": [np.array([b"a", b"b", b"c", b"d"], object)]})
+    with pytest.raises(ShapeError, match=r"input %x: expected f32\[1\], got "):
+        read_records(tmp_path / "x.h5", model)
+    with h5py.File(tmp_path / "any.h5", "w") as file:
+        file.create_dataset("value/0", data=np.array(["a"], object), dtype=h5py.string_dtype())
+    with pytest.raises(FormatError, match="/value/0 is not a dataset of numbers, or of strings of a fixed"):
+        read_records(tmp_path / "any.h5", parse_model("graph g(%s: str[1]) -> %s {}"))
+
+
+def test_many_strings_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", np.zeros(1 << 16, "S1"))
+    with limited(memory=1 << 20), pytest.raises(LimitError, match="65536 strings"):
+        read_records(tmp_path / "s.npy", parse_model("graph g(%s: str[?]) -> %s {}"))
 
 
 def test_headers_of_versions_1_and_2_and_empty_arrays(tmp_path: Path) -> None:

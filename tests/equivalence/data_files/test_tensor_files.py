@@ -68,6 +68,15 @@ def test_raw_files_that_do_not_fit(
     assert sentence in found.value.message
 
 
+def test_hdf5_holds_strings(tmp_path: Path) -> None:
+    strings = value("s", DType.STRING, (2, 2))
+    write_h5(tmp_path / "x.h5", [strings], [TEXTS])
+    found = read_h5(tmp_path / "x.h5", [strings])
+    assert isinstance(found, dict)
+    assert found["s"].dtype == object
+    assert found["s"].tolist() == TEXTS.tolist()
+
+
 def test_hdf5_by_name_and_by_order(tmp_path: Path) -> None:
     a, b = np.zeros(1, np.float32), np.ones(1, np.float32)
     write_h5(tmp_path / "in.h5", [value("a"), value("b")], [a, b])

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circlekit.errors import CirclekitError, ParseError
+from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
+from circlekit.ir.text.fillers import FILLERS
 from circlekit.ir.text.lexer import Source, error_at
 from circlekit.ir.text.syntax import parse_call
 from tests.ir.recipes import EVERYTHING, graph_text
@@ -90,15 +92,15 @@ CASES = [
     ("graph name", line("%b = While(%a) {cond: main}"), "3:19", "cond must be a graph, written @name"),
     ("graph", line("%b = While(%a) {cond: @man}"), "3:19", "no graph is named @man; did you mean main?"),
     ("few operands", line("%b = Add(%a)"), "3:8", "Add: the operand rhs is missing"),
-    ("many operands", line("%b = Relu(%a, %a)"), "3:8", "Relu: expected at most 1 operands (input), got 2"),
-    ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu: expected 1 results (output), got 2"),
+    ("many operands", line("%b = Relu(%a, %a)"), "3:8", "Relu: expected at most 1 operand (input), got 2"),
+    ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu: expected 1 result (output), got 2"),
     (
         "typed results",
         line("%b, %c = Relu(%a) : f32[1], f32[1]"),
         "3:12",
-        "Relu: expected 1 results (output), got 2",
+        "Relu: expected 1 result (output), got 2",
     ),
-    ("types", line("%b = Relu(%a) : f32[1], f32[1]"), "3:19", "expected 1 types, one for each result, got 2"),
+    ("types", line("%b = Relu(%a) : f32[1], f32[1]"), "3:19", "expected 1 type, one for each result, got 2"),
     ("dtype", line("%b: f33[1]"), "3:7", "no dtype is named f33; did you mean f32?"),
     ("dtype of a variable", line("%b: f33[1] variable"), "3:7", "no dtype is named f33; did you mean f32?"),
     ("no shape", line("%b: f32"), "3:7", "expected a dtype and a shape"),
@@ -112,6 +114,30 @@ CASES = [
     ),
     ("float dimension", line("%b: f32[1.5]"), "3:11", "expected an integer as dimension, got 1.5"),
     ("quant", line("%b: i8[1] quant(scales: 1)"), "3:13", "quant has no scales; did you mean scale?"),
+    *(
+        (f"suffix {suffix} of {statement}", line(statement.replace("SUFFIX", suffix)), place, message)
+        for statement, place in (
+            ("%b = Relu(%a) : i8[1] SUFFIX", "3:25"),
+            ("%b: i8[1] SUFFIX", "3:13"),
+            ("%b = const i8[1] SUFFIX [1]", "3:20"),
+            ('%b = Relu(%a) : i8[1] named("b") SUFFIX', "3:36"),
+        )
+        for suffix, message in (
+            ("quent(scale: 0.5)", "no suffix of a type is named quent; did you mean quant?"),
+            ("Quant(scale: 0.5)", "no suffix of a type is named Quant; did you mean quant?"),
+            ("extar(a: 1)", "no suffix of a type is named extar; did you mean extra?"),
+            ('name("c")', "no suffix of a type is named name; did you mean named?"),
+            ("varible", "no suffix of a type is named varible; did you mean variable?"),
+            ("quantt", "no suffix of a type is named quantt; did you mean quant?"),
+        )
+    ),
+    ("suffix of an input", "graph g(%x: f32[1] quan(scale: 1)) -> %x {}", "1:20", "did you mean quant?"),
+    (
+        "bare value after a type",
+        line("%b: f32[1]\n  var: f32[1]"),
+        "4:3",
+        "a value of a graph is written %var",
+    ),
     (
         "quant without names",
         line("%b: i8[1] quant(1)"),
@@ -281,7 +307,9 @@ def test_a_long_line_is_shown_in_part() -> None:
 
 def test_the_error_says_which_import_declares_the_operators() -> None:
     code = """
+from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
+from circlekit.ir.text.fillers import FILLERS
 parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -330,3 +358,17 @@ def test_an_attribute_may_be_named_like() -> None:
     call = parse_call(Source("Op(a) {like b, other: 1}"), [])
     assert call.like is not None
     assert [*call.attributes] == ["other"]
+
+
+FILLED = [f"%b = const f32[1] {name}" for name in (*FILLERS, "raw", "base64", "file")]
+CALLED = [f"%b: f32[1] {cls.__name__}(%a)" for cls in REGISTRY.values()]
+
+
+@pytest.mark.parametrize("statement", [*FILLED, *CALLED, "%b: f32[1] table"])
+def test_what_may_follow_a_type_is_not_taken_for_a_misspelled_suffix(statement: str) -> None:
+    message = ""
+    try:
+        parse_model(line(statement))
+    except CirclekitError as error:
+        message = error.message
+    assert "suffix" not in message

@@ -139,7 +139,7 @@ def test_max_pool_with_argmax(padding: str, batched: bool, strides: tuple[int, i
     (_, narrow) = custom("MaxPoolWithArgmax", [x], declared, include_batch_in_index=batched, **options)
     assert narrow.dtype == np.int32
     np.testing.assert_array_equal(narrow, where)
-    with pytest.raises(ShapeError, match="expected 1 results, got 2"):
+    with pytest.raises(ShapeError, match="expected 1 result, got 2"):
         custom("MaxPoolWithArgmax", [x], declared[:1], include_batch_in_index=batched, **options)
     images = where if batched else where + np.arange(2).reshape(2, 1, 1, 1) * x[0].size
     assert images.min() >= 0

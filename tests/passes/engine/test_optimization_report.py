@@ -18,7 +18,7 @@ from circlekit.passes.engine.optimization_report import (
     summarize,
 )
 from circlekit.targets.delegation import Delegation
-from circlekit.targets.findings import Finding
+from circlekit.targets.findings import INPUT, Finding
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048, arena_bytes=200)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=100)
@@ -157,3 +157,20 @@ def test_operators_that_a_target_cannot_run_are_counted(
 ) -> None:
     old, new = ([Finding("toy", "main", 0, code, "y", "no") for code in codes] for codes in (before, after))
     assert str(TargetCheck("toy", "Toy", old, new)) == words
+
+
+def test_inputs_and_outputs_that_a_target_cannot_take_are_counted_apart() -> None:
+    operator = Finding("toy", "main", 0, "ADD", "y", "no")
+    output = Finding("toy", "main", 0, "ADD", "z", "no", is_output=True)
+    unread = Finding("toy", "main", 0, INPUT, "x", "no")
+    for old, new, words in (
+        ([output, unread], [], "0 inputs or outputs that Toy cannot take (2 before)"),
+        ([], [unread], "1 input or output that Toy cannot take (0 before): %x"),
+        (
+            [output, operator],
+            [unread, operator, output],
+            "1 operator that Toy cannot run (1 before): 1 ADD; "
+            "2 inputs or outputs that Toy cannot take (1 before): %x, %z",
+        ),
+    ):
+        assert str(TargetCheck("toy", "Toy", old, new)) == words

@@ -294,7 +294,7 @@ def test_copies_that_double_with_each_branch() -> None:
     context = Context(refusals=[])
     all_passes()["remove_constant_if"]().run(parse_model(text), context)
     sentences = [refusal.sentence for refusal in context.refusals or ()]
-    assert any("g41 has 1 operators and is called in very many places" in s for s in sentences)
+    assert any("g41 has 1 operator and is called in very many places" in s for s in sentences)
     assert any(f"is called in {2**11} places" in s for s in sentences)
 
 

@@ -105,7 +105,7 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no tensor is named 'no'"):
         implant(circlekit.parse(MOVED), path)
     path.write_text('{"x": {"dtype": "uint8", "scale": "a.npy"}}')
-    with pytest.raises(FormatError, match="x: expected zerop, a str, got None"):
+    with pytest.raises(FormatError, match="x: expected zerop of type str, got None"):
         implant(circlekit.parse(MOVED), path)
     np.save(tmp_path / "a.npy", np.ones(3, np.float32))
     path.write_text('{"x": {"dtype": "uint8", "scale": "a.npy", "zerop": "a.npy", "quantized_dimension": 1}}')
@@ -127,9 +127,9 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
         ({"scale": np.ones(2, np.float32)}, "expected scale and zerop as vectors of the same size"),
         ({"of": "x", "value": np.zeros((2, 2), np.uint8)}, "%x: expected a constant for the integers in"),
         ({"dtype": "uint7"}, "Invalid dtype detected. uint7"),
-        ({"quantized_dimension": "0"}, "expected quantized_dimension, a int, got '0'"),
+        ({"quantized_dimension": "0"}, "expected quantized_dimension of type int, got '0'"),
         ({"dtype": "UINT8"}, None),
-        ({"value": 3}, "expected value, a str, got 3"),
+        ({"value": 3}, "expected value of type str, got 3"),
     ],
     ids=str,
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from circlekit.cli.output.terminal import printable, text_columns
+from circlekit.errors import counted
 from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
 
@@ -20,7 +21,9 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
     """
     blocks = [*_blocks(passes), *map(str, operators[:MAX_OPERATORS])]
     if len(operators) > MAX_OPERATORS:
-        blocks.append(f"{len(operators) - MAX_OPERATORS} more operators of this kind; --json has all")
+        blocks.append(
+            f"{counted(len(operators) - MAX_OPERATORS, 'more operator')} of this kind; --json has all"
+        )
     width = text_columns()
     for number, block in enumerate(blocks):
         if number:

@@ -14,6 +14,7 @@ from typing import Any
 from circlekit.equivalence.judgement.error_metrics import TOP, ErrorMetrics
 from circlekit.equivalence.judgement.judge import Judgement
 from circlekit.equivalence.judgement.tables import Rows, layer_rows, output_rows
+from circlekit.errors import counted
 from circlekit.ir.text.columns import format_columns, wrapped
 
 MAX_PRINTED_LAYERS = 40
@@ -34,7 +35,7 @@ def judgement_lines(judgement: Judgement, columns: int, per_layer: bool) -> Iter
         yield from _aligned(layer_rows(judgement, MAX_PRINTED_LAYERS), left=1)
         more = len(judgement.layers) - MAX_PRINTED_LAYERS
         if more > 0:
-            yield f"... and {more} more operators; --csv and --json list all"
+            yield f"... and {counted(more, 'more operator')}; --csv and --json list all"
     for finding in judgement.findings:
         yield from wrapped(f"finding: {finding}", columns)
 

@@ -12,6 +12,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
 from circlekit.equivalence.fleet import connected
+from circlekit.errors import counted
 from circlekit.io.schema import EXTENSIONS
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import abridged, listed
@@ -126,8 +127,8 @@ def _lines(calibration: Calibration, is_random: bool, missing: list[str], output
     ``missing``: the names of tensors without a range.
     """
     tensors = [(name, seen) for graph in calibration.graphs for name, seen in graph.items()]
-    plural = "sample" if calibration.samples == 1 else "samples"
-    yield f"{calibration.samples} {plural} ({calibration.source}), {len(tensors)} tensors: {output}"
+    samples = counted(calibration.samples, "sample")
+    yield f"{samples} ({calibration.source}), {counted(len(tensors), 'tensor')}: {output}"
     if is_random:
         yield "note: the samples are random; ranges of real data differ"
     ignored = [name for name, seen in tensors if seen.ignored]

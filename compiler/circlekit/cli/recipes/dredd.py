@@ -19,6 +19,7 @@ from circlekit.cli.output.progress_line import results_in_order
 from circlekit.cli.output.terminal import paragraph
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
+from circlekit.errors import counted
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
@@ -119,8 +120,7 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, li
     counts = Counter(result.status for result in results)
     compared = sum(result.compared > 0 for result in results)
     by_litert = f"with LiteRT in {sum(result.litert > 0 for result in results)}"
-    tests = "1 test" if len(results) == 1 else f"{len(results)} tests"
-    print(f"\n{tests}: {counts['passed']} passed, {counts['failed']} failed")
+    print(f"\n{counted(len(results), 'test')}: {counts['passed']} passed, {counts['failed']} failed")
     print(f"values compared in {compared}, {litert_obstacle or by_litert}")
     return FAILED if counts["failed"] else 0
 

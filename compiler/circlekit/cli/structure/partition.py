@@ -15,7 +15,7 @@ from circlekit.api.structure import load_parts, partition, partition_file, save_
 from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.equivalence.data_files.tensor_files import check_folder, read_raw, write_raw
-from circlekit.errors import EquivalenceError, ModelError
+from circlekit.errors import EquivalenceError, ModelError, counted
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.tensor import same_array
@@ -148,7 +148,7 @@ def _drive(arguments: argparse.Namespace) -> int:
     divided = load_parts(arguments.connection)
     main = divided.source.main
     if arguments.num_inputs != len(main.inputs):
-        raise ModelError(f"expected {len(main.inputs)} inputs, got {arguments.num_inputs}")
+        raise ModelError(f"expected {counted(len(main.inputs), 'input')}, got {arguments.num_inputs}")
     inputs = read_raw(arguments.input_prefix, main.inputs)
     outputs = divided.run(inputs)
     write_raw(arguments.output_prefix, main.outputs, outputs)

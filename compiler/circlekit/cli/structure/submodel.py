@@ -11,6 +11,7 @@ from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
+from circlekit.errors import counted
 from circlekit.ir.graph import Model
 from circlekit.structure.selection import parse_ids
 
@@ -18,7 +19,7 @@ from circlekit.structure.selection import parse_ids
 def _summary(model: Model) -> str:
     """Return three lines: the number of operators, the inputs, and the outputs."""
     sides = [", ".join(map(repr, side)) for side in (model.main.inputs, model.main.outputs)]
-    return f"{len(model.main)} operators\n  inputs:  {sides[0]}\n  outputs: {sides[1]}"
+    return f"{counted(len(model.main), 'operator')}\n  inputs:  {sides[0]}\n  outputs: {sides[1]}"
 
 
 # -- circle-opselector -------------------------------------------------------------------------

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value, format_shape
 
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
 """A name that gives the number of an input."""
+
+BYTES_OBJECT_BYTES = 64
+"""The memory of a short bytes object and of the references to it."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,8 @@ def fits(value: Value, shape: tuple[int, ...]) -> bool:
 
 def fitted(place: str, value: Value, array: Array) -> Array:
     """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
-    if value.dtype is DType.STRING and array.dtype.kind in "SU":
-        texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
-        array = np.array(texts, object).reshape(array.shape)
+    if value.dtype is DType.STRING:
+        array = with_bytes_objects(array)
     is_of_shape = fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if dtype is None:  # numpy takes None for float64
@@ -109,6 +112,18 @@ def fitted(place: str, value: Value, array: Array) -> Array:
         several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"
         message += f"; several records have the shape {several}"
     raise ShapeError(message)
+
+
+def with_bytes_objects(array: Array) -> Array:
+    """Return ``array``; if its elements are strings, as bytes objects in an array of dtype object.
+
+    Raise LimitError if these need too much memory.
+    """
+    if array.dtype.kind not in "SU":
+        return array
+    need_memory(array.size * BYTES_OBJECT_BYTES, f"{counted(array.size, 'string')}")
+    texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
+    return np.array(texts, object).reshape(array.shape)
 
 
 def _declared(value: Value) -> str:

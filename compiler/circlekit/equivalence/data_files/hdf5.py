@@ -3,7 +3,7 @@
 
 A file has one of two layouts.  In a file of named arrays, the dataset ``/value/I`` is array number I, and the
 attribute ``I`` of the group ``/name`` is its name.  In a file of several records, ``/value/R/I`` is array I
-of record R; these arrays have no names.
+of record R; these arrays have no names.  Strings have a fixed length; zeros at the end of a string are lost.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
             text = name.encode("utf-8", "backslashreplace")
             dtype = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
             names.attrs.create(str(index), np.array(text, dtype), dtype=dtype)
-            values.create_dataset(str(index), data=array, track_times=False)
+            values.create_dataset(str(index), data=_stored(array), track_times=False)
         return _image(file)
 
 
@@ -74,8 +74,16 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
             group = file.require_group(_member_name(name))
             for key, array in arrays.items():
                 if key not in group:  # if two names are equal after escaping, the first array is kept
-                    group.create_dataset(key, data=array, track_times=False)
+                    group.create_dataset(key, data=_stored(array), track_times=False)
         return _image(file)
+
+
+def _stored(array: Array) -> Array:
+    """Return ``array``; strings (dtype object) as dtype S, of which the file says how much memory they need.
+
+    h5py would store objects as strings of any length, which may not contain zeros.
+    """
+    return array.astype("S") if array.dtype == object else array
 
 
 def _in_memory() -> h5py.File:
@@ -150,7 +158,7 @@ def read_datasets(path: FilePath) -> dict[str, Array]:
     """Return all datasets in the group /value and in its groups, by their path below /value.
 
     Groups that are nested more deeply than MAX_GROUP_DEPTH are left out.
-    Raise the errors of ``read``, and FormatError for a dataset that does not hold numbers.
+    Raise the errors of ``read``.
     """
     return {item.name: item.array for item in _read(path, _tree)}
 
@@ -260,14 +268,14 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     """Return the elements of the dataset ``key`` of ``group``.
 
-    Raise FormatError if it does not hold numbers, if the numbers are not in the file, if HDF5 needs a plugin
-    to decode them, or if the dataset claims far more data than the file stores (UNSTORED_BYTES).  Raise
-    LimitError if the numbers exceed the memory limit.
+    Raise FormatError if it holds neither numbers nor strings of a fixed length, if the elements are not in
+    the file, if HDF5 needs a plugin to decode them, or if the dataset claims far more data than the file
+    stores (UNSTORED_BYTES).  Raise LimitError if the elements exceed the memory limit.
     """
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
-    if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
-        raise FormatError(f"{place} is not a dataset of numbers")
+    if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubcS":
+        raise FormatError(f"{place} is not a dataset of numbers, or of strings of a fixed length")
     if dataset.external or dataset.is_virtual:
         raise FormatError(f"{place} has its numbers in other files, which are not read")
     properties = dataset.id.get_create_plist()

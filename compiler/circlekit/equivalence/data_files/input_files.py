@@ -29,7 +29,7 @@ from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, HDF5_SU
 from circlekit.equivalence.data_files.graph_inputs import GraphInputs, arrays_of, fits, fitted
 from circlekit.equivalence.data_files.numpy_files import read_npy
 from circlekit.equivalence.data_files.tensor_files import INPUT, decode_elements
-from circlekit.errors import FileError, ShapeError
+from circlekit.errors import FileError, ShapeError, counted
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.resources.progress import progress
@@ -219,6 +219,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 def _unpacked(value: Value, array: Array) -> Array:
     """Return ``array``; decode it first if it is a vector of the bytes of ``value``, as ONE may write."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
+    is_raw = is_raw and array.dtype.kind != "S"
     if value.dtype.numpy is None or not is_raw or fits(value, array.shape):
         return array
     return array.view(value.dtype.numpy).reshape(value.static_shape)
@@ -236,7 +237,9 @@ def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
     known = [size for value in interface.inputs if (size := _raw_bytes(value)) is not None]
     expected = f"together {sum(known)} bytes" if len(known) == len(interface.inputs) else "of known sizes"
     if len(known) < len(interface.inputs) or sum(known) != len(content):
-        raise ShapeError(f"{path}: expected the inputs {interface}, {expected}, got {len(content)} bytes")
+        raise ShapeError(
+            f"{path}: expected the inputs {interface}, {expected}, got {counted(len(content), 'byte')}"
+        )
     parts = zip(interface.inputs, known, accumulate(known), strict=True)
     return [decode_elements(path, content[end - size : end], value) for value, size, end in parts]
 

@@ -64,7 +64,7 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     - folder: one record has the raw files ``output0``, ``output1``...; of several records, each gets a folder
       with its label as the name.
 
-    ``input_files`` can read all of these as inputs of a model, except strings in HDF5.
+    ``input_files`` can read all of these as inputs of a model.
     Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
     shape.
     """

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from circlekit.errors import FileError, FormatError, ShapeError
+from circlekit.equivalence.data_files.graph_inputs import with_bytes_objects
+from circlekit.errors import FileError, FormatError, ShapeError, counted
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import require_directory, write_file
 from circlekit.ir.dtypes import DType
@@ -64,7 +65,7 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
     if len(content) % dtype.itemsize:
         expected = f"a multiple of {dtype.itemsize} for %{value.name}"
-        raise ShapeError(f"{path} has {len(content)} bytes, expected {expected}")
+        raise ShapeError(f"{path} has {counted(len(content), 'byte')}, expected {expected}")
     count = len(content) // dtype.itemsize
     return np.frombuffer(content, dtype).reshape(_shape(path, value, count, "elements"))
 
@@ -112,7 +113,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
-    pairs = hdf5.read(path)
+    pairs = [(name, with_bytes_objects(array)) for name, array in hdf5.read(path)]
     if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
         return dict(pairs)
     if len(pairs) != len(values):

@@ -20,7 +20,7 @@ from circlekit.equivalence.model_comparison import Outcome
 from circlekit.equivalence.named_results import run_keeping, run_with_pair
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
 from circlekit.equivalence.verify import Records, Run
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels
 from circlekit.ir.dtypes import i32
@@ -191,7 +191,7 @@ class Judge:
 def _paired(before: Sequence[Value], after: Sequence[Value]) -> list[tuple[Value, Value]]:
     """Return the pairs of outputs to compare, by name if all names agree, else by position."""
     if len(before) != len(after):
-        raise ModelError(f"expected {len(before)} outputs, got {len(after)}")
+        raise ModelError(f"expected {counted(len(before), 'output')}, got {len(after)}")
     by_name = {v.name: v for v in after}
     if all(v.name in by_name for v in before):
         return [(v, by_name[v.name]) for v in before]

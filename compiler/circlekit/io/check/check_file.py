@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 
-from circlekit.errors import CirclekitError, FormatWarning, UnsupportedError
+from circlekit.errors import CirclekitError, FormatWarning, UnsupportedError, counted
 from circlekit.io.check.check_graph import interface_findings, operator_findings, order_findings
 from circlekit.io.check.check_tensor import tensor_findings
 from circlekit.io.findings import Finding, InvalidFile
@@ -84,7 +84,7 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
             yield Finding("code-fields", path, message)
     for data in model.extra["origin"].buffers[:1]:
         if data is not None and len(data):
-            message = f"expected no data in buffer 0, got {len(data)} bytes"
+            message = f"expected no data in buffer 0, got {counted(len(data), 'byte')}"
             yield Finding("buffer-zero", "buffers[0]", message)
 
 

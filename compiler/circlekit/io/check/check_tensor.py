@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.io.findings import Finding
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
@@ -28,22 +29,26 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
     """
     shape, signature = (_numbers(tree.get(name)) for name in ("shape", "shape_signature"))
     if signature and len(signature) != len(shape):
-        message = f"expected {len(shape)} dimensions, as the shape has, got {len(signature)}"
+        message = f"expected {counted(len(shape), 'dimension')}, as the shape has, got {len(signature)}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
     elif any(s not in (d, -1) for s, d in zip(signature, shape, strict=False)):
         message = f"expected -1 or the dimensions of shape {shape}, got {signature}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
     count = prod(d for d in shape if d >= 0)  # without the unknown dimensions, -1
     if count * value.dtype.bits >= MAX_TENSOR_BYTES * 8:
-        yield Finding("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
+        yield Finding(
+            "shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {counted(count, 'element')}"
+        )
     if value.data is not None and value.data.size and tree.get("compression_type", "NONE") == "NONE":
         yield from _data_findings(value.dtype, shape, count, value.data, tree.get("sparsity"), path)
     if value.data is not None and "stored_data" in value.extra:  # ``load`` took the first bytes only
         got = len(value.extra["stored_data"])
-        message = f"expected {value.data.nbytes} bytes for {value.dtype.short}{shape}, got {got}"
+        message = f"expected {counted(value.data.nbytes, 'byte')} for {value.dtype.short}{shape}, got {got}"
         yield Finding("surplus-data", path, message)
     if value.data is not None and value.is_variable:
-        yield Finding("variable", path, f"expected no data of a variable, got {value.data.nbytes} bytes")
+        yield Finding(
+            "variable", path, f"expected no data of a variable, got {counted(value.data.nbytes, 'byte')}"
+        )
     identifier = tree.get("external_buffer", 0)
     if identifier and identifier not in external:
         message = f"expected the id of an external buffer, got {identifier}"
@@ -79,7 +84,9 @@ def _data_findings(
         if fault := _strings_fault(data, count):
             yield Finding("strings", path, fault)
     elif dtype.numpy is None and dtype.bits and len(data) != (size := -(-count * dtype.bits // 8)):
-        yield Finding("packed-size", path, f"expected {size} bytes for {dtype.short}{shape}, got {len(data)}")
+        yield Finding(
+            "packed-size", path, f"expected {counted(size, 'byte')} for {dtype.short}{shape}, got {len(data)}"
+        )
 
 
 def _strings_fault(data: Array, count: int) -> str:
@@ -95,7 +102,8 @@ def _strings_fault(data: Array, count: int) -> str:
     ends = words[1 : number + 2]
     if number and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
         return "expected rising offsets of strings inside the data"
-    return "" if number == count else f"expected {count} strings, one for each element, got {number}"
+    expected = f"expected {counted(count, 'string')}, one for each element"
+    return "" if number == count else f"{expected}, got {number}"
 
 
 # -- quantization ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatError, FormatWarning
+from circlekit.errors import FormatError, FormatWarning, counted
 from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.findings import InvalidFile, UnknownType
@@ -67,7 +67,7 @@ def unidentified(data: memoryview) -> str:
         advice = "if it is a recipe, `circle2circle TEXT OUT.circle` writes its model"
         return f"not a model file but a text; {advice}"
     if len(data) < 8:
-        return f"not a model: it ends after {len(data)} bytes"
+        return f"not a model: it ends after {counted(len(data), 'byte')}"
     return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
 
 
@@ -353,7 +353,8 @@ class Loader:
             got = format_shape(value.shape)
             self.fail("data-size", path, f"expected a static shape for a constant, got {got}")
         size = dtype.itemsize * math.prod(value.static_shape)
-        expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}, got {len(data)}"
+        form = f"{value.dtype.short}{list(value.static_shape)}"
+        expected = f"expected {counted(size, 'byte')} for {form}, got {len(data)}"
         if size > len(data):
             self.fail("data-size", path, expected)
         if not size and not _is_empty(value):

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError, did_you_mean
+from circlekit.errors import LimitError, ModelError, counted, did_you_mean
 from circlekit.ir.core import Op, Value
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType
@@ -120,7 +120,7 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
         fail("offset and size must not be negative")
     data = resolve(str(path), offset, size)
     if memoryview(data).nbytes != size:
-        fail(f"the file has {memoryview(data).nbytes} bytes at {offset}, expected {size}")
+        fail(f"the file has {counted(memoryview(data).nbytes, 'byte')} at {offset}, expected {size}")
     return data, raw
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from circlekit.errors import did_you_mean
+from circlekit.errors import counted, did_you_mean
 from circlekit.ir.core import Graph, Value
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
@@ -127,7 +127,7 @@ def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) 
     expected = prod(shape) * dtype.numpy.itemsize
     size = memoryview(data).nbytes
     if size != expected:
-        fail(f"expected {expected} bytes for {dtype.short}{list(shape)}, got {size}")
+        fail(f"expected {counted(expected, 'byte')} for {dtype.short}{list(shape)}, got {size}")
     return np.frombuffer(data, dtype.numpy).reshape(shape)
 
 
@@ -164,7 +164,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
     """
     numbers = np.array(literal, object)
     if numbers.ndim > MAX_RANK:
-        fail(f"the literal has {numbers.ndim} dimensions, expected at most {MAX_RANK}")
+        fail(f"the literal has {counted(numbers.ndim, 'dimension')}, expected at most {MAX_RANK}")
     for item in numbers.flat:
         if isinstance(item, list):  # numpy keeps lists as items if their lengths differ
             fail("the inner lists differ in length")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import CirclekitError, did_you_mean
+from circlekit.errors import CirclekitError, counted, did_you_mean
 from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.declaration import Operand, arity_faults
 from circlekit.ir.graph import Model, Signature, postorder
@@ -234,7 +234,7 @@ class _GraphBuilder:
         attributes = self._attributes(call, cls)
         types = [read_type(t, self.source) for t in call.types]
         if types and len(types) != len(call.results):
-            message = f"expected {len(call.results)} types, one for each result, got {len(types)}"
+            message = f"expected {counted(len(call.results), 'type')}, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
         # a call without results and types is inferred, too: its shape rule knows whether results are missing;
@@ -248,7 +248,9 @@ class _GraphBuilder:
             located = self.source.error_at(token.at, error.message)
             raise type(error)(located.message, *error.where, *located.where) from None
         if len(op.results) != len(call.results):
-            message = f"{token.text} has {len(op.results)} results, the text names {len(call.results)}"
+            message = (
+                f"{token.text} has {counted(len(op.results), 'result')}, the text names {len(call.results)}"
+            )
             self.source.fail(message, token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
             value.name = result.text

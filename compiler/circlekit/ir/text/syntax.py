@@ -35,6 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
+from circlekit.errors import did_you_mean
 from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
@@ -223,7 +224,19 @@ def parse_type(source: Source) -> TypeNode:
     while source.peek.kind == "name" and source.peek.text in _FLAGS:
         flag = source.take()
         suffixes.append(Arguments(flag.text, [], {}, flag))
+    _refuse_misspelled_suffix(source)
     return TypeNode(dtype, dims, suffixes, token)
+
+
+def _refuse_misspelled_suffix(source: Source) -> None:
+    """Raise ParseError if the name after a type resembles a suffix: no filler and no operator does."""
+    token, following = source.peek, source.ahead().text
+    begins_statement = following in ("=", ",", ":")  # ``token`` is then a result in a picture
+    if token.kind == "name" and token.text not in _SUFFIXES | _FLAGS and not begins_statement:
+        # ReadVariable(...) resembles ``variable``, but begins a statement
+        hint = did_you_mean(token.text, sorted(_SUFFIXES if following == "(" else _SUFFIXES | _FLAGS))
+        if hint:
+            source.fail(f"no suffix of a type is named {token.text}{hint}", token)
 
 
 _SUFFIXES = frozenset({"quant", "extra", "named"})

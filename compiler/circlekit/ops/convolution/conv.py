@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import attribute, operand, optional_operand
@@ -73,7 +73,9 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
         if not depth or per_group is None:  # zero channels fit any number of groups
             return
         if per_group == 0 or depth % per_group:
-            raise ShapeError(f"input has {depth} channels, expected a multiple of the filter's {per_group}")
+            raise ShapeError(
+                f"input has {counted(depth, 'channel')}, expected a multiple of the filter's {per_group}"
+            )
         if out_depth is not None and out_depth % (depth // per_group):
             groups = f"{depth // per_group} groups"
             raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
@@ -124,7 +126,9 @@ class DepthwiseConv2D(
         if dims_differ(filter["1"], 1):
             raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, expected [1,KH,KW,C]")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
-            raise ShapeError(f"filter has {out_depth} channels, expected a multiple of the input's {depth}")
+            raise ShapeError(
+                f"filter has {counted(out_depth, 'channel')}, expected a multiple of the input's {depth}"
+            )
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))

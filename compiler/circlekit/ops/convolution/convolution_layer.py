@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
@@ -107,7 +107,9 @@ class ConvolutionLayer(Op):
         ``filter``: the dimensions of the filter by their letter in ``filter_layout``.
         """
         if dims_differ(depth, filter["I"]):
-            raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
+            raise ShapeError(
+                f"input has {counted(depth, 'channel')}, expected {filter['I']}, as the filter has"
+            )
 
     def geometry(
         self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...] = ()
@@ -238,17 +240,17 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
     if numbers is None:
         count = product(operand.shape) if operand.shape is not None else None
         if dims_differ(count, rank):
-            raise ShapeError(f"output_shape has {count} elements, expected {rank}")
+            raise ShapeError(f"output_shape has {counted(count, 'element')}, expected {rank}")
         return (None,) * rank
     if len(numbers) != rank or min(numbers) < 0:
-        raise ShapeError(f"output_shape is {numbers}, expected {rank} dimensions >= 0")
+        raise ShapeError(f"output_shape is {numbers}, expected {counted(rank, 'dimension')} >= 0")
     return tuple(numbers)
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
     """Return the elements of ``output_shape`` as a shape; raise ShapeError if it contradicts ``known``."""
     if output_shape.size != len(known):
-        raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
+        raise ShapeError(f"output_shape has {counted(output_shape.size, 'element')}, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())
     merged_shape(shape, known)
     return shape

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
@@ -90,7 +90,9 @@ class FullyConnected(
             return None if self.keep_num_dims else (None, units)
         if self.keep_num_dims:
             if not shape or dims_differ(shape[-1], depth):
-                raise ShapeError(f"input: expected {depth} columns, got shape {format_shape(shape)}")
+                raise ShapeError(
+                    f"input: expected {counted(depth, 'column')}, got shape {format_shape(shape)}"
+                )
             return (*shape[:-1], units)
         size = product(shape)
         if not depth or size is None:  # for depth 0, the leading dimensions give the rows
@@ -241,7 +243,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
 
 def _different_depths(x: Shape, y: Shape) -> ShapeError:
     """Return the error for matrices of the shapes ``x`` and ``y``, which cannot be multiplied."""
-    return ShapeError(f"y: expected {x[-1]} rows, one per column of x, got {y[-2]}")
+    return ShapeError(f"y: expected {counted(x[-1], 'row')}, one per column of x, got {y[-2]}")
 
 
 def _matrix_shape(value: Value, name: str, transposed: bool) -> Shape | None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -118,7 +118,7 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
         if depth is None:
             return rearranged_type(self.params, None)
         if depth > len(params):
-            raise ShapeError(f"indices: expected at most {len(params)} coordinates, got {depth}")
+            raise ShapeError(f"indices: expected at most {counted(len(params), 'coordinate')}, got {depth}")
         return rearranged_type(self.params, (*indices[:-1], *params[depth:]))
 
     def kernel(self, params: Array, indices: Array) -> Array:

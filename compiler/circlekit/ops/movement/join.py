@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
@@ -217,7 +217,7 @@ class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8:
         if sizes is None:
             return [None] * checked_part_count(self.num_splits)
         if len(sizes) != self.num_splits:
-            raise ShapeError(f"size_splits: expected {self.num_splits} elements, got {len(sizes)}")
+            raise ShapeError(f"size_splits: expected {counted(self.num_splits, 'element')}, got {len(sizes)}")
         return _resolved_sizes(sizes, size)
 
     def kernel(self, value: Array, size_splits: Array, split_dim: Array) -> tuple[Array, ...]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -91,7 +91,7 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
         if shape is None or multiples is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
         if len(shape) != len(multiples):
-            raise ShapeError(f"multiples: expected {len(shape)} elements, got {len(multiples)}")
+            raise ShapeError(f"multiples: expected {counted(len(shape), 'element')}, got {len(multiples)}")
         return rearranged_type(
             self.input, tuple(None if d is None else d * m for d, m in zip(shape, multiples, strict=True))
         )

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
@@ -194,7 +194,9 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         # the number of axes without an entry of their own
         implicit = rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
         if implicit < 0:
-            raise ShapeError(f"begin: expected at most {rank} axes of input, got {rank - implicit}")
+            raise ShapeError(
+                f"begin: expected at most {counted(rank, 'axis', 'axes')} of input, got {rank - implicit}"
+            )
         slices: list[AxisSlice | None] = []
         for bit, first, last, stride in zip(bits, begin, end, strides, strict=True):
             if self.ellipsis_mask & bit:
@@ -282,7 +284,7 @@ class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
             rank = rows[0] if shape is None and rows is not None else self.input.rank
             return rearranged_type(self.input, unknown_dims(rank))
         if len(pairs) != len(shape):
-            raise ShapeError(f"paddings: expected {len(shape)} rows, got {len(pairs)}")
+            raise ShapeError(f"paddings: expected {counted(len(shape), 'row')}, got {len(pairs)}")
         for dim, pair in zip(shape, pairs, strict=True):
             self.check_padding(dim, *pair)
         return rearranged_type(

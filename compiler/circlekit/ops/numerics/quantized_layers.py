@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -119,7 +119,7 @@ def channel_scales(weights: Value, channels: int) -> Array:
     """Return the scales of ``weights``, float32 [1] or [channels]; raise ModelError for any other count."""
     scales: Array = quantization_of(weights).scale
     if scales.size not in (1, channels):
-        raise ModelError(f"%{weights.name} has {scales.size} scales, expected 1 or {channels}")
+        raise ModelError(f"%{weights.name} has {counted(scales.size, 'scale')}, expected 1 or {channels}")
     return scales
 
 
@@ -149,7 +149,7 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
         return np.zeros((), np.int64)
     zeros = quantization.zero_point.astype(np.int64)
     if zeros.size not in (1, channels):
-        raise ModelError(f"%{weights.name} has {zeros.size} zero points, expected 1 or {channels}")
+        raise ModelError(f"%{weights.name} has {counted(zeros.size, 'zero point')}, expected 1 or {channels}")
     return zeros.reshape(()) if zeros.size == 1 else zeros
 
 

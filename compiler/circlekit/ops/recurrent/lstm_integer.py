@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, counted
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import (
@@ -182,7 +182,9 @@ def intermediates(op: Op, count: int) -> list[Value]:
     """Return the intermediate values of ``op``; raise UnsupportedError unless there are ``count``."""
     values = [v for v in op.extra.get("intermediates", ()) if v is not None]
     if len(values) != count:
-        raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")
+        raise UnsupportedError(
+            f"{op.code} on int8: expected {counted(count, 'intermediate')}, got {len(values)}"
+        )
     return values
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
@@ -170,10 +170,14 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         data = require_rank(self.input, "input", 3)
         weights = require_rank(self.hidden_hidden, "hidden_hidden", 2)
         if data is not None and weights is not None and dims_differ(data[2], weights[1]):
-            raise ShapeError(f"hidden_hidden: expected {data[2]} columns, one per input, got {weights[1]}")
+            raise ShapeError(
+                f"hidden_hidden: expected {counted(data[2], 'column')}, one per input, got {weights[1]}"
+            )
         rows = None if self.state.shape is None else product(self.state.shape[:-1])
         if data is not None and data[1] != 1 and dims_differ(data[1], rows):
-            raise ShapeError(f"state: expected {data[1]} rows, one per sequence of the batch, got {rows}")
+            raise ShapeError(
+                f"state: expected {counted(data[1], 'row')}, one per sequence of the batch, got {rows}"
+            )
         return TensorType(self.input.dtype, self.state.shape)
 
     def kernel(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from circlekit.errors import counted
 from circlekit.rewrite.base import Refusal
 
 MAX_MISSES = 3
@@ -135,7 +136,7 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
 
 def places(count: int) -> str:
     """Return a number of rewrites as text."""
-    return "nothing" if count == 0 else "1 place" if count == 1 else f"{count} places"
+    return "nothing" if count == 0 else counted(count, "place")
 
 
 def _more(rest: int, what: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from circlekit.errors import counted
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Shape, Value, format_shape
@@ -121,11 +122,11 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """The operators of a model that a target cannot run, ``before`` and ``after`` the optimization.
+    """What a target refuses of a model, ``before`` and ``after`` the optimization.
 
-    A Finding is such an operator: ``place`` (names of its graph and first result), ``reason``.  ``name`` and
-    ``title``: those of the target.  ``delegations``: what its delegate (such as XNNPACK) runs before and
-    after; None if the target has no delegate.
+    A Finding is an operator, input or output: ``place`` (names of its graph and first result), ``reason``.
+    ``name`` and ``title``: those of the target.  ``delegations``: what its delegate (such as XNNPACK) runs
+    before and after; None if the target has no delegate.
     """
 
     name: str
@@ -177,14 +178,20 @@ class TargetCheck:
         return f"the delegate of {self.title} runs {last} (before: {first})"
 
     def _unsupported(self) -> str:
-        """Return how many operators the target cannot run, in words; "" if none before and after."""
-        if not self.before and not self.after:
-            return ""
-        counts = Counter(finding.operator for finding in self.after)
-        kinds = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        noun = "operator" if len(self.after) == 1 else "operators"
-        text = f"{len(self.after)} {noun} that {self.title} cannot run ({len(self.before)} before)"
-        return f"{text}: {kinds}" if kinds else text
+        """Return how many operators, inputs and outputs the target refuses, in words; "" if none ever."""
+        codes = Counter(finding.operator for finding in self.after if finding.is_operator)
+        kinds = [f"{count} {code}" for code, count in sorted(codes.items())]
+        names = [f"%{finding.result}" for finding in self.after if not finding.is_operator]
+        old, new = (sum(f.is_operator for f in findings) for findings in (self.before, self.after))
+        operators = f"{counted(new, 'operator')} that {self.title} cannot run ({old} before)"
+        rest, left = len(self.before) - old, len(self.after) - new
+        others = counted(left, "input or output", "inputs or outputs")
+        others = f"{others} that {self.title} cannot take ({rest} before)"
+        return "; ".join(
+            f"{text}: {', '.join(items)}" if items else text
+            for text, items, count in ((operators, kinds, old + new), (others, names, rest + left))
+            if count
+        )
 
 
 @dataclass(repr=False)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
@@ -78,7 +79,7 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
             return f"%{group.conv.output.name}: does not read the channels of group {index} alone"
     channels = first.data.static_shape[before[CHANNELS]]
     if depth * len(groups) != channels:
-        return f"%{first.data.name}: has {channels} channels, {depth * len(groups)} are read"
+        return f"%{first.data.name}: has {counted(channels, 'channel')}, {depth * len(groups)} are read"
     axis = after.index(CHANNELS)
     return None if op.axis % 4 == axis else f"%{result.name}: axis is {op.axis}, expected {axis}"
 

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -152,7 +153,7 @@ def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
     is_cheap = saved >= 0 or (removed >= 2 and sum(op.macs() for op in ops) >= -saved * MACS_PER_BYTE)
     if removed >= 1 and is_cheap:
         return None
-    effect = f"would remove {removed} operators and move {-saved} bytes more"
+    effect = f"would remove {counted(removed, 'operator')} and move {-saved} bytes more"
     return f"%{results[0].name}: joining {len(ops)} layers {effect}"
 
 
@@ -250,7 +251,7 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
     first = users[0]
     for op in users:
         if type(op) is not type(first):
-            return f"%{op.output.name}: is a {type(op).__name__}, expected {type(first).__name__}"
+            return f"%{op.output.name}: is {type(op).__name__}, expected {type(first).__name__}"
         if len(set(users)) < len(users) or len(op.results) != 1:
             return f"%{op.output.name}: reads several parts, or has several results"
         result, other = op.output, first.output

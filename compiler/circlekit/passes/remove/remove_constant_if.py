@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeGuard
 
+from circlekit.errors import counted
 from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -63,7 +64,7 @@ class Branches:
             return None
         where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
         return (
-            f"%{op.results[0].name}: {branch.name} has {size} operators and is called in {where}; "
+            f"%{op.results[0].name}: {branch.name} has {counted(size, 'operator')} and is called in {where}; "
             f"expected at most {MAX_COPIED_OPS} operators in all"
         )
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
@@ -131,7 +132,7 @@ def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -
         return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):
         return None
-    return f"%{value.name}: has {value.use_count} users, some outside of the Reshapes"
+    return f"%{value.name}: has {counted(value.use_count, 'user')}, some outside of the Reshapes"
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:

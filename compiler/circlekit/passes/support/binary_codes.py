@@ -29,6 +29,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
@@ -128,9 +129,9 @@ def read_info(graph: Graph) -> Info | str | None:
     rest = graph.outputs[1 + count :]
     found = len(graph.outputs) - 1
     if mark.size < 5 or size <= Item.WEIGHTS or count < 0 or found < count:
-        return f"{name}: announces {count} outputs and bundles of {size}, got {found} outputs"
+        return f"{name}: announces {count} outputs and bundles of {size}, got {counted(found, 'output')}"
     if len(rest) % size:
-        return f"{name}: announces bundles of {size}, got {len(rest)} outputs for them"
+        return f"{name}: announces bundles of {size}, got {counted(len(rest), 'output')} for them"
     bundles = [_coded(rest[at : at + size]) for at in range(0, len(rest), size)]
     coded = [bundle for bundle in bundles if isinstance(bundle, Coded)]
     wrong = [bundle for bundle in bundles if isinstance(bundle, str)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.array_bytes import SAMPLE_BYTES, digest, sample
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -113,7 +114,7 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
             read = ["nothing" if v is None else f"%{v.name}" for v in (a, b)]
             return f"%{name}: reads {read[0]}, but %{other} reads {read[1]}", 1
     if len(op.inputs) != len(first.inputs):
-        return f"%{name}: has {len(op.inputs)} operands, but %{other} has {len(first.inputs)}", 1
+        return f"%{name}: has {counted(len(op.inputs), 'operand')}, but %{other} has {len(first.inputs)}", 1
     for key, value in op.attribute_items().items():
         if value != first.attribute_items().get(key):
             return f"%{name}: {key} is {value}, but {first.attribute_items().get(key)} in %{other}", 2

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
-from circlekit.errors import FileError, FormatError
+from circlekit.errors import FileError, FormatError, counted
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
@@ -233,5 +233,5 @@ def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
     numbers = arrays[content] if isinstance(content, str) else content
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:
-        raise ValueError(f"expected a list of numbers, got {array.ndim} dimensions")
+        raise ValueError(f"expected a list of numbers, got {counted(array.ndim, 'dimension')}")
     return array

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.execution_plan import work_of
 from circlekit.interp.interpreter import Interpreter
@@ -168,7 +168,9 @@ def raise_patterns(
             continue
         is_kept = sqnr >= best + MIN_PATTERN_GAIN
         verdict = "kept" if is_kept else "rejected"
-        result.notes.append(f"{name}, {len(ops)} operators raised to {raise_to}: {sqnr:.1f} dB, {verdict}")
+        result.notes.append(
+            f"{name}, {counted(len(ops), 'operator')} raised to {raise_to}: {sqnr:.1f} dB, {verdict}"
+        )
         if is_kept:
             result.schemes, best = schemes, sqnr
     result.sqnr = best

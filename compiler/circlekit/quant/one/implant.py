@@ -75,10 +75,10 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
         for field, kind in FIELDS.items():
             if not isinstance(item.get(field), kind):
                 raise FormatError(
-                    f"{path}: {name}: expected {field}, a {kind.__name__}, got {item.get(field)!r}"
+                    f"{path}: {name}: expected {field} of type {kind.__name__}, got {item.get(field)!r}"
                 )
         if not isinstance(item.get("value", ""), str):
-            raise FormatError(f"{path}: {name}: expected value, a str, got {item['value']!r}")
+            raise FormatError(f"{path}: {name}: expected value of type str, got {item['value']!r}")
         if item["dtype"].lower() not in DTYPES:
             raise FormatError(f"{path}: {name}: Invalid dtype detected. {item['dtype']}")
     return tree

@@ -21,7 +21,7 @@ from tokenize import TokenError
 
 import numpy as np
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, counted, did_you_mean
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resources.resource_limits import count_memory, need_memory
@@ -81,7 +81,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     if tag == "file":
         return _from_file(args, dtype, count, files)
     if tag == "explicit" and len(args) > count:
-        raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
+        raise ModelError(f"expected at most {counted(count, 'element')}, as the shape has, got {len(args)}")
     if tag == "explicit" and dtype is DType.STRING:
         need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
         count_memory(4 * count)  # the offsets of the strings in the buffer
@@ -122,7 +122,9 @@ def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array
     For a ``dtype`` of integers the numbers are truncated, and clipped to its range; int4 is returned as int8.
     """
     if len(args) != 2:
-        raise ModelError(f"gaussian: expected a mean and a standard deviation, got {len(args)} arguments")
+        raise ModelError(
+            f"gaussian: expected a mean and a standard deviation, got {counted(len(args), 'argument')}"
+        )
     if dtype is DType.BOOL:
         raise ModelError("gaussian: expected a type of integers or floats, got BOOL")
     values = fill("gaussian", [_float(a) for a in args], {}, DType.FLOAT64, [count], seed)
@@ -142,7 +144,7 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
     Raise ModelError if the file is invalid, or if its array does not fit the constant.
     """
     if len(args) != 1:
-        raise ModelError(f"file: expected one name, got {len(args)} arguments")
+        raise ModelError(f"file: expected one name, got {counted(len(args), 'argument')}")
     name, data = args[0], files(args[0])
     try:
         array = np.lib.format.read_array(BytesIO(data), allow_pickle=False)
@@ -153,7 +155,7 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
         return array.tobytes()
     if array.dtype.newbyteorder("<") != dtype.numpy or array.size != count:
         actual = f"{array.size} of {array.dtype}"
-        raise ModelError(f"{name}: expected {count} elements of {dtype.short}, got {actual}")
+        raise ModelError(f"{name}: expected {counted(count, 'element')} of {dtype.short}, got {actual}")
     return array.astype(dtype.numpy, copy=False).tobytes()
 
 

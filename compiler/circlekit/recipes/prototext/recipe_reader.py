@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError, did_you_mean
+from circlekit.errors import LimitError, ModelError, counted, did_you_mean
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
@@ -240,7 +240,8 @@ class _RecipeReader:
         if "shape_signature" in recipe:
             tree["shape_signature"] = signature = recipe["shape_signature"]
             if signature and len(signature) != len(dims or ()):
-                message = f"expected {len(dims or ())} dimensions, as the shape has, got {len(signature)}"
+                expected = counted(len(dims or ()), "dimension")
+                message = f"expected {expected}, as the shape has, got {len(signature)}"
                 self.fail(message, recipe, "shape_signature")
         if "quant" in recipe or "mx_quant" in recipe:
             tree["quantization"] = _quantization(recipe)

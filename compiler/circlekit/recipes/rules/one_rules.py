@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from circlekit.errors import did_you_mean
+from circlekit.errors import counted, did_you_mean
 from circlekit.io.findings import ERROR
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.recipes.model_file import count_word
@@ -146,7 +146,7 @@ def _rule(source: _ShellText) -> Rule:
         source.fail(f"no function is named {function.text}{near}".replace("\n", "\\n"), function)
     count, value_of = FUNCTIONS[function.text]
     if len(arguments) != count:
-        source.fail(f"{function.text}: expected {count} arguments, got {len(arguments)}", function)
+        source.fail(f"{function.text}: expected {counted(count, 'argument')}, got {len(arguments)}", function)
     condition = source.word("a condition")
     if condition.text not in CONDITIONS:
         choices = ", ".join(CONDITIONS)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # imported to declare the operators
-from circlekit.errors import did_you_mean
+from circlekit.errors import counted, did_you_mean
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
@@ -107,8 +107,8 @@ class Call:
         arguments = self.node.positional
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
             upper = f"{minimum} or more" if maximum is None else f"up to {maximum}"
-            amount = f"{minimum}" if maximum == minimum else upper
-            self.fail(f"{self.name}: expected {amount} arguments, got {len(arguments)}")
+            amount = counted(minimum, "argument") if maximum == minimum else f"{upper} arguments"
+            self.fail(f"{self.name}: expected {amount}, got {len(arguments)}")
         return arguments
 
     def only(self) -> Literal:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from circlekit.errors import FileError
+from circlekit.errors import FileError, counted
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation
@@ -106,7 +106,7 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             own = list(link["new-model-io"][side]["new-indices"])
             indices = link["org-model-io"][side]["new-indices"]
             if len(indices) != len(ports):
-                message = f"expected {len(ports)} {side} of the whole model, got {len(indices)}"
+                message = f"expected {counted(len(ports), side[:-1])} of the whole model, got {len(indices)}"
                 raise DriverError("error", f"{message} (io info file {number + 1})")
             for port, index in enumerate(indices):
                 if index in own:

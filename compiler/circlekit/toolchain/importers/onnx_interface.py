@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from circlekit.equivalence.model_comparison import largest_magnitude, worst_difference
-from circlekit.errors import EquivalenceError, ModelError
+from circlekit.errors import EquivalenceError, ModelError, counted
 from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
@@ -53,7 +53,7 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     count, listed = len(model.main.inputs), ", ".join(names["inputs"])
     if count != len(names["inputs"]):
-        expected = f"expected {len(names['inputs'])} inputs as in the ONNX model ({listed})"
+        expected = f"expected {counted(len(names['inputs']), 'input')} as in the ONNX model ({listed})"
         raise ModelError(f"{expected}, got {count}")
     inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
     if count != len({*inputs}):
