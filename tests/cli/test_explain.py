@@ -120,7 +120,8 @@ def test_many_operators_are_explained_in_part(more: int, capsys: pytest.CaptureF
     explanations: list[Any] = [f"operator {n}" for n in range(MAX_OPERATORS + more)]
     print_explanations([], explanations)
     blocks = capsys.readouterr().out.strip().split("\n\n")
-    rest = [f"{more} more operators of this kind; --json has all"] * (more > 0)
+    words = "1 more operator" if more == 1 else f"{more} more operators"
+    rest = [f"{words} of this kind; --json has all"] * (more > 0)
     assert blocks == [*explanations[:MAX_OPERATORS], *rest]
 
 

@@ -267,7 +267,7 @@ def test_transpose_conv_refuses_a_wrong_shape_in_the_run(shape: Array) -> None:
     """The rank of ``output_shape`` may be unknown until the run; then it must have 4 elements."""
     op = TransposeConv(Value("", i32, None), Value("", f32, (4, 3, 3, 4)), Value("", f32, X))
     filter, x = np.ones((4, 3, 3, 4), np.float32), np.ones(X, np.float32)
-    with pytest.raises(ShapeError, match=f"output_shape has {np.size(shape)} elements, expected 4"):
+    with pytest.raises(ShapeError, match=rf"output_shape has {np.size(shape)} elements?, expected 4"):
         op.kernel(np.asarray(shape), filter, x)
 
 
