@@ -10,7 +10,7 @@ from circlekit.api.target_watch import TargetWatch
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.optimization_report import Report, summarize
-from circlekit.targets.findings import TargetChoice
+from circlekit.targets.target_choice import TargetChoice
 from tests.targets.toy import toy
 
 BEFORE = "graph main(%x: f32[1,4]) -> %y {\n  %y = Add(%x, [0.0])\n}"

@@ -11,7 +11,7 @@ import pytest
 import circlekit
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.delta_debugging import reduce_model
-from circlekit.equivalence.submodel import entry_views
+from circlekit.equivalence.reduction_steps import entry_views
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model

@@ -17,7 +17,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.verifier import verify
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.rewrite.base import Context
 
 BLOCKS = """

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 
 
 def generator(*name: object) -> np.random.Generator:

@@ -16,7 +16,7 @@ from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context, Pass
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.equivalence.submodel import sizes, with_size
+from circlekit.equivalence.reduction_steps import sizes, with_size
 from circlekit.errors import CirclekitError
 from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
@@ -17,8 +17,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.verifier import verify
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, pass_names, select_passes
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe

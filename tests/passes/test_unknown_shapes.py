@@ -16,7 +16,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.value import Array, Value
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, pass_names, select_passes
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe

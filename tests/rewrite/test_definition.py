@@ -66,7 +66,7 @@ READ = """
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.engine.describe import rules_of
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.rewrite.base import Context
 
 model = parse_model("graph g(%x: f32[2]) -> %y { %a = Neg(%x)  %y = Add(%x, %a) }")

@@ -11,7 +11,7 @@ import pytest
 import circlekit
 from circlekit.errors import EquivalenceError, RewriteError
 from circlekit.ir.text import parse_model
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import PASSES, Rewrite, Rules
 from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules

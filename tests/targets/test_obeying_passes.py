@@ -13,7 +13,7 @@ from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ops.arithmetic.binary import Sub
 from circlekit.rewrite.base import PASSES, Context, Pass
-from circlekit.targets import findings
+from circlekit.targets import target_choice
 from tests.targets.toy import toy
 
 TCONV = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
@@ -67,7 +67,7 @@ def test_a_default_target_restricts_pipelines_and_single_passes(
     passes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = replace(toy("NEG", "ADD"), is_complete=True)
-    monkeypatch.setattr(findings, "find_target", lambda name: default)
+    monkeypatch.setattr(target_choice, "find_target", lambda name: default)
     model = circlekit.parse(NEGATED)
     circlekit.optimize(model, passes)
     assert codes(model) == ["NEG", "ADD"]

@@ -26,8 +26,8 @@ from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.text import print_model
 from circlekit.ir.verifier import verify
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import pass_names, select_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context

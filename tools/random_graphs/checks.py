@@ -23,9 +23,9 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import PassRecord
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, only_pipelines, pass_names, select_passes
 from circlekit.rewrite.base import Context
 from circlekit.testing.model_builder import UNKNOWN_SIZE, example

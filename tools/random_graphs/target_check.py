@@ -16,13 +16,13 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.rewrite.base import Context
-from circlekit.targets.findings import TargetSet
 from circlekit.targets.target import find_target
+from circlekit.targets.target_choice import TargetSet
 from circlekit.testing.model_builder import Rejected
 from tools.random_graphs.checks import Original, count_ops
 from tools.random_graphs.examine import PASSES, Finding, Result

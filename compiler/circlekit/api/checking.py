@@ -6,7 +6,8 @@ from __future__ import annotations
 from circlekit.api.remedy_options import with_other_remedies
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.remedies import with_remedies
-from circlekit.targets.findings import Finding, TargetChoice, choose_targets, find_unsupported
+from circlekit.targets.target_choice import TargetChoice, choose_targets
+from circlekit.targets.unsupported import Finding, find_unsupported
 
 
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:

@@ -10,7 +10,7 @@ from circlekit.io.write.save import check_format
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine import explain as engine
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
-from circlekit.targets.findings import TargetChoice, choose_targets
+from circlekit.targets.target_choice import TargetChoice, choose_targets
 
 
 def explain(

@@ -23,7 +23,7 @@ from circlekit.passes.engine.registry import (
     parse_pipeline,
     pass_names,
 )
-from circlekit.targets.findings import TargetChoice, choose_targets
+from circlekit.targets.target_choice import TargetChoice, choose_targets
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_p
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raised_weights import raise_weights
 from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
+from circlekit.quant.operator_selection import schemes_of
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
 from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
-from circlekit.quant.selection import schemes_of
 from circlekit.quant.techniques.replay import Record
 from circlekit.targets.target import Target
 

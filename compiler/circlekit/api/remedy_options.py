@@ -19,8 +19,8 @@ from circlekit.ir.op import Op
 from circlekit.passes.support.lone_model import can_stand_alone, lone_model
 from circlekit.quant.choose import choose
 from circlekit.quant.scheme import SCHEMES, Arithmetic
-from circlekit.targets.findings import Finding
 from circlekit.targets.target import Target, find_target, target_names
+from circlekit.targets.unsupported import Finding
 
 RANGE = (0.5, 1.0)
 """The (lowest, highest) number that a trial assumes for each tensor; no operator refuses such numbers."""

@@ -26,7 +26,7 @@ from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.registry import Pipeline
-from circlekit.targets.findings import TargetChoice
+from circlekit.targets.target_choice import TargetChoice
 
 
 def optimize(

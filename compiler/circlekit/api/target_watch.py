@@ -7,9 +7,10 @@ from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.optimization_report import Report, TargetCheck
 from circlekit.passes.engine.written_form import written_delegation, written_refusal
-from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_targets, find_unsupported
 from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
+from circlekit.targets.target_choice import Refusal, TargetChoice, TargetSet, choose_targets
+from circlekit.targets.unsupported import find_unsupported
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
 """{default target: another runtime for files of the same format}.

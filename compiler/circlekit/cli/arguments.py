@@ -14,7 +14,7 @@ from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.io.schema import FORMATS
 from circlekit.ir.resources.byte_sizes import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
-from circlekit.targets.findings import choose_targets
+from circlekit.targets.target_choice import choose_targets
 
 USAGE_ERROR = 2
 """Exit code for wrong arguments."""

@@ -18,8 +18,9 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import optimized_delegation
 from circlekit.targets.delegation import Delegation, find_delegation
-from circlekit.targets.findings import Finding, TargetSet, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
+from circlekit.targets.target_choice import TargetSet, choose_targets
+from circlekit.targets.unsupported import Finding
 
 INDENT = "    "
 

@@ -15,14 +15,14 @@ from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.verifier import check
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.engine.run_for_target import run_for_target
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
-from circlekit.targets.findings import NO_TARGETS, TargetSet
+from circlekit.targets.target_choice import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
 """A function that runs one step, a pass or the legalization, on a copy of a model, and returns the copy.

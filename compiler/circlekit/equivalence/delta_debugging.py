@@ -17,7 +17,7 @@ from typing import ParamSpec
 
 import numpy as np
 
-from circlekit.equivalence import submodel
+from circlekit.equivalence import reduction_steps
 from circlekit.errors import CirclekitError, FileError
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import format_of, save
@@ -65,14 +65,14 @@ class _Reducer:
     def run(self) -> Model:
         # a graph other than the main graph may show the fault by itself
         for graph in range(1, len(self.model.graphs)):
-            if self.attempt(submodel.with_main, self.model, graph):
+            if self.attempt(reduction_steps.with_main, self.model, graph):
                 break
-        self.attempt(submodel.bare, self.model)
+        self.attempt(reduction_steps.bare, self.model)
         steps = (
             self.inline_calls,
-            lambda: self.select(submodel.with_ops, len(self.model.main)),
+            lambda: self.select(reduction_steps.with_ops, len(self.model.main)),
             self.remove_ops_of_callees,
-            lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
+            lambda: self.select(reduction_steps.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
         # ``sum`` runs all steps, ``any`` would stop at the first that finds a smaller model
@@ -118,7 +118,7 @@ class _Reducer:
             for number, op in enumerate(graph)
             for callee in range(len(op.called_graphs()))
         ]
-        return any(self.attempt(submodel.inlined, self.model, *call) for call in calls)
+        return any(self.attempt(reduction_steps.inlined, self.model, *call) for call in calls)
 
     def remove_ops_of_callees(self) -> bool:
         """Remove operators of called graphs one by one; keep the inputs and outputs of these graphs."""
@@ -129,7 +129,7 @@ class _Reducer:
             for number in reversed(range(len(self.model.graphs[graph])))
         ]
         # ``attempt`` returns False for a place that no longer exists
-        removed = [self.attempt(submodel.without_op, self.model, *place) for place in places]
+        removed = [self.attempt(reduction_steps.without_op, self.model, *place) for place in places]
         return any(removed)
 
     def select(self, with_items: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
@@ -165,7 +165,9 @@ class _Reducer:
             for number, op in enumerate(graph.ops):
                 for spec in op.attributes:
                     if not spec.is_graph and op.attribute_items()[spec.name] != spec.default:
-                        changed |= self.attempt(submodel.with_default, self.model, index, number, spec.name)
+                        changed |= self.attempt(
+                            reduction_steps.with_default, self.model, index, number, spec.name
+                        )
         return changed
 
     def shrink_sizes(self) -> bool:
@@ -175,21 +177,23 @@ class _Reducer:
         replaced in constants and attributes that may hold shapes, too, and then only in dimensions.
         """
         changed = False
-        for old in submodel.sizes(self.model):
+        for old in reduction_steps.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
             # (new size, whether to replace the old size in what may hold shapes, too)
             choices = [(new, numbers) for new in smaller for numbers in (True, False)]
-            changed |= any(self.attempt(submodel.with_size, self.model, old, *choice) for choice in choices)
+            changed |= any(
+                self.attempt(reduction_steps.with_size, self.model, old, *choice) for choice in choices
+            )
         return changed
 
     def simplify_constants(self) -> bool:
         """Replace the elements of float constants by zeros, ones or rounded numbers."""
         changed = False
         for index, graph in enumerate(self.model.graphs):
-            for value in submodel.constants(graph):
+            for value in reduction_steps.constants(graph):
                 if value.array().dtype.kind == "f" and value.array().size:
                     changed |= any(
-                        self.attempt(submodel.with_constant, self.model, index, value.name, array)
+                        self.attempt(reduction_steps.with_constant, self.model, index, value.name, array)
                         for array in _simpler_constants(value.array())
                     )
         return changed

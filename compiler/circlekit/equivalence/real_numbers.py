@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.quantization import is_quantized, per_tensor_quantization
+from circlekit.ops.quantized_values import is_quantized, per_tensor_quantization
 
 
 def real_numbers(value: Value, array: Array) -> Array:

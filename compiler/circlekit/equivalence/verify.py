@@ -22,6 +22,7 @@ from circlekit.equivalence.model_comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.named_results import PairedRuns, run_with_pair
+from circlekit.equivalence.reduction_steps import entry_views
 from circlekit.equivalence.rounding import (
     MAX_ROUNDING_ERROR,
     cancellation_limit,
@@ -32,7 +33,6 @@ from circlekit.equivalence.rounding import (
     with_moved_results,
 )
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs, seed_notes
-from circlekit.equivalence.submodel import entry_views
 from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels

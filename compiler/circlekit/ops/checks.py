@@ -16,7 +16,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 
 # -- shapes ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.numerics.float_functions import rounded_for
 from circlekit.ops.numerics.lookup_tables import real_function
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
-from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
+from circlekit.ops.quantized_values import is_quantized_8_or_16_bits, zero_point_of
 
 
 class Elementwise(Op, elementwise=True):

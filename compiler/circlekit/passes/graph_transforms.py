@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from circlekit.ir.graph import Model
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.pipelines import FOLD_BATCHNORM
 from circlekit.rewrite.base import Context, Pass
 

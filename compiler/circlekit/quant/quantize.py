@@ -14,9 +14,9 @@ from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
 from circlekit.quant.forms.given_forms import range_of_operands
+from circlekit.quant.operator_selection import schemes_of
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.scheme import Scheme
-from circlekit.quant.selection import schemes_of
 from circlekit.quant.weights import is_computed_float
 from circlekit.targets.target import Target
 

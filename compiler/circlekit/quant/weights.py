@@ -19,7 +19,7 @@ from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme

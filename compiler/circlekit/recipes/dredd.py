@@ -42,9 +42,9 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_op
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check, verify
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
 from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe

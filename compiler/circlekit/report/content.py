@@ -18,9 +18,10 @@ from circlekit.report.model_changes import PassTrace, Structure, compare_structu
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost
 from circlekit.targets.delegation import find_delegation
-from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
 from circlekit.targets.memory_plan import MemoryPlan, plan_memory
 from circlekit.targets.planners import default_planner
+from circlekit.targets.target_choice import TargetChoice, choose_targets
+from circlekit.targets.unsupported import find_unsupported
 
 
 @dataclass

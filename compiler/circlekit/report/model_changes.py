@@ -10,11 +10,11 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.lines import print_op
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import only_pipelines, select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.rewrite.base import Context
-from circlekit.targets.findings import choose_targets
+from circlekit.targets.target_choice import choose_targets
 
 
 @dataclass

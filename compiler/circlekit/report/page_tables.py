@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from circlekit.equivalence.judgement.tables import Rows, layer_rows, output_rows
+from circlekit.equivalence.judgement.judgement_tables import Rows, layer_rows, output_rows
 from circlekit.ir.text.lines import Names, print_op, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary

@@ -16,8 +16,8 @@ from typing import Any
 from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.targets.findings import Refusal
 from circlekit.targets.target import Target
+from circlekit.targets.target_choice import Refusal
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, select_passes
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in

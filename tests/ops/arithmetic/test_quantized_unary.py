@@ -14,7 +14,7 @@ from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.activation import HardSwish, Logistic, PRelu, Tanh
 from circlekit.ops.arithmetic.unary import Sqrt
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import check, kernel_results
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

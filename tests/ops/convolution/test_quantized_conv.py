@@ -17,7 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import check, const, kernel_results, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

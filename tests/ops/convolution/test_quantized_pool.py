@@ -12,7 +12,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import check, kernel_results
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

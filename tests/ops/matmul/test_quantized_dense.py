@@ -15,7 +15,7 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, per_tensor, quantized
 

@@ -24,7 +24,7 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_left_shift,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.quantized import generator, quantized
 
 INT32 = (-(2**31), 2**31 - 1)

@@ -10,7 +10,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, Softmax
 from tests.ops.litert import check, kernel_results
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized

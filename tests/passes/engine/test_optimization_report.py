@@ -18,7 +18,7 @@ from circlekit.passes.engine.optimization_report import (
     summarize,
 )
 from circlekit.targets.delegation import Delegation
-from circlekit.targets.findings import INPUT, Finding
+from circlekit.targets.unsupported import INPUT, Finding
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048, arena_bytes=200)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=100)

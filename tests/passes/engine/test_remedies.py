@@ -7,8 +7,8 @@ import pytest
 
 import circlekit
 from circlekit.passes.engine.remedies import optimized_delegation, resolved_places, with_remedies
-from circlekit.targets.findings import Finding, find_unsupported
 from circlekit.targets.target import find_target
+from circlekit.targets.unsupported import Finding, find_unsupported
 from tests.targets.toy import toy
 
 

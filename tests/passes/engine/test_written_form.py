@@ -6,7 +6,7 @@ from __future__ import annotations
 import circlekit
 from circlekit.ir.op import Op
 from circlekit.passes.engine.written_form import rules_of_targets, written_refusal
-from circlekit.targets.findings import choose_targets
+from circlekit.targets.target_choice import choose_targets
 
 
 def op_of(call: str) -> Op:

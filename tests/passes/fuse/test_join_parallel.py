@@ -11,7 +11,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.fuse.join_parallel import _axis_after_reshape
 from circlekit.passes.pipelines import pipeline_passes

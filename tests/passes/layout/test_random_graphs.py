@@ -12,11 +12,11 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import Cost
 from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
+from circlekit.passes.layout.region_rewriter import Applier, Constants
 from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, interface_of, verify

@@ -11,7 +11,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import verify
 from circlekit.ops.program.custom import IDENTITIES
-from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal, interface_of

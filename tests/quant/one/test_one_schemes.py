@@ -13,8 +13,8 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import f32, i16, u8
 from circlekit.ir.graph import Model
 from circlekit.quant.one.quantize_as_one import kernel_notes
+from circlekit.quant.operator_selection import schemes_of
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.selection import schemes_of
 
 TEXT = """graph main(%x: f32[1,2]) -> %y {
   %w = const f32[2,2] [0.25, 0.25, 1.0, -1.0]

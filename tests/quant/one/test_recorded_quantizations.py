@@ -14,7 +14,7 @@ from circlekit.api.models import load
 from circlekit.ir.dtypes import i8, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import requantize_int8_to_uint8
 from circlekit.quant.one.weights_only import quantize_dequantize_weights

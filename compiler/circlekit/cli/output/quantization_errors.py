@@ -13,7 +13,7 @@ from typing import Any
 
 from circlekit.equivalence.judgement.error_metrics import TOP, ErrorMetrics
 from circlekit.equivalence.judgement.judge import Judgement
-from circlekit.equivalence.judgement.tables import Rows, layer_rows, output_rows
+from circlekit.equivalence.judgement.judgement_tables import Rows, layer_rows, output_rows
 from circlekit.errors import counted
 from circlekit.ir.text.columns import format_columns, wrapped
 

@@ -27,7 +27,7 @@ from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 
 MIN_CLIPPED = 1e-3
 """A layer gets a finding if at least this share of its elements is clipped."""

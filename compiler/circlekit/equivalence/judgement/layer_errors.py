@@ -22,7 +22,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 
 
 @dataclass

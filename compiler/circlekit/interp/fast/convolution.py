@@ -28,7 +28,7 @@ from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, run_ti
 from circlekit.ops.convolution.correlation import Geometry
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynamically_quantized
-from circlekit.ops.quantization import zero_point_of
+from circlekit.ops.quantized_values import zero_point_of
 
 CACHE_BLOCK_BYTES = 1 << 20
 """A block of rows takes at most this much scratch memory, which fits the cache; one row may take more."""

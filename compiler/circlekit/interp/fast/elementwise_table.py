@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
+from circlekit.ops.quantized_values import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
 """The largest number of bits that index a table: those of one operand of 16 bits, or of two of 8 bits."""

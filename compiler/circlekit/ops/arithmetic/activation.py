@@ -48,7 +48,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
 from circlekit.ops.numerics.lookup_tables import logistic_int16, require_output_scale, tanh_int16
 from circlekit.ops.operand_dtypes import REAL
-from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, is_quantized_8_or_16_bits, scale_of, zero_point_of
 
 
 class Clamped(Unary):

@@ -30,7 +30,7 @@ from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescale
 from circlekit.ops.numerics.lookup_tables import checked_log2
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS, REAL
-from circlekit.ops.quantization import is_quantized, is_quantized_8_or_16_bits, scale_of
+from circlekit.ops.quantized_values import is_quantized, is_quantized_8_or_16_bits, scale_of
 
 
 class BinaryWithActivation(Binary, fuses_activation=True):

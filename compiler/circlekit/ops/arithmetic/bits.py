@@ -20,7 +20,7 @@ from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.operand_dtypes import COMPLEX, INTEGERS, NUMBERS
-from circlekit.ops.quantization import per_tensor_quantization
+from circlekit.ops.quantized_values import per_tensor_quantization
 
 
 class Bitcast(Op, code="BITCAST"):

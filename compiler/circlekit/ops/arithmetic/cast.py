@@ -24,7 +24,13 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import ANY, REAL
-from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, quantization_of, scale_of
+from circlekit.ops.quantized_values import (
+    dtype_limits,
+    is_per_channel,
+    is_quantized,
+    quantization_of,
+    scale_of,
+)
 
 UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
     DType.INT4: np.int8,

@@ -27,7 +27,7 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import per_tensor_quantization, scale_of
+from circlekit.ops.quantized_values import per_tensor_quantization, scale_of
 
 
 class Comparison(Binary, versions={i8: 2}):

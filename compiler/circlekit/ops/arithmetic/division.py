@@ -21,7 +21,7 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
+from circlekit.ops.quantized_values import is_quantized, scale_of, zero_point_of
 
 
 class Div(BinaryWithActivation, code="DIV"):

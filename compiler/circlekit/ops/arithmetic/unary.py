@@ -33,7 +33,7 @@ from circlekit.ops.numerics.fixed_point import (
     rescaled,
 )
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS
-from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, is_quantized, scale_of, zero_point_of
 
 
 class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 2, u8: 2}, kinds="fi"):

@@ -26,7 +26,7 @@ from circlekit.ops.convolution.correlation import correlate_depthwise
 from circlekit.ops.dimensions import Dim, dims_differ
 from circlekit.ops.numerics.output_stage import in_full_group
 from circlekit.ops.operand_dtypes import BIAS, REAL
-from circlekit.ops.quantization import is_hybrid, is_per_channel
+from circlekit.ops.quantized_values import is_hybrid, is_per_channel
 
 WEIGHTS = (*REAL, DType.INT4)  # the dtypes of filters
 

@@ -39,7 +39,7 @@ from circlekit.ops.numerics.quantized_layers import (
     quantize_rows,
     weight_zero_points,
 )
-from circlekit.ops.quantization import zero_point_of
+from circlekit.ops.quantized_values import zero_point_of
 
 
 class ConvolutionLayer(Op):

@@ -28,7 +28,7 @@ from circlekit.ops.matmul.dense_quantized import (
     shuffled_dense,
 )
 from circlekit.ops.operand_dtypes import BIAS, REAL
-from circlekit.ops.quantization import is_hybrid, is_per_channel
+from circlekit.ops.quantized_values import is_hybrid, is_per_channel
 
 LOW_BIT_WEIGHTS = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML_WEIGHTS = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)

@@ -34,7 +34,7 @@ from circlekit.ops.numerics.quantized_layers import (
     quantized_product,
     weight_zero_points,
 )
-from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, is_per_channel, zero_point_of
 
 # -- FULLY_CONNECTED ---------------------------------------------------------------------------
 

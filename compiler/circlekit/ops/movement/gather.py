@@ -24,7 +24,7 @@ from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import is_per_channel, quantization_of, rearranged_type
+from circlekit.ops.quantized_values import is_per_channel, quantization_of, rearranged_type
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:

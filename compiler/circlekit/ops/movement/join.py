@@ -26,7 +26,7 @@ from circlekit.ops.dimensions import Dim, known_dims, normalized_axis, unknown_d
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activation_range, round_half_away
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantization import (
+from circlekit.ops.quantized_values import (
     have_same_quantization,
     is_quantized_8_or_16_bits,
     rearranged_type,

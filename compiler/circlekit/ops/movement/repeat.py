@@ -28,7 +28,7 @@ from circlekit.ops.constant_operands import (
 )
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
-from circlekit.ops.quantization import rearranged_type
+from circlekit.ops.quantized_values import rearranged_type
 
 
 class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=("input",)):

@@ -17,7 +17,7 @@ from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantization import rearranged_type
+from circlekit.ops.quantized_values import rearranged_type
 
 
 class ScatterNd(Op, code="SCATTER_ND"):

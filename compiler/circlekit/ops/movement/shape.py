@@ -26,7 +26,7 @@ from circlekit.ops.checks import require_int_list, require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import normalized_axis, product, regrouped, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantization import rearranged_type
+from circlekit.ops.quantized_values import rearranged_type
 
 
 class Reshape(Op, code="RESHAPE", data_movement=True):

@@ -22,7 +22,7 @@ from circlekit.ops.checks import require_length, require_rank, require_same_dtyp
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, known_dims, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantization import rearranged_type, zero_point_of
+from circlekit.ops.quantized_values import rearranged_type, zero_point_of
 
 
 class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):

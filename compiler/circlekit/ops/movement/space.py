@@ -23,7 +23,7 @@ from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY, REAL
-from circlekit.ops.quantization import rearranged_type, zero_point_of
+from circlekit.ops.quantized_values import rearranged_type, zero_point_of
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:

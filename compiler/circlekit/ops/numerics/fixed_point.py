@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fused_activation import ACTIVATION_BOUNDS
-from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 Ints = NDArray[np.int64]
 

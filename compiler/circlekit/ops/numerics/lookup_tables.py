@@ -17,7 +17,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away
-from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
 Interval = tuple[np.floating[Any], np.floating[Any]]  # the lowest and the highest number

@@ -18,7 +18,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import Ints, round_half_away
-from circlekit.ops.quantization import dtype_limits, quantization_of, scale_of
+from circlekit.ops.quantized_values import dtype_limits, quantization_of, scale_of
 
 
 class Rows(NamedTuple):

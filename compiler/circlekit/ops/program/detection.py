@@ -19,7 +19,7 @@ from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import require_dims
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.program.flexbuffer import options_of
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 
 
 def intersection_over_union(boxes: Array, index: int) -> Array:

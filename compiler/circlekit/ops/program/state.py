@@ -23,7 +23,7 @@ from circlekit.ir.op import Inferred, Op, Run, attribute, operand
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantization import zero_point_of
+from circlekit.ops.quantized_values import zero_point_of
 
 
 @dataclass(eq=False, repr=False)

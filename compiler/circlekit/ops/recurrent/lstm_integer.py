@@ -33,7 +33,7 @@ from circlekit.ops.numerics.fixed_point import (
     wrap_int32,
 )
 from circlekit.ops.numerics.quantized_layers import integer_product, to_exact_floats
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 

@@ -31,7 +31,7 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot,
 )
 from circlekit.ops.numerics.float_functions import fdlibm_tanh
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, intermediates, wrap_int16
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 

@@ -29,7 +29,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.quantized_layers import integer_product
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
-from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
+from circlekit.ops.quantized_values import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import sigmoid
 from circlekit.ops.recurrent.sequence import CellState, RecurrentLayer, StackedWeights, Step, Weight, Weights
 

@@ -20,7 +20,7 @@ from circlekit.ops.checks import require_dims, require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.numerics.quantized_layers import quantize_rows, quantized_product, to_exact_floats
 from circlekit.ops.program.state import Stateful
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 
 
 class Weight(NamedTuple):

@@ -30,7 +30,7 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_table
-from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
 """The pairs of input and output dtypes for which LiteRT has a kernel of SOFTMAX."""

@@ -33,7 +33,7 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels, in_full_group
 from circlekit.ops.operand_dtypes import INDICES, NUMBERS
-from circlekit.ops.quantization import (
+from circlekit.ops.quantized_values import (
     have_same_quantization,
     is_quantized_8_or_16_bits,
     per_tensor_quantization,

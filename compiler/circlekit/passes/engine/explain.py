@@ -20,14 +20,14 @@ from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.passes.engine.describe import rules_of
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import every_pass, find_pass
 from circlekit.passes.engine.run_for_target import run_for_target, target_obstacle
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import in_order
 from circlekit.rewrite.base import Context, Pass, Refusal
-from circlekit.targets.findings import NO_TARGETS, TargetSet
+from circlekit.targets.target_choice import NO_TARGETS, TargetSet
 
 MAX_PARTIAL_MATCHES = 8
 """At most this many partial matches are returned for a pass: there may be one for each operator."""

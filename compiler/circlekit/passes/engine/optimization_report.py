@@ -15,9 +15,9 @@ from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
 from circlekit.targets.delegation import Delegation
-from circlekit.targets.findings import Finding
 from circlekit.targets.memory_plan import arena_bytes
 from circlekit.targets.planners import Planner, default_planner
+from circlekit.targets.unsupported import Finding
 
 DOCUMENT_SCHEMA = 1
 """The version of ``Report.document`` (docs/guide/results.md); a change that breaks readers increases it."""

@@ -14,15 +14,16 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.shape_inference import settle_ranks
-from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes, select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import PIPELINES, pipeline_passes
 from circlekit.rewrite.base import Context
 from circlekit.targets.delegation import Delegation, find_delegation
-from circlekit.targets.findings import Finding, TargetSet, find_unsupported
 from circlekit.targets.target import Target
+from circlekit.targets.target_choice import TargetSet
+from circlekit.targets.unsupported import Finding, find_unsupported
 
 
 def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:

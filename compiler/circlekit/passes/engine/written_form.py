@@ -15,9 +15,9 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.support.lone_model import can_stand_alone, is_folded, lone_model
 from circlekit.rewrite.base import Context, TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
-from circlekit.targets.findings import Refusal, TargetSet, choose_targets
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target
+from circlekit.targets.target_choice import Refusal, TargetSet, choose_targets
 
 
 class _WrittenForms:

@@ -12,11 +12,11 @@ from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
-from circlekit.passes.engine.driver import run_passes
-from circlekit.passes.layout.apply import Applier, Constants
+from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.layout.region import Region, Variable
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
+from circlekit.passes.layout.region_rewriter import Applier, Constants
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, permuted_shape
 from circlekit.passes.support.conditions import remove_unused

@@ -8,8 +8,8 @@ from abc import abstractmethod
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.layout.apply import Constants
 from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
+from circlekit.passes.layout.region_rewriter import Constants
 from circlekit.passes.remove.remove_transpose import Cancel
 from circlekit.passes.support.axes import permuted_quantization, permuted_shape
 from circlekit.rewrite.base import Context, Pass

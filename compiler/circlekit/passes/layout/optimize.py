@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
 from circlekit.passes.layout.region import Region
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
+from circlekit.passes.layout.region_rewriter import Applier, Constants
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 

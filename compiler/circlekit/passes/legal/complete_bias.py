@@ -15,7 +15,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.ops.quantization import is_per_channel, is_quantized, quantization_of
+from circlekit.ops.quantized_values import is_per_channel, is_quantized, quantization_of
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 

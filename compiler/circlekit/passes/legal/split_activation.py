@@ -22,7 +22,7 @@ from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.quantization import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 

@@ -25,7 +25,7 @@ from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
-from circlekit.ops.quantization import followed_operand, is_quantized
+from circlekit.ops.quantized_values import followed_operand, is_quantized
 from circlekit.quant.parameters import along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import is_computed_float, present_operand

@@ -19,7 +19,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.calibration.statistics import TensorStatistics

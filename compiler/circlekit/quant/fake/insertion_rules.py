@@ -26,7 +26,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import Relu, Relu6, ReluN1To1
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import Picture, query
 

@@ -20,7 +20,7 @@ from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.elementwise import Unary
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.parameters import along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme

@@ -21,7 +21,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Quantize
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.forms.given_forms import (
     covered_range,
     finer_activation,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.mixed.sensitivity import Sensitivity, is_raised
 from circlekit.targets.cost import operator_cost
 

@@ -20,7 +20,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array, Value
-from circlekit.ops.quantization import followed_operand
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of

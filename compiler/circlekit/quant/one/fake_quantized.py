@@ -15,7 +15,7 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize, quantization_arrays
 from circlekit.ops.constant_operands import constant_elements
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.rules import rule_of
 from circlekit.quant.one.with_minmax import touch_ops

@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import i8, i64, u8
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantized_values import is_quantized
 from circlekit.quant.one.with_minmax import touch_ops
 
 OFFSET = 128

@@ -9,8 +9,9 @@ import pytest
 
 import circlekit
 from circlekit.errors import UnsupportedError
-from circlekit.targets.findings import NO_TARGET, choose_targets, find_unsupported
 from circlekit.targets.target import find_target
+from circlekit.targets.target_choice import NO_TARGET, choose_targets
+from circlekit.targets.unsupported import find_unsupported
 from tests.targets.toy import toy
 
 NET = circlekit.parse("""

@@ -12,7 +12,7 @@ from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import Tanh
 from circlekit.ops.arithmetic.unary import Exp, Neg
 from circlekit.ops.movement.shape import Reshape
-from circlekit.ops.quantization import (
+from circlekit.ops.quantized_values import (
     dtype_limits,
     followed_operand,
     have_same_quantization,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circlekit.ops  # noqa: F401  # declares the operators of the texts
-from circlekit.equivalence import submodel
+from circlekit.equivalence import reduction_steps
 from circlekit.errors import ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model, print_model
@@ -49,13 +49,13 @@ def names(model: Model) -> tuple[list[str], list[str]]:
 
 
 STEPS: dict[str, Callable[[Model], Model]] = {
-    "bare": submodel.bare,
-    "with_ops": lambda m: submodel.with_ops(m, [1, 3]),
-    "with_outputs": lambda m: submodel.with_outputs(m, [1]),
-    "without_op": lambda m: submodel.without_op(m, 0, 2),
-    "with_default": lambda m: submodel.with_default(m, 0, 0, "act"),
-    "with_size": lambda m: submodel.with_size(m, 6, 1, numbers=False),
-    "with_constant": lambda m: submodel.with_constant(m, 0, "w", np.zeros((5, 6), np.float32)),
+    "bare": reduction_steps.bare,
+    "with_ops": lambda m: reduction_steps.with_ops(m, [1, 3]),
+    "with_outputs": lambda m: reduction_steps.with_outputs(m, [1]),
+    "without_op": lambda m: reduction_steps.without_op(m, 0, 2),
+    "with_default": lambda m: reduction_steps.with_default(m, 0, 0, "act"),
+    "with_size": lambda m: reduction_steps.with_size(m, 6, 1, numbers=False),
+    "with_constant": lambda m: reduction_steps.with_constant(m, 0, "w", np.zeros((5, 6), np.float32)),
 }
 
 
@@ -72,7 +72,7 @@ def test_bare_drops_what_a_run_of_the_main_graph_does_not_need() -> None:
     model = parse_model(NET + "graph unused(%q: f32[1]) -> %q { table extra {unused: [%q]} }")
     model.description = "a net"
     model.main.table = list(model.main.values())
-    bare = submodel.bare(model)
+    bare = reduction_steps.bare(model)
     assert (bare.signatures, bare.metadata, bare.description, len(bare.graphs)) == ([], [], None, 1)
     assert bare.main.table == []
     assert len(bare.main) == 5
@@ -80,8 +80,8 @@ def test_bare_drops_what_a_run_of_the_main_graph_does_not_need() -> None:
 
 def test_with_main_drops_graphs_that_the_new_main_graph_does_not_call() -> None:
     model = parse_model(CALLS)
-    assert [g.name for g in submodel.with_main(model, 2).graphs] == ["minus"]
-    assert [g.name for g in submodel.with_main(model, 3).graphs] == ["alone"]
+    assert [g.name for g in reduction_steps.with_main(model, 2).graphs] == ["minus"]
+    assert [g.name for g in reduction_steps.with_main(model, 3).graphs] == ["alone"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_with_main_drops_graphs_that_the_new_main_graph_does_not_call() -> None:
     [(0, ["Less", "Exp", "Abs"]), (1, ["Less", "Neg", "Sin", "Abs"])],
 )
 def test_inlined_puts_a_called_graph_in_the_place_of_its_caller(callee: int, expected: list[str]) -> None:
-    model = submodel.inlined(parse_model(CALLS), 0, 1, callee)
+    model = reduction_steps.inlined(parse_model(CALLS), 0, 1, callee)
     assert kinds(model) == expected
     assert model.main.ops[1].inputs[0] is model.main.inputs[0], "the condition is no argument"
     assert len(model.graphs) == 1
@@ -97,18 +97,18 @@ def test_inlined_puts_a_called_graph_in_the_place_of_its_caller(callee: int, exp
 
 
 def test_without_op_takes_an_operand_of_the_same_type() -> None:
-    model = submodel.without_op(parse_model(NET), 0, 2)
+    model = reduction_steps.without_op(parse_model(NET), 0, 2)
     assert kinds(model) == ["FullyConnected", "Reshape", "Abs", "Add"]
     assert model.main.ops[2].inputs[0] is model.main.ops[1].output
     assert not verify(model)
 
 
 def test_without_op_takes_an_input_or_zeros() -> None:
-    same = submodel.without_op(
+    same = reduction_steps.without_op(
         parse_model("graph main(%x: f32[2,3], %k: f32[6]) -> %y { %a = Reshape(%x, [6]) %y = Neg(%a) }"), 0, 0
     )
     assert same.main.ops[0].inputs[0] is same.main.inputs[1]
-    zeros = submodel.without_op(parse_model(NET), 0, 0)
+    zeros = reduction_steps.without_op(parse_model(NET), 0, 0)
     constant = zeros.main.ops[0].inputs[0]
     assert constant is not None
     assert constant.array().shape == (4, 5)
@@ -118,42 +118,43 @@ def test_without_op_takes_an_input_or_zeros() -> None:
 
 def test_without_op_wants_no_value_for_an_unused_result() -> None:
     text = "graph main(%x: f32[?,8], %k: f32[2]) -> %y { %a = Cast(%x) : i32[?,8] %y = Exp(%k) }"
-    model = submodel.without_op(parse_model(text), 0, 0)
+    model = reduction_steps.without_op(parse_model(text), 0, 0)
     assert kinds(model) == ["Exp"]
     assert not verify(model)
 
 
 def test_with_ops_finds_the_inputs_and_outputs_of_the_kept_operators() -> None:
     """%f and %n are used but not produced; %r was an output; %a has no use any more."""
-    model = submodel.with_ops(submodel.bare(parse_model(NET)), [1, 3])
+    model = reduction_steps.with_ops(reduction_steps.bare(parse_model(NET)), [1, 3])
     assert kinds(model) == ["Reshape", "Abs"]
     assert names(model) == (["f", "n"], ["r", "a"])
     assert not verify(model)
 
 
 def test_with_ops_keeps_used_inputs_only() -> None:
-    assert names(submodel.with_ops(parse_model(NET), [0])) == (["x"], ["f"])
+    assert names(reduction_steps.with_ops(parse_model(NET), [0])) == (["x"], ["f"])
 
 
 def test_with_outputs_keeps_all_operators() -> None:
-    model = submodel.with_outputs(parse_model(NET), [1])
+    model = reduction_steps.with_outputs(parse_model(NET), [1])
     assert names(model)[1] == ["r"]
     assert len(model.main) == 5
 
 
 def test_with_default_resets_and_infers_again() -> None:
-    model = submodel.with_default(parse_model(NET), 0, 0, "act")
+    model = reduction_steps.with_default(parse_model(NET), 0, 0, "act")
     assert "act" not in model.main.ops[0].attribute_values
     model = parse_model("graph main(%x: f32[2,3]) -> %y { %y = Concatenation(%x, %x) {axis: 1} }")
-    assert submodel.with_default(model, 0, 0, "axis").main.outputs[0].shape == (4, 3)
+    assert reduction_steps.with_default(model, 0, 0, "axis").main.outputs[0].shape == (4, 3)
 
 
 def test_constants_and_sizes() -> None:
     model = parse_model(NET)
-    assert [v.name for v in submodel.constants(model.main)] == ["w", "r/shape", "y/rhs"]
-    assert submodel.sizes(model) == [6, 5, 4, 2]  # of [4,6], [6], [5,6], and of the list [2,10], which is [2]
+    assert [v.name for v in reduction_steps.constants(model.main)] == ["w", "r/shape", "y/rhs"]
+    # of [4,6], [6], [5,6], and of the list [2,10], which is [2]
+    assert reduction_steps.sizes(model) == [6, 5, 4, 2]
     ones = parse_model("graph main(%x: f32[1,3], %z: f32[?]) -> %y { %y = Mul(%x, [[[[2.0]]]]) }")
-    assert submodel.sizes(ones) == [3]
+    assert reduction_steps.sizes(ones) == [3]
 
 
 def test_with_size_cuts_data_and_numbers() -> None:
@@ -161,7 +162,7 @@ def test_with_size_cuts_data_and_numbers() -> None:
       %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
       %y = Reshape(%a, [6,4])
     }"""
-    with_numbers = submodel.with_size(parse_model(text), 6, 2, numbers=True)
+    with_numbers = reduction_steps.with_size(parse_model(text), 6, 2, numbers=True)
     assert with_numbers.main.inputs[0].shape == (4, 2)
     addend, shape = (with_numbers.main.ops[i].inputs[1] for i in (0, 1))
     assert addend is not None
@@ -170,7 +171,7 @@ def test_with_size_cuts_data_and_numbers() -> None:
     assert shape.array().tolist() == [2, 4]
     assert with_numbers.main.outputs[0].shape == (2, 4)
     with pytest.raises(ShapeError):
-        submodel.with_size(parse_model(text), 6, 2, numbers=False)
+        reduction_steps.with_size(parse_model(text), 6, 2, numbers=False)
 
 
 def test_with_size_cuts_scales_if_there_is_one_for_each_index() -> None:
@@ -182,17 +183,17 @@ def test_with_size_cuts_scales_if_there_is_one_for_each_index() -> None:
         }
     """
     )
-    cut = submodel.with_size(model, 3, 2, numbers=False).main.inputs[0]
+    cut = reduction_steps.with_size(model, 3, 2, numbers=False).main.inputs[0]
     assert cut.shape == (2,)
     assert cut.quantization is not None
     assert cut.quantization.scale.tolist() == [1.0, 2.0]
     assert cut.quantization.zero_point.tolist() == [5, 6]
-    other = submodel.with_size(model, 4, 2, numbers=False).main.inputs[0]
+    other = reduction_steps.with_size(model, 4, 2, numbers=False).main.inputs[0]
     assert other.quantization == model.main.inputs[0].quantization
 
 
 def test_with_constant() -> None:
-    model = submodel.with_constant(parse_model(NET), 0, "w", np.ones((5, 6), np.float32))
+    model = reduction_steps.with_constant(parse_model(NET), 0, "w", np.ones((5, 6), np.float32))
     weights = model.main.ops[0].inputs[1]
     assert weights is not None
     assert weights.array().min() == 1
@@ -206,12 +207,12 @@ def test_integers_of_rank_two_are_cut_and_vectors_keep_their_length() -> None:
           %r = Reshape(%d, [2,3]) {new_shape: [2,3]}
         }
     """)
-    (add, reshape) = submodel.with_size(model, 3, 1, numbers=True).main.ops
+    (add, reshape) = reduction_steps.with_size(model, 3, 1, numbers=True).main.ops
     matrix, shape = add.inputs[1], reshape.inputs[1]
     assert matrix is not None
     assert matrix.array().tolist() == [[3]]
     assert shape is not None
     assert shape.array().tolist() == [2, 1]
     assert reshape.attribute_values["new_shape"] == [2, 1]
-    (_, reshape) = submodel.with_size(model, 2, 1, numbers=True).main.ops
+    (_, reshape) = reduction_steps.with_size(model, 2, 1, numbers=True).main.ops
     assert reshape.attribute_values["new_shape"] == [1, 3]

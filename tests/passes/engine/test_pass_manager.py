@@ -11,7 +11,7 @@ from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ops.arithmetic.unary import Abs, Neg
-from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
+from circlekit.passes.engine.pass_manager import MAX_ROUNDS, run_passes
 from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
 from circlekit.rewrite.base import PASSES, Context, Pass
