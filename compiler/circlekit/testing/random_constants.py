@@ -21,7 +21,6 @@ from circlekit.testing.model_builder import ModelBuilder
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 """The permutations of TRANSPOSE from NCHW to NHWC, and back."""
 
-
 Shape = tuple[int, ...]
 
 

@@ -26,7 +26,6 @@ from circlekit.testing.random_constants import PARAMETERS, is_parameter, proposa
 ATTEMPTS = 30
 """The largest number of attempts to make one operator whose operands and attributes fit."""
 
-
 QUANTIZED_DTYPES = (DType.INT8, DType.UINT8, DType.INT16)
 """The dtypes of random quantized values."""
 

@@ -17,7 +17,6 @@ from tests.passes.kit import KINDS, assert_close, interface_of, make_input, veri
 
 ANY: Mapping[str, Any] = {"version": 99, "forms": "any"}
 
-
 NO_ACTIVATION: Mapping[str, Any] = {"values": {"act": ["NONE"]}}
 
 

@@ -12,7 +12,6 @@ from tests.passes.legal.made_up_runtimes import check, runtime
 
 FIVE = "%a = Reshape(%x, [1, 8, 6, 2, 2])\n"
 
-
 RANK_4 = {"rank": 4}
 
 

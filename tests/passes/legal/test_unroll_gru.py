@@ -22,7 +22,6 @@ GRU = """
     %y = Gru(%x, %hh, %hb, %hi, %ib, %s) {return_sequences: false, time_major: true}
 """
 
-
 STEP = "FullyConnected Split Split Add Logistic Add Logistic Mul Add Tanh Mul Sub Mul Add"
 
 
