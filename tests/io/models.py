@@ -84,7 +84,7 @@ class File:
         return bytes(builder.Output())
 
 
-def recipe(name: str) -> bytes:
+def file_bytes(name: str) -> bytes:
     """The bytes of a file of ``LIBRARY``."""
     oracle, fill = LIBRARY[name]
     file = File(oracle)

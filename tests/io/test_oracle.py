@@ -13,7 +13,7 @@ from circlekit.io.read.flatbuffer_decoder import decode, identify
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
-from tests.io.models import LIBRARY, recipe
+from tests.io.models import LIBRARY, file_bytes
 from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
 
 
@@ -55,4 +55,4 @@ def test_operator_codes(model_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_fields_of_rare_features(name: str) -> None:
-    agree(recipe(name))
+    agree(file_bytes(name))

@@ -17,8 +17,9 @@ from circlekit.ops.arithmetic.binary import AddN, Maximum, Minimum, Pow
 from circlekit.ops.arithmetic.bits import Bitcast
 from circlekit.ops.arithmetic.cast import FakeQuant
 from circlekit.ops.arithmetic.unary import Imag, Real
+from circlekit.ops.movement.pad import MirrorPad, Pad, PadV2
 from circlekit.ops.movement.scatter import DynamicUpdateSlice
-from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.sparse import SparseToDense
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, ReduceMax, ReduceMin
 from circlekit.ops.reduction.segments import UnsortedSegmentMax, UnsortedSegmentMin

@@ -20,7 +20,7 @@ from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
 from circlekit.ops.matmul import dense
-from circlekit.ops.movement import gather, join, repeat, scatter, shape, slice
+from circlekit.ops.movement import gather, join, pad, repeat, scatter, shape, slice
 from circlekit.ops.reduction import normalization, reduce
 from tests.ops.litert import const, kernel_results, var
 
@@ -59,9 +59,9 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
         "mean": (reduce.Mean(x, ints([-1, 1]), keep_dims=True), [X]),
         "reduce_max": (reduce.ReduceMax(x, ints(2), keep_dims=True), [X]),
         "cumsum": (reduce.Cumsum(x, ints(-2), exclusive=True), [X]),
-        "pad": (slice.Pad(x, ints(PAIRS)), [X]),
-        "padv2": (slice.PadV2(x, ints(PAIRS), const(2.5, np.float32)), [X]),
-        "mirror_pad": (slice.MirrorPad(x, ints(PAIRS), mode=MirrorPadMode.SYMMETRIC), [X]),
+        "pad": (pad.Pad(x, ints(PAIRS)), [X]),
+        "padv2": (pad.PadV2(x, ints(PAIRS), const(2.5, np.float32)), [X]),
+        "mirror_pad": (pad.MirrorPad(x, ints(PAIRS), mode=MirrorPadMode.SYMMETRIC), [X]),
         "slice": (slice.Slice(x, ints([0, 1, 2, 3]), ints([-1, 2, 1, -1])), [X]),
         "strided_slice": (
             slice.StridedSlice(x, ints([0, 2, 1, -1]), ints([2, 0, 9, 0]), ints([1, -1, 2, -2]), end_mask=8),
@@ -138,7 +138,7 @@ def test_quantization_does_not_depend_on_the_layout() -> None:
         slice.StridedSlice(var(X), ints([0]), ints([1]), ints([1]), shrink_axis_mask=1),
         slice.StridedSlice(var(X), ints([0]), ints([1]), ints([1]), new_axis_mask=1),
         slice.StridedSlice(var(X), ints([0, 0]), ints([1, 0]), ints([1, 1]), ellipsis_mask=2),
-        slice.Pad(var(X), Value("p", i32, (4, 2))),
+        pad.Pad(var(X), Value("p", i32, (4, 2))),
         slice.Slice(var(X), Value("b", i32, (4,)), ints([1, 1, 1, 1])),
         repeat.BroadcastTo(var(X), ints([1, 2, 3, 4, 6])),
         join.Split(Value("axis", i32, ()), var(X), num_splits=1),

@@ -29,7 +29,7 @@ def one_recipe(shared: Path, name: str) -> Model:
     return load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / name / "test.recipe")
 
 
-class Said:
+class Message:
     """A message of a recipe: its entries in order, as (field, word or message)."""
 
     def __init__(self, fields: list[tuple[str, Any]]) -> None:
@@ -40,11 +40,11 @@ class Said:
 
     def one(self, name: str, default: Any = None) -> Any:
         found = self.all(name)
-        assert len(found) < 2, f"{name} is said {len(found)} times"
+        assert len(found) < 2, f"{name} is given {len(found)} times"
         return found[0] if found else default
 
 
-def read(text: str) -> Said:
+def read(text: str) -> Message:
     """Return a whole recipe as a message.  Words are texts as they are written, without quotes."""
     words = re.findall(r'"[^"]*"|[{}\[\]]|[^\s:,{}"\[\]]+', re.sub(r"#.*", "", text))
     message, rest = _message(words)
@@ -52,7 +52,7 @@ def read(text: str) -> Said:
     return message
 
 
-def _message(words: list[str]) -> tuple[Said, list[str]]:
+def _message(words: list[str]) -> tuple[Message, list[str]]:
     """Return the message at the beginning of ``words``, and the words from its closing brace on."""
     fields: list[tuple[str, Any]] = []
     while words and words[0] != "}":
@@ -68,4 +68,4 @@ def _message(words: list[str]) -> tuple[Said, list[str]]:
         else:
             fields.append((name, words[0].strip('"')))
             words = words[1:]
-    return Said(fields), words
+    return Message(fields), words

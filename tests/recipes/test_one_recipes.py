@@ -15,7 +15,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, LITERT, TFLITE, Oracle
-from tests.recipes.one_recipes import Said, each_recipe, read
+from tests.recipes.one_recipes import Message, each_recipe, read
 
 ELEMENTS = {
     "FLOAT32": "<f4", "FLOAT16": "<f2", "INT32": "<i4", "INT64": "<i8", "INT16": "<i2", "INT8": "i1",
@@ -49,13 +49,13 @@ def test_recipe_of_one(path: Path, tmp_path: Path) -> None:
     LiteRT loads the file if it is TFLite.  The model, written as a ``test.recipe`` and as a ``.ck`` recipe,
     is read back equal.
     """
-    said = read(path.read_text())
+    message = read(path.read_text())
     model = load_recipe(path)
     data = to_bytes(model)
     oracles = [CIRCLE] if "Circle" in path.parent.parent.name else [TFLITE, LITERT]
     assert model.format == oracles[0].format
     for oracle in oracles:
-        compare(said, oracle, oracle.read(data))
+        compare(message, oracle, oracle.read(data))
     if model.format == "tflite":
         Interpreter(model_content=data)
     for name in ("test.recipe", "test.ck"):
@@ -63,13 +63,13 @@ def test_recipe_of_one(path: Path, tmp_path: Path) -> None:
         assert difference(load_recipe(tmp_path / name, model.format), model) is None
 
 
-def compare(said: Said, oracle: Oracle, seen: Any) -> None:
-    graphs = [said, *said.all("graph")]
+def compare(message: Message, oracle: Oracle, seen: Any) -> None:
+    graphs = [message, *message.all("graph")]
     names = [str(g.one("name", f"sub_{i}" if i else "main")) for i, g in enumerate(graphs)]
     assert [g["Name"].decode() for g in seen["Subgraphs"]] == names
     for graph, tree in zip(graphs, seen["Subgraphs"], strict=True):
         Comparison(oracle, seen, tree, graph, graphs).run()
-    for signature, tree in zip(said.all("signature_def"), seen["SignatureDefs"] or [], strict=True):
+    for signature, tree in zip(message.all("signature_def"), seen["SignatureDefs"] or [], strict=True):
         assert tree["SignatureKey"].decode() == signature.one("signature_key")
         for side in ("inputs", "outputs"):
             ports = {p["Name"].decode(): p["TensorIndex"] for p in tree[camel(side)]}
@@ -79,7 +79,7 @@ def compare(said: Said, oracle: Oracle, seen: Any) -> None:
 class Comparison:
     """Comparison of one graph of a recipe with what a reader finds."""
 
-    def __init__(self, oracle: Oracle, seen: Any, tree: Any, graph: Said, graphs: list[Said]) -> None:
+    def __init__(self, oracle: Oracle, seen: Any, tree: Any, graph: Message, graphs: list[Message]) -> None:
         self.oracle = oracle
         self.seen = seen
         self.tree = tree
@@ -104,33 +104,36 @@ class Comparison:
 
     # -- operands ------------------------------------------------------------------------------
 
-    def operand(self, said: Said, tensor: Any) -> None:
-        assert tensor["Type"] == self.number("TensorType", said.one("type"))
-        assert tensor["IsVariable"] == (said.one("is_variable") == "true")
+    def operand(self, message: Message, tensor: Any) -> None:
+        assert tensor["Type"] == self.number("TensorType", message.one("type"))
+        assert tensor["IsVariable"] == (message.one("is_variable") == "true")
         for field in ("shape", "shape_signature"):
-            dims = said.one(field)
+            dims = message.one(field)
             assert dims is None or list(tensor[camel(field)]) == [int(d) for d in dims.all("dim")]
-        quant, stored = said.one("quant"), tensor["Quantization"]
+        quant, stored = message.one("quant"), tensor["Quantization"]
         for name, kind in (("min", "<f4"), ("max", "<f4"), ("scale", "<f4"), ("zero_point", "<i8")):
             if quant is not None:
                 values = np.array(quant.all(name), np.float64).astype(kind)
                 assert np.array_equal(stored[camel(name)] if len(values) else values, values)
         if quant is not None:
             assert stored["QuantizedDimension"] == int(quant.one("quantized_dimension", 0))
-        if said.one("mx_quant") is not None:
-            assert stored["Details"] == {"": "MXQuantization", "Axis": int(said.one("mx_quant").one("axis"))}
+        if message.one("mx_quant") is not None:
+            assert stored["Details"] == {
+                "": "MXQuantization",
+                "Axis": int(message.one("mx_quant").one("axis")),
+            }
         data = self.seen["Buffers"][tensor["Buffer"]]["Data"]
-        if said.one("filler") is not None:
-            self.filler(said, said.one("filler"), data)
+        if message.one("filler") is not None:
+            self.filler(message, message.one("filler"), data)
         else:
             assert data is None
 
-    def filler(self, said: Said, filler: Said, data: Any) -> None:
+    def filler(self, message: Message, filler: Message, data: Any) -> None:
         tag, args = filler.one("tag"), filler.all("arg")
-        dims = said.one("shape", Said([])).all("dim")
-        count = int(np.prod([int(d) for d in dims])) if said.one("shape") else len(args)
-        kind = ELEMENTS.get(said.one("type"))
-        if said.one("type") == "STRING":
+        dims = message.one("shape", Message([])).all("dim")
+        count = int(np.prod([int(d) for d in dims])) if message.one("shape") else len(args)
+        kind = ELEMENTS.get(message.one("type"))
+        if message.one("type") == "STRING":
             assert int(np.frombuffer(data[:4], "<i4")[0]) == count
             assert bytes(data).endswith("".join(args).encode())
         elif kind is None:  # four bits
@@ -151,18 +154,18 @@ class Comparison:
 
     # -- operations ----------------------------------------------------------------------------
 
-    def operation(self, said: Said, operator: Any) -> None:
-        type_ = said.one("type").upper()
+    def operation(self, message: Message, operator: Any) -> None:
+        type_ = message.one("type").upper()
         code = self.seen["OperatorCodes"][operator["OpcodeIndex"]]
         numbers = self.oracle.enums["BuiltinOperator"].items()
         name = next(k for k, v in numbers if v == self.code(code)).replace("_", "")
         assert name in (CODES.get(type_, type_), "PLACEHOLDERFORGREATEROPCODES")
-        assert (code["CustomCode"] or b"").decode() == said.one("custom_code", "")
-        assert code["Version"] == max(self.versions(said))
-        assert self.names_of(operator["Inputs"]) == said.all("input")
-        assert self.names_of(operator["Outputs"]) == said.all("output")
+        assert (code["CustomCode"] or b"").decode() == message.one("custom_code", "")
+        assert code["Version"] == max(self.versions(message))
+        assert self.names_of(operator["Inputs"]) == message.all("input")
+        assert self.names_of(operator["Outputs"]) == message.all("output")
         if name != "CUSTOM":
-            self.options(said, operator["BuiltinOptions"])
+            self.options(message, operator["BuiltinOptions"])
 
     def code(self, code: Any) -> int:
         """Return the operator code: files have it twice, and some packages read only one of the fields."""
@@ -170,21 +173,21 @@ class Comparison:
         assert code["DeprecatedBuiltinCode"] == min(number, 127)
         return number
 
-    def versions(self, said: Said) -> Iterator[int]:
+    def versions(self, message: Message) -> Iterator[int]:
         """Yield the versions of all operations of the same type, of which a file has only the highest."""
         for graph in self.graphs:
             for other in graph.all("operation"):
                 if [other.one(n) for n in ("type", "custom_code")] == [
-                    said.one(n) for n in ("type", "custom_code")
+                    message.one(n) for n in ("type", "custom_code")
                 ]:
                     yield int(other.one("version", 1))
 
-    def options(self, said: Said, options: Any) -> None:
+    def options(self, message: Message, options: Any) -> None:
         """Assert every field that the recipe gives, and the default of each other field in DEFAULTS."""
         if options is None:
             return
-        given = [value for name, value in said.fields if name.endswith("_options")]
-        if said.one("type") == "Minimum":
+        given = [value for name, value in message.fields if name.endswith("_options")]
+        if message.one("type") == "Minimum":
             given = []  # recipes give a Minimum the options of Maximum
         for name, word in given[0].fields if given else []:
             value = options[camel(name)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.testing.model_builder import ModelBuilder
-from circlekit.testing.random_operators import PARAMETERS
+from circlekit.testing.random_constants import PARAMETERS
 
 SHAPE = (2, 3, 4, 6)
 """The shape of the input of the model in the fixture ``m`` (conftest.py)."""

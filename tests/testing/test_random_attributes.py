@@ -15,11 +15,7 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Value
 from circlekit.testing.model_builder import ModelBuilder
-from circlekit.testing.random_operators import (
-    derived_attributes,
-    random_attribute,
-    random_quantization,
-)
+from circlekit.testing.random_attributes import derived_attributes, random_attribute, random_quantization
 from tests.testing.draws import DRAWS, SHAPE, drawn
 
 

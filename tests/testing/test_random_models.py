@@ -20,8 +20,9 @@ from circlekit.rewrite.base import Context
 from circlekit.rewrite.picture import OperandPattern, parse_picture
 from circlekit.testing import format_columns, random_model, random_models
 from circlekit.testing.model_builder import MAX_MAGNITUDE, ModelBuilder, Rejected, example
+from circlekit.testing.random_constants import broadcast_shape
 from circlekit.testing.random_models import OTHER_DTYPES, add_instance
-from circlekit.testing.random_operators import broadcast_shape, random_operator
+from circlekit.testing.random_operators import random_operator
 
 
 @pytest.mark.parametrize("seed", range(8))

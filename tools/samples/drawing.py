@@ -19,7 +19,8 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Value
 from circlekit.recipes.load import load_recipe
 from circlekit.testing.model_builder import ModelBuilder, Rejected
-from circlekit.testing.random_operators import is_parameter, random_operator
+from circlekit.testing.random_constants import is_parameter
+from circlekit.testing.random_operators import random_operator
 from tools.samples.types import QUANTIZABLE, is_index, per_tensor
 
 RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
@@ -126,6 +127,5 @@ def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
 
 def _indices(op: Op) -> list[Value]:
     """Return the operands that hold axes, sizes or indices."""
-    last = len(op.operands) - 1
-    named = ((op.operands[min(i, last)], v) for i, v in enumerate(op.inputs) if v is not None)
+    named = ((op.operands[min(i, len(op.operands) - 1)], v) for i, v in enumerate(op.inputs) if v is not None)
     return [value for spec, value in named if is_index(spec)]

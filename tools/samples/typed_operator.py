@@ -29,7 +29,7 @@ from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.testing.model_builder import graph_of
-from circlekit.testing.random_operators import is_parameter
+from circlekit.testing.random_constants import is_parameter
 from tools.samples.drawing import FROM_RECIPES, RANKS, base_of
 from tools.samples.types import FILTERS, QUANTIZABLE, Types, is_index, per_tensor
 

@@ -14,7 +14,7 @@ from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization
-from circlekit.testing.random_operators import is_parameter
+from circlekit.testing.random_constants import is_parameter
 
 QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 

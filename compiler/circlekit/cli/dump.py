@@ -12,114 +12,14 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from circlekit.api.models import load
 from circlekit.cli.arguments import Parser, input_file
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.output.operator_options import field_text, option_line
 from circlekit.cli.output.terminal import number_text
-from circlekit.errors import ModelError
-from circlekit.io.schema import Tree, number_of, table
+from circlekit.io.schema import Tree, number_of
 from circlekit.ir.text import print_model
-from circlekit.ops.program.flexbuffer import read_flexbuffer
 from circlekit.recipes.model_file import ModelFile, name_of
-
-LABELS = {
-    "fused_activation_function": "Activation",
-    "padding": "Padding",
-    "stride_w": "Stride.W",
-    "stride_h": "Stride.H",
-    "filter_width": "Filter.W",
-    "filter_height": "Filter.H",
-    "dilation_w_factor": "Dilation.W",
-    "dilation_h_factor": "Dilation.H",
-    "depth_multiplier": "DepthMultiplier",
-    "block_size": "BlockSize",
-    "new_shape": "NewShape",
-    "squeeze_dims": "SqueezeDims",
-    "values_count": "ValuesCount",
-    "weights_format": "WeightFormat",
-    "validate_indices": "ValidateIndices",
-    "num_bits": "NumBits",
-    "narrow_range": "NarrowRange",
-    "output_type": "OutputType",
-}
-"""The label that ONE prints for a field, by the name of the field in the schema."""
-
-TABLE_LABELS = {
-    ("SVDFOptions", "fused_activation_function"): "activation",
-    ("BCQGatherOptions", "input_hidden_size"): "weights_hidden_size",
-    ("ConcatenationOptions", "axis"): "Axis",
-    ("GatherOptions", "axis"): "Axis",
-    ("OneHotOptions", "axis"): "Axis",
-    ("PackOptions", "axis"): "Axis",
-    ("SoftmaxOptions", "beta"): "Beta",
-    ("FakeQuantOptions", "min"): "Min",
-    ("FakeQuantOptions", "max"): "Max",
-}
-"""The label that ONE prints for a field of one table only, by the names of table and field."""
-
-FIELD_ORDER = (
-    "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",
-    "dilation_w_factor", "dilation_h_factor", "rank", "epsilon", "weights_format",
-    "fused_activation_function", "keep_num_dims", "axis",
-)  # fmt: skip
-"""The fields that are printed first, in this order; the others follow in the order of the schema."""
-
-BOOLEANS_AS_WORDS = frozenset(
-    {
-        "BatchMatMulOptions", "FakeQuantOptions", "GeluOptions", "ResizeBilinearOptions",
-        "ResizeNearestNeighborOptions",
-    }
-)  # fmt: skip
-"""The tables whose booleans are printed as true and false; those of other tables are printed as 1 and 0."""
-
-
-def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """Yield a line for each table of options of ``op`` that has fields, and a line for its custom options.
-
-    ``op``: the tree of the operator.  ``fmt``: the format of the file, circle or tflite.
-    """
-    for union in ("builtin_options", "builtin_options_2"):
-        if union in op:
-            items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]
-            if items:
-                yield f"    {' '.join(items)} "
-    if len(op.get("custom_options", ())):
-        yield f"    {' '.join(_custom_fields(bytes(op['custom_options'])))} "
-
-
-def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, value as text) for each field of the schema's table; an omitted field has its default."""
-    table_name = options[""]
-    defaults = {f.name: f.default for f in table(table_name, fmt).fields}
-    # a field that is not in FIELD_ORDER gets the index after its end; equal keys keep the schema's order
-    for field in sorted(defaults, key=lambda f: (*FIELD_ORDER, f).index(f)):
-        label = TABLE_LABELS.get((table_name, field)) or LABELS.get(field, field)
-        yield label, _formatted(options.get(field, defaults[field]), table_name in BOOLEANS_AS_WORDS)
-
-
-def _formatted(value: Any, as_words: bool) -> str:
-    """Return the value of a field as text; ``as_words``: write booleans as true and false, not as 1 and 0."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower() if as_words else str(int(value))
-    if isinstance(value, list | np.ndarray):
-        return ", ".join(_formatted(x, as_words) for x in value)
-    return number_text(float(value) if isinstance(value, np.floating) else value)
-
-
-def _custom_fields(data: bytes) -> Iterator[str]:
-    """Yield the fields of custom options, such as "axis(1)"; if there is no FlexBuffer map, yield a note."""
-    try:
-        tree = read_flexbuffer(data)
-    except ModelError:
-        tree = None
-    if isinstance(tree, dict):
-        yield from (f"{key}({_formatted(value, True)})" for key, value in tree.items())
-    else:
-        yield "Unknown custom option format"
 
 
 def metadata_lines(name: str, data: bytes) -> Iterator[str]:
@@ -295,9 +195,9 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]  # ONE prints a missing shape as -1
+    parts = [f"({field_text(list(tensor.get('shape', (-1,))), False)})"]  # ONE prints a missing shape as -1
     if "shape_signature" in tensor:
-        parts.append(f"({_formatted(tensor['shape_signature'], False)})")
+        parts.append(f"({field_text(tensor['shape_signature'], False)})")
     parts.append(f"B({tensor.get('buffer', 0)})")
     if tensor.get("is_variable", False):
         parts.append("(variable)")

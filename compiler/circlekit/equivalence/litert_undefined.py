@@ -15,9 +15,9 @@ from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.matmul.dense import BatchMatMul
+from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
-from circlekit.ops.movement.space import ResizeBilinear
 
 
 def undefined(model: Model) -> str | None:

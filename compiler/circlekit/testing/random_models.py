@@ -26,13 +26,9 @@ from circlekit.rewrite.base import Pass
 from circlekit.rewrite.match import unify
 from circlekit.rewrite.picture import Node, OperandPattern, Picture
 from circlekit.testing.model_builder import ModelBuilder, Rejected
-from circlekit.testing.random_operators import (
-    ATTEMPTS,
-    derived_attributes,
-    proposal,
-    random_attribute,
-    random_operator,
-)
+from circlekit.testing.random_attributes import derived_attributes, random_attribute
+from circlekit.testing.random_constants import proposal
+from circlekit.testing.random_operators import ATTEMPTS, random_operator
 
 
 def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -> tuple[Model, list[Array]]:

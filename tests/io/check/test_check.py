@@ -21,7 +21,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.ir.verifier import verify
 from tests.io.check.check_cases import CASES, OP, Change, both, put, sound
-from tests.io.models import LIBRARY, File, recipe
+from tests.io.models import LIBRARY, File, file_bytes
 from tests.io.mutate import damaged
 from tests.io.oracles import CIRCLE, LITERT
 
@@ -147,7 +147,7 @@ def test_loader_and_checker_agree_on_each_rule(number: int) -> None:
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(name=st.sampled_from(["", *sorted(LIBRARY)]), seed=st.integers(0, 1 << 20))
 def test_loader_and_checker_agree_on_damaged_files(name: str, seed: int) -> None:
-    agree(damaged(recipe(name) if name else sound().pack(), seed))
+    agree(damaged(file_bytes(name) if name else sound().pack(), seed))
 
 
 def test_shapes_are_not_checked_in_a_graph_that_calls_itself() -> None:

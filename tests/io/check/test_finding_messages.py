@@ -18,7 +18,7 @@ from circlekit.io.findings import REFUSED, RULES, InvalidFile
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load import load_bytes
 from tests.io.check.check_cases import CASES, sound
-from tests.io.models import LIBRARY, recipe
+from tests.io.models import LIBRARY, file_bytes
 from tests.io.mutate import damaged
 
 WHOLE = "the file"
@@ -33,7 +33,7 @@ def broken() -> Iterator[bytes]:
         breaks(f)
         yield f.pack()
     for seed in range(60):
-        yield from (damaged(recipe(name), seed) for name in sorted(LIBRARY))
+        yield from (damaged(file_bytes(name), seed) for name in sorted(LIBRARY))
 
 
 def tree_of(data: bytes) -> Any:

@@ -23,10 +23,10 @@ from circlekit.errors import CirclekitError, FileError, FormatError, FormatWarni
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
-from tests.io.models import LIBRARY, File, recipe
+from tests.io.models import LIBRARY, File, file_bytes
 from tests.io.oracles import CIRCLE, LITERT
 
-FILES = {name: recipe(name) for name in sorted(LIBRARY)}
+FILES = {name: file_bytes(name) for name in sorted(LIBRARY)}
 
 
 def message(data: bytes, name: str = "bad.tflite") -> str:
@@ -212,7 +212,7 @@ def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
 
 def test_unknown_field_warns() -> None:
     """A tflite file with two more fields in Model, as in a newer schema."""
-    data = bytearray(recipe("nothing.tflite"))
+    data = bytearray(file_bytes("nothing.tflite"))
     root = struct.unpack_from("<I", data)[0]
     vtable = root - struct.unpack_from("<i", data, root)[0]
     length, size = struct.unpack_from("<HH", data, vtable)
@@ -282,7 +282,7 @@ def mutations() -> Iterator[tuple[str, bytes]]:
 
 def archived() -> bytes:
     """A file with a zip archive at its end."""
-    target = io.BytesIO(recipe("metadata.tflite"))
+    target = io.BytesIO(file_bytes("metadata.tflite"))
     with zipfile.ZipFile(target, "a") as archive:
         archive.writestr("labels.txt", "cat")
     return target.getvalue()

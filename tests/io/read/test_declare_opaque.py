@@ -17,7 +17,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import print_model
-from tests.io.models import LIBRARY, File, recipe
+from tests.io.models import LIBRARY, File, file_bytes
 from tests.io.oracles import LITERT
 from tests.ir.recipes import graph_text
 
@@ -33,7 +33,7 @@ def opaque_text(data: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_text_without_declarations_is_the_same_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, text = load_bytes(recipe(name)), opaque_text(recipe(name), monkeypatch)
+    model, text = load_bytes(file_bytes(name)), opaque_text(file_bytes(name), monkeypatch)
     if any("misfit" in op.extra for op in model.ops()):
         with pytest.raises(ParseError, match="does not fit"):
             circlekit.parse(text)

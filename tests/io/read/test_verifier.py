@@ -16,7 +16,7 @@ from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.read import flatbuffer_decoder as decoder
 from circlekit.io.read.flatbuffer_decoder import Decoder, decode, identify
 from circlekit.io.tables import TABLES, UNIONS
-from tests.io.models import LIBRARY, recipe
+from tests.io.models import LIBRARY, file_bytes
 from tests.io.mutate import damaged
 
 SEEDS = 60
@@ -37,7 +37,7 @@ def reads(data: bytes) -> bool:
 def test_files_that_litert_refuses_are_refused() -> None:
     """Structural damage: LiteRT's verifier is the oracle."""
     names = sorted(name for name in LIBRARY if name.endswith(".tflite"))
-    files = [damaged(recipe(name), seed) for name in names for seed in range(SEEDS)]
+    files = [damaged(file_bytes(name), seed) for name in names for seed in range(SEEDS)]
     theirs = accepted_files(files)
     assert 0.2 < np.mean(theirs) < 0.8  # both outcomes occur
     lax = [n for n, (data, sound) in enumerate(zip(files, theirs, strict=True)) if not sound and reads(data)]

@@ -26,7 +26,7 @@ from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Value, same_array
 from tests.io.equal import assert_same_model
-from tests.io.models import LIBRARY, File, recipe
+from tests.io.models import LIBRARY, File, file_bytes
 from tests.io.oracles import CIRCLE, LITERT, Oracle
 
 
@@ -58,7 +58,7 @@ def test_round_trip_of_real_models(model_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_round_trip_of_rare_features(name: str) -> None:
-    check_round(recipe(name))
+    check_round(file_bytes(name))
 
 
 def test_constants_are_views_of_the_file(model_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
 
 def test_attached_archive_stays_readable(tmp_path: Path) -> None:
     """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
-    target = io.BytesIO(recipe("constants.tflite"))
+    target = io.BytesIO(file_bytes("constants.tflite"))
     with zipfile.ZipFile(target, "a") as archive:
         archive.writestr("labels.txt", "cat\ndog\n")
         archive.writestr("vocabulary.txt", "a b c")
@@ -203,7 +203,7 @@ def test_tflite_to_circle_and_back(model_path: Path) -> None:
 @pytest.mark.parametrize("name", ["constants", "custom", "shapes", "variants", "unknown_code", "graphs"])
 def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
     """Its operators then have the codes and versions that loading the file gives, and it is saved alike."""
-    model = load_bytes(recipe(f"{name}.tflite"))
+    model = load_bytes(file_bytes(f"{name}.tflite"))
     assert bool(model.extra["origin"].unused_codes) == (name == "constants")
     data = to_bytes(model, "circle")
     assume_format(model, "circle")
@@ -215,7 +215,7 @@ def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
 
 def test_uint4_has_a_different_enum_value_in_each_format() -> None:
     for name, other, number in (("constants.tflite", CIRCLE, -1), ("constants.circle", LITERT, 20)):
-        model = load_bytes(recipe(name))
+        model = load_bytes(file_bytes(name))
         tree = other.read(to_bytes(model, other.format))
         kinds = {t["Name"]: t["Type"] for t in tree["Subgraphs"][0]["Tensors"]}
         assert kinds[b"u4"] == number
@@ -231,7 +231,7 @@ def test_uint4_has_a_different_enum_value_in_each_format() -> None:
     ],
 )
 def test_what_the_other_format_lacks_is_named_in_the_error(name: str, what: str, tmp_path: Path) -> None:
-    model = load_bytes(recipe(name))
+    model = load_bytes(file_bytes(name))
     other = "tflite" if model.format == "circle" else "circle"
     with pytest.raises(UnsupportedError) as error:
         save(model, tmp_path / f"out.{other}")
@@ -240,7 +240,7 @@ def test_what_the_other_format_lacks_is_named_in_the_error(name: str, what: str,
 
 
 def test_extension_selects_the_format(tmp_path: Path) -> None:
-    model = load_bytes(recipe("nothing.circle"))
+    model = load_bytes(file_bytes("nothing.circle"))
     for name, fmt, tag in (
         ("a.tflite", None, b"TFL3"),
         ("a.circle", None, b"CIR0"),
@@ -321,7 +321,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["no/such/folder/m.circle", ".", "file/m.circle"])
 def test_missing_folder_is_refused(where: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    model = load_bytes(recipe("nothing.circle"))
+    model = load_bytes(file_bytes("nothing.circle"))
     with pytest.raises(FileError, match="cannot be written") as error:
         save(model, tmp_path / where)
     assert str(tmp_path) in str(error.value)
@@ -330,7 +330,7 @@ def test_missing_folder_is_refused(where: str, tmp_path: Path) -> None:
 
 
 def test_device_is_written_directly() -> None:
-    save(load_bytes(recipe("nothing.circle")), "/dev/null")
+    save(load_bytes(file_bytes("nothing.circle")), "/dev/null")
     assert not Path("/dev/null").is_file()
 
 
@@ -438,7 +438,7 @@ def test_replaced_input_is_flushed_to_disk_first(
 ) -> None:
     """An output that can be made again from a kept input is not flushed."""
     for name in ("a.circle", "b.circle"):
-        (tmp_path / name).write_bytes(recipe("nothing.circle"))
+        (tmp_path / name).write_bytes(file_bytes("nothing.circle"))
     os.link(tmp_path / "a.circle", tmp_path / "link.circle")
     model = load_bytes((tmp_path / "a.circle").read_bytes())
     model.source = None if source is None else str(tmp_path / source)

@@ -145,7 +145,7 @@ def test_add_n(dtype: str, count: int) -> None:
     check(AddN(*[var(t) for t in terms]), *terms)
 
 
-def test_refusals_are_sentences() -> None:
+def test_operands_of_other_dtypes_or_shapes_are_shape_errors() -> None:
     x = var(np.zeros((2, 3), np.float32))
     with pytest.raises(ShapeError, match="expected lhs and rhs of one dtype, got f32 and i32"):
         Add(x, var(np.zeros(3, np.int32)))

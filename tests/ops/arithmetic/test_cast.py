@@ -133,7 +133,7 @@ def test_a_fake_quant_of_an_invalid_number_of_bits_is_an_error(bits: int) -> Non
         kernel_results(FakeQuant(var(x), min=-1.0, max=1.0, num_bits=bits), [x])
 
 
-def test_refusals_are_sentences() -> None:
+def test_quantize_and_dequantize_need_fitting_forms() -> None:
     x = var(np.zeros(2, np.float32))
     with pytest.raises(ModelError, match="expected a declared result"):
         Quantize(x)

@@ -108,7 +108,7 @@ def test_select_of_unknown_shapes() -> None:
     assert Select(flags, row, unknown).output.shape == (None, 3)
 
 
-def test_refusals_are_sentences() -> None:
+def test_a_select_of_other_dtypes_or_ranks_is_a_shape_error() -> None:
     x, flags = var(np.zeros((2, 3), np.float32)), var(np.zeros((2, 3), bool))
     with pytest.raises(ShapeError, match="condition: expected bool, got f32"):
         Select(x, x, x)

@@ -167,7 +167,7 @@ def test_curves_of_16_bits_take_no_zero_point(kind: type[Logistic], zero_in: int
         kernel_results(op, [x])
 
 
-def test_errors_are_sentences() -> None:
+def test_numbers_and_forms_without_a_kernel_are_errors() -> None:
     x = np.array([-3, 4], np.int8)
     op = Sqrt(quantized(i8, (2,), 0.1, -2), results=[quantized(i8, (2,), 0.1)])
     with pytest.raises(ModelError, match="SQRT: expected numbers >= 0, got a negative number"):

@@ -164,7 +164,7 @@ def test_indices_that_are_floats_are_an_error() -> None:
         ),
     ],
 )
-def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))
 

@@ -146,7 +146,7 @@ def test_unknown_dimensions() -> None:
         (lambda x: SplitV(x, ints([3]), ints(1), num_splits=2), "size_splits: expected 2 elements, got 1"),
     ],
 )
-def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))
 

@@ -207,7 +207,7 @@ def test_movement_keeps_per_tensor_quantization() -> None:
         (lambda x: Fill(ints([2]), x), r"value: expected a scalar, got shape \[2,3\]"),
     ],
 )
-def test_refusals_are_sentences(make: Any, sentence: str) -> None:
+def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))
 

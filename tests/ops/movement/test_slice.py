@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a tensor, and borders around it, against LiteRT."""
+"""Parts of a tensor, against LiteRT."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i8, i32, i64
-from circlekit.ir.enums import MirrorPadMode
-from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.movement.slice import MirrorPad, Pad, PadV2, Slice, StridedSlice
+from circlekit.ir.dtypes import DType, f32, i32
+from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.slice import Slice, StridedSlice
 from tests.ops.litert import check, const, kernel_results, var
 
 MOVED = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
@@ -24,9 +23,6 @@ def data(dtype: str, *shape: int) -> Array:
 
 def ints(numbers: Any) -> Value:
     return const(numbers, np.int32)
-
-
-# -- slices ------------------------------------------------------------------------------------
 
 
 def test_sizes_up_to_the_end_follow_a_new_shape() -> None:
@@ -145,44 +141,6 @@ def test_an_ellipsis_for_no_axis_is_refused() -> None:
         kernel_results(op, [x])
 
 
-# -- borders -----------------------------------------------------------------------------------
-
-PADDINGS = [[[0, 0], [1, 2], [0, 3]], [[1, 0], [0, 1], [2, 2]], [[0, 0], [0, 0], [0, 0]]]
-
-
-@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "?"])
-@pytest.mark.parametrize("paddings", PADDINGS)
-def test_pad(dtype: str, paddings: list[list[int]]) -> None:
-    x = data(dtype, 2, 3, 4)
-    check(Pad(var(x), ints(paddings)), x)
-    check(Pad(var(x), const(paddings, np.int64)), x)
-    check(PadV2(var(x), ints(paddings), const(x[0, 0, 0])), x)
-
-
-def test_pad_of_rank_5() -> None:
-    x = data("f4", 1, 2, 3, 2, 2)
-    check(Pad(var(x), ints([[0, 1], [1, 0], [0, 0], [2, 1], [0, 3]])), x)
-
-
-def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
-    x, quantization = data("i1", 2, 3), Quantization(np.array([0.5], np.float32), np.array([-7]))
-    check(Pad(Value("x", i8, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "u1", "i1", "i2"])
-@pytest.mark.parametrize("mode", [MirrorPadMode.REFLECT, MirrorPadMode.SYMMETRIC])
-@pytest.mark.parametrize("paddings", [[[1, 0], [2, 1], [0, 3]], [[0, 0], [0, 2], [3, 3]]])
-def test_mirror_pad(dtype: str, mode: MirrorPadMode, paddings: list[list[int]]) -> None:
-    x = data(dtype, 2, 3, 4)
-    check(MirrorPad(var(x), ints(paddings), mode=mode), x)
-
-
-def test_pad_of_unknown_dimensions() -> None:
-    assert Pad(Value("x", f32, (None, 2)), ints([[0, 1], [1, 1]])).output.shape == (None, 4)
-    assert Pad(Value("x", f32, (1, 2)), Value("p", i32, (2, 2))).output.shape == (None, None)
-    assert Pad(Value("x", f32, None), ints([[0, 1], [1, 1]])).output.shape == (None, None)
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -207,17 +165,6 @@ def test_pad_of_unknown_dimensions() -> None:
             lambda x: StridedSlice(x, ints([0]), ints([1, 2]), ints([1])),
             "expected begin, end and strides of equal length, got 1, 2 and 1 elements",
         ),
-        (lambda x: Pad(x, ints([[0, 1]])), "paddings: expected 2 rows, got 1"),
-        (lambda x: Pad(x, ints([0, 1])), r"paddings: expected shape \[rank,2\], got \[2\]"),
-        (lambda x: Pad(x, ints([[0, -1], [0, 0]])), "paddings: expected 0 or more, got 0 and -1"),
-        (
-            lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)),
-            "expected input and constant_values of one dtype, got f32 and i32",
-        ),
-        (
-            lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])),
-            "paddings: expected at most 1 for REFLECT of 2 elements, got 0 and 2",
-        ),
     ],
 )
 def test_wrong_operands_are_explained(make: Any, sentence: str) -> None:
@@ -233,9 +180,6 @@ def test_versions() -> None:
 
     assert [version("f4"), version("i1"), version("?"), version("u4")] == [1, 2, 3, 7]
     assert [version("f4", new_axis_mask=1), version("f4", offset=True)] == [6, 8]
-    rows = ints(np.zeros((5, 2)))
-    assert Pad(var(data("i1", 1, 1, 1, 1, 1)), rows).required_version() == 4
-    assert Pad(var(data("i2", 1)), ints(np.zeros((1, 2)))).required_version() == 3
 
 
 def test_a_sliced_string_stays_an_array() -> None:
@@ -245,20 +189,3 @@ def test_a_sliced_string_stays_an_array() -> None:
     assert out.shape == ()
     assert out.dtype == np.dtype(object)
     assert out.item() == b"two"
-
-
-@pytest.mark.parametrize(
-    ("shape", "rows", "result"),
-    [
-        ((2, 3), (None, 2), (None, None)),
-        ((2, 3), None, (None, None)),
-        (None, (3, 2), (None, None, None)),
-        (None, (None, 2), None),
-        (None, None, None),
-    ],
-)
-def test_the_rank_of_a_padded_tensor_is_that_of_the_operand_or_the_number_of_paddings(
-    shape: Shape | None, rows: Shape | None, result: Shape | None
-) -> None:
-    for dtype in (i32, i64):
-        assert Pad(Value("x", f32, shape), Value("p", dtype, rows)).results[0].shape == result

@@ -11,7 +11,18 @@ import pytest
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.movement import gather, join, repeat, scatter, shape, slice, space, sparse
+from circlekit.ops.movement import (
+    gather,
+    join,
+    pad,
+    repeat,
+    resize_images,
+    scatter,
+    shape,
+    slice,
+    space,
+    sparse,
+)
 
 STRING, INT4, INT2 = DType.STRING, DType.INT4, DType.INT2
 
@@ -64,15 +75,15 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
         lambda t: slice.StridedSlice(data(t), ints(1), ints(1), ints(1)),
         {f32: 1, i8: 2, boolean: 3, STRING: 5, u32: 7},
     ),
-    (lambda t: slice.Pad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
-    (lambda t: slice.PadV2(data(t), pads(1), scalar(t)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
-    (lambda t: slice.MirrorPad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3}),
+    (lambda t: pad.Pad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
+    (lambda t: pad.PadV2(data(t), pads(1), scalar(t)), {f32: 1, i8: 2, i16: 3, boolean: 5}),
+    (lambda t: pad.MirrorPad(data(t), pads(1)), {f32: 1, i8: 2, i16: 3}),
     (lambda t: space.DepthToSpace(data(t, 4), block_size=2), {f32: 1, i8: 2}),
     (lambda t: space.SpaceToDepth(data(t, 4), block_size=2), {f32: 1, i8: 2}),
     (lambda t: space.SpaceToBatchND(data(t, 4), ints(2), pads(2)), {f32: 1, i8: 2, i16: 4}),
     (lambda t: space.BatchToSpaceND(data(t, 4), ints(2), pads(2)), {f32: 1, i8: 2, i16: 4}),
-    (lambda t: space.ResizeBilinear(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
-    (lambda t: space.ResizeNearestNeighbor(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
+    (lambda t: resize_images.ResizeBilinear(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
+    (lambda t: resize_images.ResizeNearestNeighbor(data(t, 4), ints(2)), {f32: 1, i8: 2, i16: 4}),
     (
         lambda t: sparse.SparseToDense(ints(1), ints(1), scalar(t), scalar(t)),
         {f32: 1, i64: 2, i8: 3, u8: 3},
@@ -92,9 +103,9 @@ def test_versions_by_rank() -> None:
         (lambda r: shape.Transpose(data(f32, r), ints(r)), [1, 1, 4, 6]),
         (lambda r: slice.Slice(data(f32, r), ints(r), ints(r)), [1, 1, 5, 5]),
         (lambda r: slice.StridedSlice(data(f32, r), ints(r), ints(r), ints(r)), [1, 1, 4, 4]),
-        (lambda r: slice.Pad(data(f32, r), pads(r)), [1, 1, 4, 4]),
-        (lambda r: slice.PadV2(data(f32, r), pads(r), scalar(f32)), [1, 1, 4, 4]),
-        (lambda r: slice.MirrorPad(data(f32, r), pads(r)), [1, 1, 1, 1]),
+        (lambda r: pad.Pad(data(f32, r), pads(r)), [1, 1, 4, 4]),
+        (lambda r: pad.PadV2(data(f32, r), pads(r), scalar(f32)), [1, 1, 4, 4]),
+        (lambda r: pad.MirrorPad(data(f32, r), pads(r)), [1, 1, 1, 1]),
         (lambda r: space.SpaceToBatchND(data(f32, r), ints(0), pads(0)), [3, 1, 3, 3]),
     ):
         assert [make(rank).required_version() for rank in ranks] == versions
@@ -121,10 +132,10 @@ INDEX, MAPS = ints(1, i16), [data(f32, 4), ints(2)]
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), ellipsis_mask=1), 6),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), new_axis_mask=1), 6),
         (slice.StridedSlice(data(u32), ints(1), ints(1), ints(1), new_axis_mask=1), 7),
-        (space.ResizeBilinear(*MAPS, half_pixel_centers=True), 3),
-        (space.ResizeBilinear(*MAPS, align_corners=True), 1),
-        (space.ResizeNearestNeighbor(*MAPS, half_pixel_centers=True), 3),
-        (space.ResizeNearestNeighbor(*MAPS, align_corners=True), 3),
+        (resize_images.ResizeBilinear(*MAPS, half_pixel_centers=True), 3),
+        (resize_images.ResizeBilinear(*MAPS, align_corners=True), 1),
+        (resize_images.ResizeNearestNeighbor(*MAPS, half_pixel_centers=True), 3),
+        (resize_images.ResizeNearestNeighbor(*MAPS, align_corners=True), 3),
     ],
     ids=lambda item: item.code if isinstance(item, Op) else str(item),
 )

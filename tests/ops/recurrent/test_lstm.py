@@ -208,16 +208,16 @@ def test_bidirectional_batch_major() -> None:
     check_runs(op, steps)
 
 
-# -- refusals ----------------------------------------------------------------------------------
-
-
 def test_equal_sums_are_normalized_to_zero() -> None:
     """The variance of such a row is 0, to which LiteRT adds 1e-8; 1 and -1 have the variance 1."""
     rows = normalized(np.array([[3, 3], [1, -1]], np.float32))
     np.testing.assert_allclose(rows, [[0, 0], [1, -1]], rtol=1e-6)
 
 
-def test_refusals_are_sentences() -> None:
+# -- errors ------------------------------------------------------------------------------------
+
+
+def test_an_lstm_needs_recurrent_weights_and_an_interpreter() -> None:
     x = Value("x", f32, (2, 4, 3))
     with pytest.raises(ShapeError, match="expected recurrent weights and both states"):
         Lstm(x, None, *[Maker(0).matrix(4, 3) for _ in range(3)])

@@ -96,7 +96,7 @@ def test_unknown_dimensions() -> None:
     assert Mean(x, axes).output.shape is None
 
 
-def test_errors_are_sentences() -> None:
+def test_wrong_axes_and_output_types_are_shape_errors() -> None:
     x = var(data("f4", 2, 3))
     with pytest.raises(ShapeError, match="axis 2 is out of range for rank 2"):
         Mean(x, ints([2]))

@@ -16,8 +16,9 @@ from circlekit.ops.arithmetic.activation import Relu
 from circlekit.ops.arithmetic.binary import Add, Maximum, Mul
 from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.pad import Pad
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.ops.movement.slice import Pad, Slice
+from circlekit.ops.movement.slice import Slice
 from circlekit.ops.reduction.reduce import Mean
 
 NHWC, NCHW, OTHER = (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)

@@ -16,7 +16,7 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.legal import lower_padding
 from circlekit.passes.legal.move_by_slices import MAX_PIECES
 from tests.passes.kit import make_input
-from tests.passes.legal.test_legalize_for_runtime import check, runtime
+from tests.passes.legal.made_up_runtimes import check, runtime
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
 from circlekit.recipes.load import load_recipe
 from circlekit.targets.target import Target
 from tests.passes.kit import interface_of, verify
-from tests.passes.legal.test_legalize_for_runtime import runtime
+from tests.passes.legal.made_up_runtimes import runtime
 from tests.passes.mutants import mutants
 from tests.passes.test_near_misses import assert_same_values
 

@@ -20,9 +20,10 @@ from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeCon
 from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.pad import Pad
+from circlekit.ops.movement.resize_images import ResizeNearestNeighbor
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
-from circlekit.ops.movement.space import ResizeNearestNeighbor
+from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.reduction.normalization import Softmax
 from circlekit.ops.reduction.reduce import Mean
 

@@ -17,7 +17,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
-from circlekit.ops.movement.slice import PadV2
+from circlekit.ops.movement.pad import PadV2
 from circlekit.quant.one.activations import LOWEST, _pads_with_lowest
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters

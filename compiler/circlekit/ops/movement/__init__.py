@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that mainly move data: reshape, slice, gather, join, resize, sparse look-ups."""
+"""Operators that mainly move data: reshape, slice, pad, gather, join, resize, sparse look-ups."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of a tensor, and padding around it.  Source: TFLite slice, strided_slice, pad, mirror_pad.
+"""Slices of a tensor.  Source: TFLite slice, strided_slice.
 
 Class members: ``versions`` and ``rank_versions`` give the operator version by dtype and rank of the input.
 ``layout_operands`` have the axes of the result, and ``per_axis_operands`` one element or row for each axis.
@@ -14,15 +14,14 @@ import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
-from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_length, require_rank, require_same_dtype
+from circlekit.ir.value import Array, Shape, TensorType
+from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
-from circlekit.ops.dimensions import Dim, known_dims, unknown_dims
+from circlekit.ops.dimensions import Dim, known_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantized_values import rearranged_type, zero_point_of
+from circlekit.ops.quantized_values import rearranged_type
 
 
 class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
@@ -256,98 +255,3 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def required_version(self) -> int:
         minimum = 8 if self.offset else 6 if self.ellipsis_mask or self.new_axis_mask else 1
         return max(super().required_version(), minimum)
-
-
-# -- padding -----------------------------------------------------------------------------------
-
-
-class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
-    """Base class of operators that add elements before and after ``input`` along each axis.
-
-    ``paddings`` [rank, 2]: the numbers of elements to add.
-    """
-
-    quantization_rule = QuantizationRule(results_follow="input")
-
-    input = operand(*ANY)
-    paddings = operand(i32, i64)
-
-    versions: ClassVar = {i8: 2, i16: 3, boolean: 5}
-    rank_versions: ClassVar = {5: 4}
-
-    def infer(self) -> TensorType:
-        shape, numbers, rows = self.input.shape, static_int_vector(self.paddings), self.paddings.shape
-        if rows is not None and (len(rows) != 2 or rows[1] not in (2, None)):
-            raise ShapeError(f"paddings: expected shape [rank,2], got {format_shape(rows)}")
-        pairs = None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
-        if shape is None or pairs is None:
-            rank = rows[0] if shape is None and rows is not None else self.input.rank
-            return rearranged_type(self.input, unknown_dims(rank))
-        if len(pairs) != len(shape):
-            raise ShapeError(f"paddings: expected {counted(len(shape), 'row')}, got {len(pairs)}")
-        for dim, pair in zip(shape, pairs, strict=True):
-            self.check_padding(dim, *pair)
-        return rearranged_type(
-            self.input,
-            tuple(None if d is None else a + d + b for d, (a, b) in zip(shape, pairs, strict=True)),
-        )
-
-    def check_padding(self, dim: Dim, before: int, after: int) -> None:
-        """Raise ShapeError if ``dim`` elements cannot be padded by ``before`` and ``after`` elements."""
-        if before < 0 or after < 0:
-            raise ShapeError(f"paddings: expected 0 or more, got {before} and {after}")
-
-
-class Pad(Padded, code="PAD"):
-    """``input`` padded with 0; quantized data are padded with the zero point."""
-
-    def kernel(self, input: Array, paddings: Array) -> Array:
-        return pad_constant(input, paddings, zero_point_of(self.output))
-
-
-class PadV2(Padded, code="PADV2"):
-    """``input`` padded with the single element of ``constant_values``."""
-
-    quantization_rule = QuantizationRule(results_follow="input", operands_follow=("constant_values",))
-
-    constant_values = operand(*ANY)
-
-    def infer(self) -> TensorType:
-        require_same_dtype("input", self.input, "constant_values", self.constant_values)
-        return super().infer()
-
-    def kernel(self, input: Array, paddings: Array, constant_values: Array) -> Array:
-        return pad_constant(input, paddings, constant_values.reshape(-1)[0])
-
-
-def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
-    """Return ``input`` with ``value`` before and after it along each axis; ``paddings`` is [rank, 2]."""
-    pairs = paddings.reshape(-1, 2).tolist()
-    out = np.full([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], value, input.dtype)
-    out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))] = input
-    return out
-
-
-class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}, rank_versions={}):
-    """``input`` padded with its mirror image; SYMMETRIC repeats the border element, REFLECT does not."""
-
-    mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
-
-    def check_padding(self, dim: Dim, before: int, after: int) -> None:
-        super().check_padding(dim, before, after)
-        if dim is None:
-            return
-        limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
-        if before > limit or after > limit:
-            raise ShapeError(
-                f"paddings: expected at most {limit} for {self.mode!r} of {dim} elements, "
-                f"got {before} and {after}"
-            )
-
-    def kernel(self, input: Array, paddings: Array) -> Array:
-        if not input.ndim:
-            return input
-        for dim, (before, after) in zip(input.shape, paddings.reshape(-1, 2).tolist(), strict=True):
-            self.check_padding(dim, before, after)
-        mode: Any = "reflect" if self.mode is MirrorPadMode.REFLECT else "symmetric"
-        return np.pad(input, paddings.reshape(-1, 2), mode=mode)

@@ -25,8 +25,8 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlekit.ops.elementwise import Elementwise
-from circlekit.ops.movement.slice import Padded
-from circlekit.ops.movement.space import Resize
+from circlekit.ops.movement.pad import Padded
+from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.layout.permute_channels import has_weights_alone, taken, weights_of
 from circlekit.passes.support.axes import is_movable

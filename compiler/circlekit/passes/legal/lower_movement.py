@@ -18,8 +18,9 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.gather import Gather, GatherNd
 from circlekit.ops.movement.join import SplitV
-from circlekit.ops.movement.slice import MirrorPad, Slice
-from circlekit.ops.movement.space import ResizeNearestNeighbor
+from circlekit.ops.movement.pad import MirrorPad
+from circlekit.ops.movement.resize_images import ResizeNearestNeighbor
+from circlekit.ops.movement.slice import Slice
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 

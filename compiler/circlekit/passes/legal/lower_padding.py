@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.join import Concatenation
-from circlekit.ops.movement.slice import PadV2
+from circlekit.ops.movement.pad import PadV2
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 

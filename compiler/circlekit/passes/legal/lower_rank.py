@@ -17,7 +17,8 @@ from circlekit.ir.dtypes import boolean
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import int_list, static_int_vector
-from circlekit.ops.movement.slice import Pad, Padded, PadV2, Slice
+from circlekit.ops.movement.pad import Pad, Padded, PadV2
+from circlekit.ops.movement.slice import Slice
 from circlekit.ops.reduction.reduce import (
     Mean,
     ReduceAll,

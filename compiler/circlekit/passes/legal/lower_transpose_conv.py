@@ -12,7 +12,8 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
-from circlekit.ops.movement.slice import Pad, Slice
+from circlekit.ops.movement.pad import Pad
+from circlekit.ops.movement.slice import Slice
 from circlekit.ops.movement.space import DepthToSpace
 from circlekit.passes.engine.legalize import Lowering, Replacement
 from circlekit.passes.fuse.fuse_movement_into_convolution import leading_pad

@@ -21,9 +21,10 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.pool import AveragePool2D
 from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.pad import Pad
+from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.movement.shape import Reshape, Transpose, checked_perm
-from circlekit.ops.movement.slice import Pad, StridedSlice
-from circlekit.ops.movement.space import Resize
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.support.axes import last_axis_stride
 from circlekit.passes.support.conditions import remove_unused

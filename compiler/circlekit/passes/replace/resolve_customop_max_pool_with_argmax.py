@@ -23,8 +23,8 @@ from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.dimensions import conv_padding
 from circlekit.ops.movement.join import Concatenation, Split
+from circlekit.ops.movement.pad import PadV2
 from circlekit.ops.movement.shape import Reshape
-from circlekit.ops.movement.slice import PadV2
 from circlekit.ops.program.custom import window_options
 from circlekit.ops.reduction.reduce import ArgMax
 from circlekit.passes.support.insertion import Inserter

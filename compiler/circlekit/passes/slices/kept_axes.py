@@ -21,9 +21,9 @@ from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.elementwise import Elementwise
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.pad import Padded
+from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.movement.shape import Transpose, checked_perm
-from circlekit.ops.movement.slice import Padded
-from circlekit.ops.movement.space import Resize
 from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, RmsNorm, Softmax
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of

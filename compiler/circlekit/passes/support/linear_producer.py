@@ -17,9 +17,11 @@ from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.pool import AveragePool2D
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.pad import Pad
+from circlekit.ops.movement.resize_images import ResizeBilinear, ResizeNearestNeighbor
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
-from circlekit.ops.movement.slice import Pad, Slice, StridedSlice
-from circlekit.ops.movement.space import BatchToSpaceND, ResizeBilinear, ResizeNearestNeighbor
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.movement.space import BatchToSpaceND
 from circlekit.ops.reduction.reduce import Mean
 
 LINEAR = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)

@@ -27,7 +27,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Quantize
-from circlekit.ops.movement.slice import PadV2
+from circlekit.ops.movement.pad import PadV2
 from circlekit.quant.one.formulas import parameters, to_given_integers, to_integers, with_integer_scale
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of

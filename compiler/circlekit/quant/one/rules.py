@@ -19,7 +19,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic import activation, binary, cast, comparison, division, unary
 from circlekit.ops.convolution import conv, pool
 from circlekit.ops.matmul import dense
-from circlekit.ops.movement import gather, join, repeat, shape, slice, space
+from circlekit.ops.movement import gather, join, pad, repeat, resize_images, shape, slice, space
 from circlekit.ops.reduction import normalization, reduce
 
 Fixed = Mapping[DType, tuple[float, int]]
@@ -73,7 +73,7 @@ RULES: dict[type[Op], OneRule] = {
     **dict.fromkeys((join.Split, join.SplitV), OneRule(forward="value", keeps_values=True)),
     **dict.fromkeys((join.Concatenation, join.Pack), OneRule(backward=("values",), keeps_values=True)),
     gather.OneHot: OneRule(backward=("on_value", "off_value")),
-    slice.PadV2: OneRule(backward=("input", "constant_values")),
+    pad.PadV2: OneRule(backward=("input", "constant_values")),
     normalization.InstanceNorm: OneRule(per_element=("gamma", "beta")),
     normalization.RmsNorm: OneRule(per_element=("gamma",)),
     activation.PRelu: OneRule(per_element=("alpha",)),
@@ -89,8 +89,8 @@ RULES: dict[type[Op], OneRule] = {
             conv.Conv2D, conv.DepthwiseConv2D, conv.TransposeConv, dense.BatchMatMul, dense.FullyConnected,
             division.Div, gather.ReverseSequence, gather.TopKV2, normalization.LocalResponseNormalization,
             normalization.LogSoftmax, pool.AveragePool2D, pool.MaxPool2D, reduce.Mean, reduce.ReduceMax,
-            reduce.ReduceMin, reduce.ReduceProd, reduce.Sum, shape.Squeeze, repeat.Tile, slice.MirrorPad,
-            slice.Pad, space.BatchToSpaceND, space.ResizeBilinear, space.ResizeNearestNeighbor,
+            reduce.ReduceMin, reduce.ReduceProd, reduce.Sum, shape.Squeeze, repeat.Tile, pad.MirrorPad,
+            pad.Pad, space.BatchToSpaceND, resize_images.ResizeBilinear, resize_images.ResizeNearestNeighbor,
             space.SpaceToBatchND, unary.Abs, unary.Exp, unary.Neg, unary.Rsqrt, unary.Sqrt,
         ),
         RECORDED,
