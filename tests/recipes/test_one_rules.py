@@ -10,7 +10,7 @@ import pytest
 from circlekit.errors import ParseError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
-from circlekit.recipes.rules.one_rules import compare, parse_one_rules
+from circlekit.recipes.rules.one_rules import compare, count_word, parse_one_rules
 from circlekit.recipes.rules.rule import Subject
 
 TEXT = """
@@ -132,3 +132,9 @@ def test_all_rules_of_one_are_read(shared: Path) -> None:
     files = sorted((shared / "peer" / "one").rglob("test.rule"))
     assert len(files) > 100
     assert all(parse_one_rules(path.read_text(), str(path)) for path in files)
+
+
+def test_words_are_counted_by_line() -> None:
+    lines = ["ADD", "ADD_N", "xADD", "CUSTOM(ADD)", "ADD ADD"]
+    assert count_word(lines, "ADD") == 3
+    assert count_word(lines, "A.D") == 0

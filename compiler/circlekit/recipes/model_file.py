@@ -9,7 +9,6 @@ the fields that the file has; for others, ``tree.get(field, default)`` gives the
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
@@ -177,12 +176,6 @@ def shape_of(tensor: Tree) -> list[int]:
     if dims is None:
         dims = tensor.get("shape", ())
     return [int(d) for d in dims]
-
-
-def count_word(lines: list[str], word: str) -> int:
-    """Return how many of ``lines`` contain ``word`` as a whole word."""
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-    return sum(1 for line in lines if pattern.search(line))
 
 
 PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}

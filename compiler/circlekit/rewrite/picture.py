@@ -5,7 +5,8 @@ A rewrite replaces what matches its picture ``before`` by its picture ``after``.
 the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
 
     w: const f32[*, O, _, 3]    a constant of dtype f32; every O is the same size, _ is any size, ``O|1`` is O
-                                or 1, a leading * is any number of ones (then a scalar counts as all ones)
+                                or 1; a leading * is any number of ones, and a scalar then matches as if all
+                                its dimensions were 1
     b?: const                   an operand that may be absent; if a node names several operators, as
                                 Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
@@ -62,7 +63,7 @@ class OperandPattern(NamedTuple):
 class AttributePattern(NamedTuple):
     """One attribute.  ``choices``: the values that match, None for any.  ``bind``: a name for the value.
 
-    In ``after``, the first of ``choices`` is the value; a Symbol is a name that stands for the value.
+    In ``after``, ``choices`` has one element: the value, or a Symbol, a name that stands for the value.
     """
 
     choices: tuple[Any, ...] | None

@@ -18,7 +18,6 @@ from typing import Any
 from circlekit.errors import counted, did_you_mean
 from circlekit.io.findings import ERROR
 from circlekit.ir.text.lexer import Source, Token
-from circlekit.recipes.model_file import count_word
 from circlekit.recipes.rules.rule import Rule, Subject
 
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
@@ -31,6 +30,12 @@ def _joined(pairs: list[tuple[str, str]], name: str) -> str:
     Tensors of several graphs may have the same name.
     """
     return " ".join(second for first, second in pairs if first == name)
+
+
+def count_word(lines: list[str], word: str) -> int:
+    """Return how many of ``lines`` contain ``word`` as a whole word."""
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    return sum(1 for line in lines if pattern.search(line))
 
 
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
