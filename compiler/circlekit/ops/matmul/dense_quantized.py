@@ -62,6 +62,7 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
+    It is that of LiteRT's reference kernel, or of the optimized one if ``follows_optimized_kernels()``.
     LiteRT's reference kernel multiplies the sums by the scale in float64; in fixed point if the weights are
     int16 or sparse.  LiteRT's optimized kernel does the same for int16 or sparse weights.  For other weights
     it uses float64 if the sums are int64 and the bias or the attribute ``quantized_bias_type`` is int64;

@@ -191,8 +191,8 @@ def intermediates(op: Op, count: int) -> list[Value]:
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3.
 
-    ``mean`` and ``scaled`` have 10 more fraction bits than ``sums`` and the normalized rows.  ``bias`` is in
-    units of the scale of ``norm`` / 1024.
+    ``bias`` is in units of the scale of ``norm`` / 1024.
+    In the code, ``mean`` is 1024 times the mean of a row, and ``scaled`` is 1024 times the normalized row.
     """
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
