@@ -25,10 +25,10 @@ graph main(%x: f32[?,3], %n: i32[3]) -> %y, %kept {
 }
 graph other(%p: f32[2]) -> %q { %q = Mul(%p, [0.5, 0.5]) }
 """
-Output = pytest.CaptureFixture[str]
-
 X, N = np.arange(12, dtype=np.float32).reshape(2, 2, 3), np.array([[1, -2, 3], [0, 5, 6]], np.int32)
 Y, KEPT = X + N[:, None], -N
+
+Output = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
 from circlekit.ops.matmul import dense
 from circlekit.ops.movement import gather, join, pad, repeat, scatter, shape, slice
-from circlekit.ops.reduction import normalization, reduce
+from circlekit.ops.reduction import cumsum, normalization, reduce
 from tests.ops.litert import const, kernel_results, var
 
 PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
@@ -58,7 +58,7 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
         "split_v": (join.SplitV(x, ints([1, -1]), ints(2), num_splits=2), [X]),
         "mean": (reduce.Mean(x, ints([-1, 1]), keep_dims=True), [X]),
         "reduce_max": (reduce.ReduceMax(x, ints(2), keep_dims=True), [X]),
-        "cumsum": (reduce.Cumsum(x, ints(-2), exclusive=True), [X]),
+        "cumsum": (cumsum.Cumsum(x, ints(-2), exclusive=True), [X]),
         "pad": (pad.Pad(x, ints(PAIRS)), [X]),
         "padv2": (pad.PadV2(x, ints(PAIRS), const(2.5, np.float32)), [X]),
         "mirror_pad": (pad.MirrorPad(x, ints(PAIRS), mode=MirrorPadMode.SYMMETRIC), [X]),

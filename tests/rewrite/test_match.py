@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.rewrite.match import Match, Matcher, partial_matches, unify
+from circlekit.rewrite.match import Match, Matcher, unify
 from circlekit.rewrite.picture import parse_picture
 
 
@@ -213,30 +213,3 @@ def test_constants_without_plain_elements() -> None:
     matcher = Matcher(parse_picture("z = FullyConnected(x, w: const)", "before"), explain=True)
     assert not list(matcher.matches(model.main.ops[-1]))
     assert matcher.failure.sentence == "%w: is packed i4, expected plain elements"
-
-
-def partial(picture: str, body: str, outputs: str = "%z") -> list[tuple[str, str, int]]:
-    """Return the name, the sentence and the progress of each partial match."""
-    model = parse_model(f"graph g(%x: f32[2,3]) -> {outputs} {{ {body} }}")
-    matcher = Matcher(parse_picture(picture, "before"), explain=True)
-    found = partial_matches(matcher, model.main)
-    return [(op.output.name, sentence, progress) for op, sentence, progress in found]
-
-
-def test_operators_that_lack_the_user_of_the_picture() -> None:
-    assert partial("a = Abs(x)  z = Neg(a)", "%z = Abs(%x)") == [
-        ("z", "%z: is an output that no operator reads, expected Neg", 2)
-    ]
-    assert partial("a = Abs(x)  z = Neg(a)", "%a = Abs(%x) %z = Neg(%a)") == []
-    found = partial("a, b = Split(axis, x)  z = Add(a, b)", "%z = Split(0, %x) {num_splits: 1}")
-    assert [name for name, *_ in found] == ["z"]  # one result: there is no second one to look at
-
-
-def test_custom_operators_with_another_code() -> None:
-    picture = 'z = Custom("MyOp|Its", x)'
-    body = '%z = Opaque(%x) {{code: "CUSTOM", custom_code: "{code}"}} : f32[2,3]'
-    assert partial(picture, body.format(code="MyOp")) == []
-    sentence = "%z: is Other, expected the custom operator MyOp or Its"
-    assert partial(picture, body.format(code="Other")) == [("z", sentence, 1)]
-    assert partial(picture, "%z = Abs(%x)") == []
-    assert partial("z = Abs(x)", "%z = Neg(%x)") == []

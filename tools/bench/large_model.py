@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import Encoded
 from circlekit.io.write.save import encoded, format_of
 from circlekit.ir.array_bytes import CHUNK_BYTES
 from circlekit.ir.dtypes import f32

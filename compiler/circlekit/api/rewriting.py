@@ -17,8 +17,8 @@ from circlekit.equivalence.data_files.tensor_files import write_record
 from circlekit.errors import names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_growth import explain_growth
-from circlekit.io.write.flatbuffer_encoder import Encoded
 from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model, check_model

@@ -28,7 +28,8 @@ from circlekit.rewrite.build import (
     variable_refusal,
 )
 from circlekit.rewrite.definition import Definition, define, fill_template, is_template, may_match
-from circlekit.rewrite.match import Match, Matcher, partial_matches
+from circlekit.rewrite.match import Match, Matcher
+from circlekit.rewrite.partial_match import partial_matches
 from circlekit.rewrite.picture import Picture
 
 F = TypeVar("F", bound=Callable[..., str | None])

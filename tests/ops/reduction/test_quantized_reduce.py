@@ -11,7 +11,8 @@ from circlekit.ir.dtypes import DType, i8, i16, i32, u8
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.join import Concatenation, Pack
-from circlekit.ops.reduction.reduce import Cumsum, Mean, ReduceProd, Sum
+from circlekit.ops.reduction.cumsum import Cumsum
+from circlekit.ops.reduction.reduce import Mean, ReduceProd, Sum
 from tests.ops.litert import check, const, kernel_results, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 

@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
+from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Mean, ReduceMax, Sum
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 AXES: list[Any] = [[1], [-1, 0], [0, 1, 2, 3], [2, 2], [], 1]
@@ -78,15 +78,6 @@ def test_arg_extreme(kind: type[ArgMax], dtype: str, dimension: Any, output_type
     check(kind(var(x), ints(dimension), output_type=output_type), x)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i4", "i8"])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_cumsum(dtype: str, axis: int, exclusive: bool, reverse: bool) -> None:
-    x = data(dtype, 3, 4, 5)
-    check(Cumsum(var(x), ints(axis), exclusive=exclusive, reverse=reverse), x)
-
-
 def test_unknown_dimensions() -> None:
     x = Value("x", f32, (None, 3, 4))
     assert Mean(x, ints([1]), keep_dims=True).output.shape == (None, 1, 4)
@@ -102,8 +93,6 @@ def test_wrong_axes_and_output_types_are_shape_errors() -> None:
         Mean(x, ints([2]))
     with pytest.raises(ShapeError, match="expected output_type INT32 or INT64, got FLOAT32"):
         ArgMax(x, ints(0))
-    with pytest.raises(ShapeError, match="axis -3 is out of range for rank"):
-        Cumsum(x, ints(-3))
 
 
 def test_quantized() -> None:
@@ -112,8 +101,6 @@ def test_quantized() -> None:
     check(ReduceMax(x, ints([1])), data("i1", 2, 3))  # the extreme of equally quantized integers
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):
         kernel_results(Sum(x, ints([1])), [data("i1", 2, 3)])
-    with pytest.raises(UnsupportedError, match="CUMSUM on quantized i8"):
-        kernel_results(Cumsum(x, ints(0)), [data("i1", 2, 3)])
 
 
 def test_axes_follow_a_permutation_if_dimensions_are_kept() -> None:
@@ -158,7 +145,6 @@ def test_unknown_shapes() -> None:
     assert ArgMax(x, axis, output_type=i64).output.shape == (None, None)
     assert ArgMax(nothing, ints(0), output_type=i64).output.shape is None
     assert ArgMax(x, ints(1), output_type=i64).output.shape == (None, 4)
-    assert Cumsum(x, axis).output.shape == (None, 3, 4)
 
 
 def test_bools_have_reductions_but_no_mean_and_no_cumsum() -> None:

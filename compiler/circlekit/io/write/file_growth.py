@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.io.origin import Origin, place_of
-from circlekit.io.write.flatbuffer_encoder import Encoded
+from circlekit.io.write.encoded_file import Encoded
 
 
 def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:

@@ -14,18 +14,15 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.io.file_map import FileMap
 from circlekit.io.origin import Place
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
-from circlekit.io.write.file_writer import Piece
+from circlekit.io.write.encoded_file import Encoded, Payload
 from circlekit.ir.value import Array
 
 LARGEST_ZERO = 2.0**-150
@@ -54,64 +51,6 @@ _U64 = struct.Struct("<Q")
 
 class StatedDefault(int):
     """A number that is written even if it is the default of its field."""
-
-
-class Payload(NamedTuple):
-    """Constant data at ``position`` in the file: a vector of the flatbuffer, or external data.
-
-    The table of a buffer with external data has their position and size.
-    """
-
-    position: int
-    data: ConstantBytes
-    is_vector: bool
-
-    @property
-    def end(self) -> int:
-        return self.position + len(self.data)
-
-    def gap(self, start: int) -> bytes:
-        """Return the bytes between position ``start`` and the data: zeros, then, for a vector, its length."""
-        length = _U32.pack(len(self.data)) if self.is_vector else b""
-        return length.rjust(self.position - start, b"\0")
-
-
-@dataclass(eq=False, repr=False)
-class Encoded:
-    """A file to be written.
-
-    ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers, by position.
-    ``source``: the map of the file that the model was loaded from, if some of the bytes are views of it.
-    ``tail``: bytes to append.
-    """
-
-    skeleton: bytearray | memoryview
-    payloads: list[Payload]
-    source: FileMap | None = None
-    tail: bytes = b""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes of the file."""
-        return (self.payloads[-1].end if self.payloads else len(self.skeleton)) + len(self.tail)
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the bytes of the file, in order.
-
-        Raise FileError if the source file was changed after it was loaded.  This is checked before the first
-        piece and after the last one.
-        """
-        if self.source is not None:
-            self.source.check()
-        yield self.skeleton
-        end = len(self.skeleton)
-        for payload in self.payloads:
-            yield payload.gap(end)
-            yield from payload.data.chunks()
-            end = payload.end
-        yield self.tail
-        if self.source is not None:
-            self.source.check()
 
 
 class Layout(NamedTuple):

@@ -14,8 +14,9 @@ from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, place_of
 from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
+from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, Encoded, StatedDefault, encode
+from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, StatedDefault, encode
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
@@ -24,7 +25,6 @@ from circlekit.ir.value import Array, Value
 OWN_KEYS = frozenset(
     {"buffer", "stored_data", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"}
 )
-
 
 Destination = str | os.PathLike[str] | BinaryIO
 """The place to write a file to: a path, or a stream that is open in binary mode."""

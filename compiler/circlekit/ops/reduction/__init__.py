@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions and normalizations."""
+"""Reductions, cumulative sums and normalizations."""

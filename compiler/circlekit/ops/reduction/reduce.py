@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, ARG_MAX and ARG_MIN, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum.
+"""Reductions, ARG_MAX and ARG_MIN.  Source: TFLite reduce, arg_min_max.
 
 Class arguments: ``versions`` is the operator version for data of a dtype, ``reference_version`` the newest
 version that LiteRT's reference kernels implement.  The axes of ``layout_operands`` may be permuted if the
@@ -308,37 +308,3 @@ class ArgMax(ArgExtreme, code="ARG_MAX", reference_version=2, function=np.fmax):
 
 class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
     """The index of the smallest element."""
-
-
-class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
-    """Cumulative sums along ``axis``: the sum of each element and all elements before it.
-
-    ``exclusive``: the sum does not include the element itself.  ``reverse``: the sum includes the elements
-    after it instead of those before it.
-    """
-
-    quantization_rule = OWN_RANGES
-
-    input = operand(*NUMBERS)
-    axis = operand(i32)
-
-    exclusive: bool = attribute(False)
-    reverse: bool = attribute(False)
-
-    def infer(self) -> TensorType:
-        axis = static_int(self.axis, "axis")
-        if axis is not None and self.input.shape is not None:
-            normalized_axis(axis, len(self.input.shape))
-        return TensorType(self.input.dtype, self.input.shape)
-
-    def kernel(self, input: Array, axis: Array) -> Array:
-        if is_quantized_8_or_16_bits(self.input):
-            reject_quantized(self)
-        require_numpy_kind(self, input, "fi")
-        position = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
-        data = np.moveaxis(input, position, 0)
-        data = data[::-1] if self.reverse else data
-        if self.exclusive:
-            data = np.concatenate([np.zeros_like(data[:1]), data[:-1]])
-        sums = np.cumsum(data, axis=0, dtype=input.dtype)
-        return np.moveaxis(sums[::-1] if self.reverse else sums, 0, position)

@@ -18,7 +18,7 @@ from circlekit.ir.value import Shape, Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import broadcast_shapes, product
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
-from circlekit.ops.reduction.reduce import Cumsum
+from circlekit.ops.reduction.cumsum import Cumsum
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cumulative sums, against LiteRT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.reduction.cumsum import Cumsum
+from tests.ops.litert import check, const, kernel_results, var
+
+
+def data(dtype: str, *shape: int) -> Array:
+    rng = np.random.default_rng(11)
+    return (rng.normal(0, 3, shape) if dtype == "f4" else rng.integers(-6, 7, shape)).astype(dtype)
+
+
+def ints(numbers: Any) -> Value:
+    return const(numbers, np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumsum(dtype: str, axis: int, exclusive: bool, reverse: bool) -> None:
+    x = data(dtype, 3, 4, 5)
+    check(Cumsum(var(x), ints(axis), exclusive=exclusive, reverse=reverse), x)
+
+
+def test_a_wrong_axis_is_a_shape_error() -> None:
+    x = var(data("f4", 2, 3))
+    with pytest.raises(ShapeError, match="axis -3 is out of range for rank"):
+        Cumsum(x, ints(-3))
+
+
+def test_quantized_data_have_no_kernel() -> None:
+    x = Value("x", i8, (2, 3), None, Quantization(np.array([0.1], np.float32), np.array([3])))
+    with pytest.raises(UnsupportedError, match="CUMSUM on quantized i8"):
+        kernel_results(Cumsum(x, ints(0)), [data("i1", 2, 3)])
+
+
+def test_an_unknown_axis_keeps_the_shape() -> None:
+    x, axis = Value("x", f32, (None, 3, 4)), Value("axis", i32, ())
+    assert Cumsum(x, axis).output.shape == (None, 3, 4)
