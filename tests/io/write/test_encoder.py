@@ -131,11 +131,12 @@ def test_equal_vectors_are_shared() -> None:
     assert size([1, 2, 3], [1, 2, 4]) - size([1, 2, 3]) == 8 + 4 + 16
     long = [1] * 1000
     assert size(long, long) - size(long) == 8 + 4
-    assert size(*[long] * 100) > 25 * 4004  # shared by few: readers with a limit count each reference
+    # a vector is stored again after some uses, because readers limit how often a file refers to the same data
+    assert size(*[long] * 100) > 25 * 4004
 
 
 def test_vectors_of_different_widths_are_not_shared() -> None:
-    """Equal bytes do not suffice: numbers of 8 bytes are aligned to 8, and offsets are positive."""
+    """Empty vectors have equal bytes, but the first number of a vector of int64 must be aligned to 8 bytes."""
     quantized: Tree = {"scale": [], "zero_point": []}
     tensors = [{"shape": [], "quantization": quantized}, {"shape": [], "quantization": quantized}]
     stored = again({"subgraphs": [{"tensors": tensors}]})["subgraphs"][0]["tensors"]
