@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -121,18 +122,25 @@ def test_a_pass_that_never_comes_to_rest() -> None:
         check_pass(CountForever, [POSITIVE, NEAR_MISS])
 
 
-def test_a_changed_interface() -> None:
+@pytest.mark.parametrize(
+    ("values", "interface", "is_wrong"), [(False, False, True), (True, False, True), (False, True, False)]
+)
+def test_only_passes_that_declare_it_change_the_interface(
+    values: bool, interface: bool, is_wrong: bool
+) -> None:
     class RenameInput(_OnSub):
         """Renames an input."""
 
         name = "rename_input_for_test"
+        changes_values = values
+        changes_interface = interface
 
         def change(self, graph: Graph, op: Sub) -> int:
             renamed = op.lhs.name == "renamed"
             op.lhs.name = "renamed"
             return not renamed
 
-    with pytest.raises(PassTestError, match="interface"):
+    with pytest.raises(PassTestError, match="interface") if is_wrong else nullcontext():
         check_pass(RenameInput, [POSITIVE, NEAR_MISS])
 
 

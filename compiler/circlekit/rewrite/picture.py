@@ -4,9 +4,9 @@
 A rewrite replaces what matches its picture ``before`` by its picture ``after``.  Names without a producer in
 the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
 
-    w: const f32[*, O, _, 3]    a constant of dtype f32; every O is the same size, _ is any size, ``O|1`` is O
-                                or 1; a leading * is any number of ones, and a scalar then matches as if all
-                                its dimensions were 1
+    w: const f32[*, O, _, 3]    a constant of dtype f32; every O is the same known size, ``O|1`` is O or 1,
+                                and _ is any size, known or not; a leading * is any number of ones, and a
+                                scalar then matches as if all its dimensions were 1
     b?: const                   an operand that may be absent; if a node names several operators, as
                                 Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
@@ -226,8 +226,10 @@ class _Reader:
 
     def _custom_code(self, call: Call) -> str | None:
         """Remove the custom code from the operands of ``Custom`` and return it; None for other operators."""
-        if call.kinds[0].text != CUSTOM:
+        if all(token.text != CUSTOM for token in call.kinds):
             return None
+        if len(call.kinds) > 1:
+            self.source.fail(f"{CUSTOM} has no alternatives", call.kinds[0])
         if self.free:
             self.source.fail("`after` cannot create custom operators", call.kinds[0])
         code = call.operands.pop(0).literal if call.operands else None

@@ -52,14 +52,16 @@ def check_pass(
 
     - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
     - a positive changes the model, a near miss does not;
-    - the model and the result, both written to files and read back, have equal outputs on seeded inputs
-      (normal, boundary and zero), unless the pass declares that it changes values or the interface;
-    - LiteRT gives the same outputs; if it runs a TFLite model before the passes, it also runs the result;
-    - the inputs and outputs keep their names, dtypes and shapes, the result is valid, and its shapes can be
-      inferred;
+    - the inputs and outputs keep their names, dtypes and shapes, unless a pass declares that it changes the
+      interface;
+    - the result is valid, and its shapes can be inferred;
+    - unless a pass declares that it changes values or the interface: the model and the result, both written
+      to files and read back, have equal outputs on seeded inputs (normal, boundary and zero); LiteRT gives
+      the same outputs; if LiteRT runs a TFLite model before the passes, it also runs the result;
     - a second run of the pass changes nothing.
 
-    A recipe that cannot be read raises FileError or ParseError at once.
+    A recipe that cannot be read, or whose text does not follow the grammar, raises FileError or ParseError at
+    once.
     """
     name = (find_pass(tested) if isinstance(tested, str) else tested).name
     failures: list[str] = []

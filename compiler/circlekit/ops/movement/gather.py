@@ -248,6 +248,8 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
         shape = self.input.shape
         if shape is not None:
             axes = [normalized_axis(a, len(shape)) for a in (self.seq_dim, self.batch_dim)]
+            if axes[0] == axes[1]:
+                raise ShapeError(f"expected different axes seq_dim and batch_dim, got {axes[0]} for both")
             merge_dims(shape[axes[1]], vector_length(self.seq_lengths))
         return rearranged_type(self.input, shape)
 
