@@ -140,7 +140,7 @@ def test_vectors_of_different_alignment_are_not_shared() -> None:
 
     def size(other: str) -> int:
         """Return the size of a file with two empty vectors: ``scale``, of float32, and ``other``."""
-        tree = {"subgraphs": [{"tensors": [{"quantization": {"scale": [], other: []}}]}]}
+        tree: Tree = {"subgraphs": [{"tensors": [{"quantization": {"scale": [], other: []}}]}]}
         quantization = again(tree)["subgraphs"][0]["tensors"][0]["quantization"]
         assert [len(quantization[name]) for name in ("scale", other)] == [0, 0]
         return len(written(tree))
