@@ -9,12 +9,13 @@ import circlekit
 from circlekit.equivalence.litert import is_available
 from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import LITERT
+from circlekit.targets.scratch_memory import one_scratch
 from tests.targets.litert_arena import litert_arena_bytes
-
-pytestmark = pytest.mark.skipif(not is_available(), reason="LiteRT is not installed")
 
 
 def expect_litert_arena(text: str) -> None:
+    if not is_available():
+        pytest.skip("LiteRT is not installed")
     model = circlekit.parse(text)
     assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
 
@@ -39,6 +40,29 @@ def test_hybrid_convolutions(is_per_channel: bool, taps: int, depth: int, stride
       %w = const i8[4,{taps},{taps},{depth}] {scales} constant(1)
       %y = Conv2D(%x, %w, [0.0, 0.0, 0.0, 0.0]) {{{strides}}} : f32[2,{size},{size},4]
     }}""")
+
+
+@pytest.mark.parametrize(
+    ("data", "weights", "taps", "sizes"),
+    [
+        ("f32", "f32", 3, [5 * 5 * 3 * 3 * 4 * 4]),
+        ("f32", "i8", 3, [5 * 5 * 3 * 3 * 4 * 4]),  # hybrid: LiteRT's patches are int8, ONE's are floats
+        ("i8", "i8", 3, [5 * 5 * 3 * 3 * 4]),
+        ("u8", "u8", 3, [5 * 5 * 3 * 3 * 4]),
+        ("i16", "i16", 3, []),
+        ("f32", "i8", 1, []),
+    ],
+)
+def test_patches_of_one_have_the_dtype_of_the_input(
+    data: str, weights: str, taps: int, sizes: list[int]
+) -> None:
+    """The sizes of ``ComputeScratchpadSizeConv2d`` in ``ScratchpadHelperLinux.h`` of ONE."""
+    forms = {dtype: "" if dtype == "f32" else PER_TENSOR for dtype in (data, weights)}
+    model = circlekit.parse(f"""graph main(%x: {data}[1,5,5,4] {forms[data]}) -> %y {{
+      %w = const {weights}[2,{taps},{taps},4] {forms[weights]} constant(1)
+      %y = Conv2D(%x, %w, none) : {data}[1,5,5,2] {forms[data]}
+    }}""")
+    assert one_scratch(model.main.ops[0]) == sizes
 
 
 @pytest.mark.parametrize("batches", [1, 40])

@@ -38,12 +38,15 @@ def litert_scratch(op: Op) -> list[int]:
 
 
 def one_scratch(op: Op) -> list[int]:
-    """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``; there is at most one."""
-    return _patches(op) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
+    """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``; there is at most one.
+
+    Patches have the dtype of the input: ONE plans a hybrid convolution like one of floats.
+    """
+    return _patches(op, op.input.dtype) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
 
 
-def _patches(op: Conv2D) -> list[int]:
-    """Return the size of the matrix of patches (im2col); [] if the kernel needs none.
+def _patches(op: Conv2D, dtype: DType) -> list[int]:
+    """Return the size of the matrix of patches (im2col) of this dtype; [] if the kernel needs none.
 
     The matrix has a row for each position of the result: the elements of the input that the filter covers.
     """
@@ -51,7 +54,6 @@ def _patches(op: Conv2D) -> list[int]:
     if not filter_shape or (filter_shape[1:3] == (1, 1) and {*op.strides, *op.dilations} == {1}):
         return []
     count = element_count(op.output.shape[:3] if op.output.shape else None) * element_count(filter_shape[1:])
-    dtype = op.input.dtype if not _is_hybrid(op.input, op.filter) else i8
     return [count * dtype.bits // 8]
 
 
@@ -67,8 +69,9 @@ def _is_per_channel(weights: Value) -> bool:
 
 
 def _convolution(op: Conv2D) -> list[int]:
-    sizes = _patches(op)
-    if _is_hybrid(op.input, op.filter):
+    is_hybrid = _is_hybrid(op.input, op.filter)
+    sizes = _patches(op, i8 if is_hybrid else op.input.dtype)
+    if is_hybrid:
         data, filter_shape = op.input.shape or (), op.filter.shape or ()
         groups = element_count(data[-1:]) // element_count(filter_shape[-1:])
         row_bytes = 4 * element_count(data[:3]) * groups  # a float32 or int32 for each pixel and group

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.registry import all_passes
@@ -143,6 +145,31 @@ def test_int16_rsqrt_near_misses(model: Model, sentence: str) -> None:
     context = Context(refusals=[])
     assert all_passes()["fuse_rsqrt"]().run(model, context) == 0
     assert sentence in [r.sentence for r in context.refusals or ()]
+
+
+@pytest.mark.parametrize(
+    ("low", "fused_error"), [(1, 2.65), (128, 0.033), (256, 0.011), (512, 0.0034), (1024, 0.00096)]
+)
+def test_the_error_of_int16_rsqrt_is_that_of_the_fused_kernel(low: int, fused_error: float) -> None:
+    """LiteRT's RSQRT interpolates between operands that are 128 integers apart; SQRT and DIV do not."""
+    integers = np.arange(low, 32768)
+    exact = 1 / np.sqrt(integers * 0.01)
+    scale = exact[0] / 32767
+    text = f"""graph main(%x: i16[{integers.size}] quant(scale: 0.01)) -> %z {{
+      %k = const i16[1] quant(scale: 0.0001) [10000]
+      %s = Sqrt(%x)    : i16[{integers.size}] quant(scale: 0.000553)
+      %z = Div(%k, %s) : i16[{integers.size}] quant(scale: {scale})
+    }}"""
+    chain, fused = parse_model(text), parse_model(text)
+    assert all_passes()["fuse_rsqrt"]().run(fused, Context()) == 1
+
+    def error(model: Model) -> float:
+        """Return the largest relative error, without one step for rounding."""
+        (result,) = Interpreter(model).run([integers.astype(np.int16)])
+        return float(np.max((np.abs(result * scale - exact) - scale) / exact))
+
+    assert error(fused) == pytest.approx(fused_error, rel=0.05)
+    assert error(chain) < 0.004
 
 
 # -- tanh --------------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
     """1 / sqrt(x).  Quantized operands < 0 raise ModelError.
 
-    In int8, the operand 0 gives the largest integer.  In int16, the result is interpolated in a table:
-    for 0, it may be less.
+    In int8, the operand 0 gives the largest integer.  In int16, the result is interpolated between operands
+    that are 128 integers apart: for 0, it may be less, and for integers below 128 it is mostly far off.
     """
 
     quantization_rule = QuantizationRule(not_negative=("input",))

@@ -108,9 +108,12 @@ class _FloatRsqrt(Rewrite):
 
 
 class _Int16Rsqrt(Rewrite):
-    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once instead of twice.
+    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, as in ONE.
 
-    The rounding makes it approximate.  Of the runtimes, only LiteRT has SQRT and DIV of int16.
+    Of the runtimes, only LiteRT has SQRT and DIV of int16, and its RSQRT makes the rewrite approximate.
+    RSQRT interpolates between operands that are 128 integers apart.  Its error, beside a step for rounding,
+    is up to 0.1 % for integers of x from 1024 on, 0.4 % from 512 on, 1.1 % from 256 on and 3.3 % from 128 on;
+    below 128, most results are meaningless.  SQRT and DIV are off by up to 0.4 % if their scales fit.
     """
 
     quantized = True
