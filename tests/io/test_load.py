@@ -21,6 +21,7 @@ from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import MAX_RANK
+from circlekit.ops.constant_operands import constant_elements
 
 TAIL = bytes(range(100, 132))
 """Bytes after the flatbuffer."""
@@ -102,9 +103,11 @@ def test_tensors_without_elements_are_constants() -> None:
     shapes = [[1], [0], [2, 0], [0, -1], [0, 1 << 30, 1 << 28], [0, 1 << 30, (1 << 28) - 1], [2]]
     tensors = [tensor(f"t{i}", shape) for i, shape in enumerate(shapes)]
     tensors += [tensor("text", [0], type="STRING"), tensor("state", [0], is_variable=True)]
+    tensors += [tensor("packed", [0, 3], type="INT4")]
     table = load_bytes(content(tensors)).main.table
     # t3 has an unknown dimension; of t4, the other dimensions have a product of 2^58, the limit
-    assert [v.name for v in table if v.data is not None] == ["t1", "t2", "t5"]
+    assert [v.name for v in table if v.data is not None] == ["t1", "t2", "t5", "packed"]
+    assert constant_elements(table[-1]).shape == (0, 3)
 
 
 def test_only_the_first_lost_fields_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from circlekit.passes.engine.registry import find_pass, pass_names
 from circlekit.quant.apply import apply
 from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
+from circlekit.quant.calibration.calibration import make_names_distinct
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
@@ -31,7 +32,7 @@ from circlekit.quant.one.quantize_as_one import PREPARATION as ONE_PREPARATION
 from circlekit.quant.plan import Plan, Preparation, TensorForm
 from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.quantize import make_names_distinct, preparation
+from circlekit.quant.quantize import preparation
 from circlekit.quant.scheme import Scheme, find_scheme
 from circlekit.quant.techniques.replay import replay
 from circlekit.targets.target import find_target
@@ -67,11 +68,13 @@ def calibrate(
     ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
     interrupted run left such a file, this run continues that run; the samples must be the same.
     The result does not depend on the number of processes or workers.  Its methods ``save`` and ``load`` write
-    and read files.
+    and read files.  It identifies tensors by name, so a tensor with the name of another one is renamed, in
+    place; inputs and outputs keep their names.
 
     Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if the file
     ``state`` is of a run that ended, or of another model, other samples or other arguments; ShapeError if a
-    sample does not fit the inputs; UnsupportedError if the engine cannot run the model.
+    sample does not fit the inputs; UnsupportedError if the engine cannot run the model.  Raise ModelError,
+    too, if two inputs or outputs have the same name.
     """
     check_model(model)
     runner = Runner(engine, processes, client)

@@ -51,21 +51,6 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
     return FOR_INTEGERS + FOR_KERNELS + (FOR_INT16 if scheme.activations is i16 else ())
 
 
-def make_names_distinct(model: Model) -> None:
-    """Rename in place every tensor that has the name of an input, output or earlier tensor of its graph.
-
-    Inputs and outputs keep their own names.  Calibrations and plans identify tensors by name, so they need
-    distinct names.
-    """
-    for graph in model.graphs:
-        interface = {*graph.inputs, *graph.outputs}
-        seen = {value.name for value in interface}
-        for value in graph.values():
-            if value.name in seen and value not in interface:
-                value.name = graph.unique_name(value.name)
-            seen.add(value.name)
-
-
 def ranges_of(
     model: Model, calibration: Calibration, estimator: str = "min_max", bits: int = 8, **options: Any
 ) -> Ranges:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
@@ -69,6 +69,17 @@ def test_select_of_scalars_is_a_scalar(choice: bool) -> None:
     x, y = np.array(1.5, np.float32), np.array(2.5, np.float32)
     (out,) = check(Select(var(np.array(choice)), var(x), var(y)), np.array(choice), x, y)
     assert out.shape == ()
+
+
+@pytest.mark.parametrize("kind", [Select, SelectV2])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_single_element_keeps_its_shape(kind: type[Select | SelectV2], shape: tuple[int, ...]) -> None:
+    """LiteRT keeps the shape in the file; a result of another size has the shape of the operands."""
+    choice, x, y = np.array([True]), np.array([1.5], np.float32), np.array([2.5], np.float32)
+    (out,) = check(kind(var(choice), var(x), var(y), results=[Value("y", f32, shape)]), choice, x, y)
+    assert out.shape == shape
+    stated = kind(*(Value("", t, (1,)) for t in (boolean, f32, f32)), results=[Value("y", f32, (2,))])
+    assert stated.inferred()[0].shape == (1,)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -140,6 +140,28 @@ def test_an_empty_tensor_is_observed_without_numbers() -> None:
     assert np.isnan([*seen.minima, *seen.maxima]).tolist() == [True, True]
 
 
+def test_tensors_with_one_name_have_ranges_of_their_own() -> None:
+    """The first tensor that has a name keeps it, and an output always does."""
+    model = ck.parse(TEXT)
+    for op in model.main:
+        op.output.name = "y"
+    (constant,) = (v for v in model.main.values() if v.is_const)
+    constant.name = "x"
+    record = {"x": np.full((1, 4, 3), -2, np.float32), "i": np.array([0, 3], np.int32)}
+    found = ck.calibrate(model, [record])
+    assert [op.output.name for op in model.main] == ["y_1", "y_2", "y"]
+    assert [(v.name, found[v.name].min, found[v.name].max) for v in (op.output for op in model.main)] == [
+        ("y_1", -4, 2), ("y_2", -4, 2), ("y", 0, 2),
+    ]  # fmt: skip
+
+
+def test_inputs_and_outputs_need_distinct_names() -> None:
+    model = ck.parse(TEXT)
+    model.main.outputs[0].name = "x"
+    with pytest.raises(ModelError, match="distinct names of inputs and outputs, got two that are named %x"):
+        ck.calibrate(model, [{"x": np.zeros((1, 4, 3), np.float32), "i": np.array([0, 3], np.int32)}])
+
+
 def test_other_extensions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"expected the extension \.json or \.npz"):
         ck.Calibration().save(tmp_path / "c.txt")

@@ -254,7 +254,8 @@ class Loader:
 
         ``values``: the values of ``graph``.  In the file, a constant without elements has no data, so it
         looks like a computed value.  Therefore a value without elements becomes a constant if nothing
-        computes it, numpy has its dtype, and it is neither an input of the graph nor a variable.
+        computes it, it has numbers of a dtype that numpy has or of packed integers, and it is neither an
+        input of the graph nor a variable.
         """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
@@ -262,9 +263,12 @@ class Loader:
             if value.producer is None and id(value) not in inputs:
                 if not value.use_count and id(value) not in outputs:
                     unused.append(value)
-                dtype = value.dtype.numpy
-                if value.data is None and _is_empty(value) and dtype is not None and not value.is_variable:
-                    value.data = np.zeros(value.static_shape, dtype)
+                if value.data is not None or not _is_empty(value) or value.is_variable:
+                    continue
+                if value.dtype.numpy is not None:
+                    value.data = np.zeros(value.static_shape, value.dtype.numpy)
+                elif value.dtype.is_integer:  # packed: the data are a vector of bytes
+                    value.data = np.zeros(0, np.uint8)
         if unused:
             graph.extra["unused"] = unused
 

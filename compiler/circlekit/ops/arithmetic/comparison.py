@@ -134,13 +134,30 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     def selected_type(self, *shapes: Shape | None) -> TensorType:
         """Return the type of the result; its shape is that to which ``shapes`` broadcast.
 
-        Without ``shapes``, the rank is unknown.  Raise ShapeError if dtypes or shapes do not fit.
+        Without ``shapes``, the rank is unknown.  If operands and result have one element each, the result
+        keeps its shape, as in LiteRT; so it may be a scalar although an operand has axes.
+        Raise ShapeError if dtypes or shapes do not fit.
         """
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
         shape = broadcast_shapes(*shapes) if shapes else None
+        operands = self.condition, self.x, self.y
+        if self.results and _has_one_element(self.output):
+            if all(map(_has_one_element, operands)):
+                shape = self.output.shape
+            elif shape is not None and len(shape) != self.output.rank and set(shape) <= {None, 1}:
+                shape = None  # the unknown dimensions decide which of the two ranks the result has
         return TensorType(self.x.dtype, shape, per_tensor_quantization(self.x))
+
+    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
+        out = np.where(condition, x, y)
+        keeps_shape = out.size == 1 and _has_one_element(self.output)  # see ``selected_type``
+        return out.reshape(self.output.static_shape) if keeps_shape else out
+
+
+def _has_one_element(value: Value) -> bool:
+    return value.is_static and value.numel == 1
 
 
 class Select(Selection, code="SELECT"):
@@ -171,7 +188,7 @@ class Select(Selection, code="SELECT"):
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim == 1 and x.ndim > 1:
             condition = condition.reshape((-1,) + (1,) * (x.ndim - 1))
-        return np.where(condition, x, y)
+        return super().kernel(condition, x, y)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return None if self.selects_rows() else {}  # {}: no attribute and no constant has to change
@@ -185,9 +202,6 @@ class SelectV2(Selection, code="SELECT_V2"):
 
     def infer(self) -> TensorType:
         return self.selected_type(self.condition.shape, self.x.shape, self.y.shape)
-
-    def kernel(self, condition: Array, x: Array, y: Array) -> Array:
-        return np.where(condition, x, y)
 
     def required_version(self) -> int:
         return 2 if self.x.dtype is u32 else 1

@@ -113,6 +113,25 @@ def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
                 yield from ((index, op, inner_name(op, name)) for name in (*states, *own))
 
 
+def make_names_distinct(model: Model) -> None:
+    """Rename in place every tensor that has the name of an input, output or earlier tensor of its graph.
+
+    Calibrations and plans identify tensors by name, so they need distinct names.  Inputs and outputs keep
+    their names; raise ModelError if two of them have the same name.
+    """
+    for graph in model.graphs:
+        interface: dict[str, Value] = {}
+        for value in (*graph.inputs, *graph.outputs):
+            if interface.setdefault(value.name, value) is not value:
+                names = f"graph {graph.name}: expected distinct names of inputs and outputs"
+                raise ModelError(f"{names}, got two that are named %{value.name}")
+        seen = set(interface)
+        for value in graph.values():
+            if value.name in seen and interface.get(value.name) is not value:
+                value.name = graph.unique_name(value.name)
+            seen.add(value.name)
+
+
 def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:
     """Yield (index of the graph, graph, value) for the float inputs and float results in every graph."""
     for index, graph in enumerate(model.graphs):

@@ -27,6 +27,7 @@ from circlekit.quant.calibration.calibration import (
     FilePath,
     inner_names,
     keeps_state,
+    make_names_distinct,
     observed_values,
 )
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
@@ -52,6 +53,8 @@ def collect(
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
+    First give distinct names to the tensors of ``model``, in place (see ``make_names_distinct``).
+
     ``samples``: the samples, or the path of a file or folder with samples; each process holds one at a time.
     ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
     (see ``observer``).  Every tensor gets a range.
@@ -71,6 +74,7 @@ def collect(
         samples = open_samples(samples, model)
         source = source or str(samples)
     runner = runner or Runner()
+    make_names_distinct(model)
     selection = Selection.of(model, channels, histograms)
     calibration = Calibration(_empty_statistics(model), 0, source, runner.engine, is_complete=False)
     if not any(calibration.graphs):
