@@ -14,9 +14,10 @@ import pytest
 
 from circlekit.equivalence import litert
 from circlekit.equivalence.data_files import hdf5
-from circlekit.errors import EquivalenceError
+from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
 from circlekit.recipes import dredd_runs
 from circlekit.recipes.dredd import FAILED, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
@@ -101,6 +102,28 @@ def test_wrong_refusal_shows_the_most_similar_ones(tmp_path: Path) -> None:
 
 def test_litert_runs_the_result_only_if_the_passes_changed_it(tmp_path: Path) -> None:
     assert run(tmp_path, "passes(remove_dead)").litert == 1
+
+
+def test_why_litert_does_not_run_the_result_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    run_model = litert.run_model
+
+    def runs_once(model: Model, inputs: list[Array]) -> list[Array]:
+        runs.append(model)
+        if len(runs) > 1:
+            raise UnsupportedError("no FULLY_CONNECTED")
+        return run_model(model, inputs)
+
+    monkeypatch.setattr(litert, "run_model", runs_once)
+    rules = "passes(fuse_mul_with_fullyconnected)"
+    result = run(tmp_path, rules)
+    assert (result.litert, result.litert_refusal) == (1, "no FULLY_CONNECTED")
+    assert result.notes == ["not run by LiteRT after: no FULLY_CONNECTED"]
+    result = run(tmp_path, rules)  # now it refuses the model before the passes, too
+    assert result.litert == 0
+    assert result.notes[0] == "not run by LiteRT before: no FULLY_CONNECTED"
 
 
 def test_misspelt_pass_is_a_failure(tmp_path: Path) -> None:

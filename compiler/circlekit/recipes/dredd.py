@@ -70,6 +70,7 @@ class Result:
     ``rules``: the number of rules that were checked.
     ``compared``: the number of outputs after the passes that were compared with those before.
     ``litert``: the number of arrays that were compared with LiteRT.
+    ``litert_refusal``: why LiteRT did not run the model after the passes; "" if it did, or was not asked to.
     ``seconds``: how long the test took.
     """
 
@@ -82,6 +83,7 @@ class Result:
     rules: int = 0
     compared: int = 0
     litert: int = 0
+    litert_refusal: str = ""
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -288,14 +290,15 @@ class _Test:
         run = self.runs[0]
         try:
             litert_outputs = litert.run_model(model, _input_arrays(run))
-        except UnsupportedError as error:
-            self.result.notes.append(f"not run by LiteRT {when}: {error.message}")
-            return
-        except EquivalenceError as error:
+        except (UnsupportedError, EquivalenceError) as error:
             ran_before = self.result.litert > 0  # outputs were compared
-            if (ran_before and model.format == "tflite") or not _runs_in_one(model):
+            failed = isinstance(error, EquivalenceError)
+            if failed and ((ran_before and model.format == "tflite") or not _runs_in_one(model)):
                 raise
-            self.result.notes.append(f"not run by LiteRT {when}, but by ONE's interpreter: {error.message}")
+            other = ", but by ONE's interpreter" if failed else ""
+            self.result.notes.append(f"not run by LiteRT {when}{other}: {error.message}")
+            if when == "after":
+                self.result.litert_refusal = error.message
             return
         names = [value.name for value in model.main.outputs]
         sentences = litert.differences(names, run.outputs, litert_outputs, tolerance)

@@ -110,9 +110,8 @@ def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: boo
         return
     model = load_recipe(case.recipe)
     target = rules.format or model.format
-    not_run = [note for note in result.notes if note.startswith("not run by LiteRT after")]
-    if not_run and result.litert and target == "tflite":
-        yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(not_run)}"
+    if result.litert_refusal and result.litert and target == "tflite":
+        yield f"LiteRT runs the model before the pass, but not after it: {result.litert_refusal}"
     yield from _requirement_failures(model, rules, target, is_near_miss)
 
 

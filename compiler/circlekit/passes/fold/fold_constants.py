@@ -45,14 +45,15 @@ MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 
 """Limits for all multiply-accumulates that constant folding computes in one optimization.
 
 The limit is MIN_TOTAL_MACS, and MACS_PER_BYTE more for each byte of the model's constants, but never above
-MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below the limit up to 200 million
-adapted weights of a byte or more.
+MAX_TOTAL_MACS.  For example, the product of the two matrices of a LoRA (low-rank) adapter of rank 1000 takes
+1000 MACs for each adapted weight.  So it is within the limit for up to 200 million weights.
 """
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
 """An operand of which only the shape is used must have fewer elements than this, or the operator stays.
 
-numpy takes arrays of fewer than 2^63 bytes.  An element has at most 16 = 2^4 bytes (complex128).
+An array of numpy has fewer than 2^63 bytes.  With fewer than 2^58 elements, of at most 2^4 bytes each
+(complex128), it has fewer than 2^62.
 """
 
 
