@@ -83,7 +83,7 @@ class _Examination:
         self.random = np.random.default_rng([result.seed, 7])
 
     def run(self) -> Result:
-        """Check single passes, lists and some pairs of those that change the model, and O1."""
+        """Check single passes, lists of passes, some pairs of passes that change the model, and O1."""
         active = [name for name in self.passes if self.single(name)]
         lists = [self.random_list(active) for _ in range(LISTS_PER_GRAPH)]
         if self.result.seed % PAIRS_EVERY == 0:

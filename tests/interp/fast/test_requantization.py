@@ -18,7 +18,7 @@ FIXED, WIDE = Arithmetic.FIXED_POINT, Arithmetic.WIDE_FIXED_POINT
 
 
 def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
-    """Assert that the fast stage gives the results of ``stage`` for integer sums [R, C]; return the former.
+    """Assert that the fast stage gives the results of ``stage`` for integer sums [R, C]; return them.
 
     ``bound``: the largest magnitude of a sum.  The fast stage gets the sums as floats that hold them exactly.
     """

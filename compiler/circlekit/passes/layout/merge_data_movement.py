@@ -147,7 +147,7 @@ class _Chain:
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
         """Return the way that is cheapest after legalization, and its operators.
 
-        Return None if no way pays of those that the target can run.
+        Return None if none of the ways that the target can run pays.
         ``ways``: sorted by their ``change`` before legalization.  The operators made for other ways are
         dropped.
         """
