@@ -124,7 +124,7 @@ class _Probe:
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
-        """Run samples of all types, then more of those that run, and learn; see SAMPLES and the following."""
+        """Run samples of all types, then more samples of the types that run, and learn (see MORE_SAMPLES)."""
         if self.code in RECURRENT:
             return self.measure_recurrent()
         known = self.runtime.dtypes
