@@ -277,7 +277,12 @@ def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
         "parameters             60     57",
         "MACs                  864    864",
         "peak arena, bytes   1,664    896",
+        "",
+        *(f"{name}: {count}" for name, count in report.changes.items()),
+        *report.verdicts(),
+        *filter(None, map(str, report.targets)),
     ]
+    assert report.changes
     assert report.verified
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 import circlekit
@@ -42,3 +44,11 @@ def test_the_document_has_milliseconds() -> None:
     made.seconds = 1.23456
     assert made.document()["seconds"] == 1.235
     assert str(made).endswith("quantized in 1.23 s")
+
+
+def test_a_notebook_shows_the_text_and_a_prompt_one_line() -> None:
+    made = report(1)
+    sizes = f"{made.before.file_size:,} -> {made.after.file_size:,} bytes"
+    assert repr(made) == f"<QuantizationReport: {sizes}; operators: 1 weight_int8, 1 float>"
+    made.notes = ["%x is <odd>"]
+    assert made._repr_html_() == f"<pre>{html.escape(str(made))}</pre>"

@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circlekit
 from circlekit.errors import EquivalenceError, RewriteError
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
-from circlekit.rewrite import PASSES, Rewrite, Rules
+from circlekit.rewrite import PASSES, Rewrite, Rules, condition
 from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules
 
 
@@ -169,3 +171,18 @@ def test_a_value_takes_the_place_of_another_of_the_same_type(
     model = parse_model(text)
     assert Forget().run(model, Context()) == applied
     assert len(model.main) == 2 - applied
+
+
+@pytest.mark.parametrize("answer", [True, False, np.True_])
+def test_a_condition_answers_with_a_sentence_or_none(answer: bool) -> None:
+    class Undecided(Rewrite):
+        before = "z = Neg(x)"
+        after = "z = Abs(x)"
+
+        @condition
+        def holds(self, x: Value) -> str | None:
+            return answer  # type: ignore[return-value]  # the mistake
+
+    model = parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    with pytest.raises(RewriteError, match="condition holds of Undecided: expected None if it holds"):
+        Undecided().run(model, Context())

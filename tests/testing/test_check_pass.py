@@ -161,8 +161,23 @@ def test_a_near_miss_that_is_rewritten_and_a_positive_that_is_not() -> None:
     with pytest.raises(PassTestError) as caught:
         check_pass(ReplaceSub, [NEAR_MISS.replace("unchanged()", "order(Neg)"), near_miss])
     first, *_ = str(caught.value).splitlines()
-    assert "expected a change, got none" in first
+    assert "expected a change, got none: nothing matched" in first
     assert "expected no changes, got 1" in str(caught.value)
+
+
+def test_a_positive_that_is_refused_shows_the_refusals() -> None:
+    class Refuse(GraphPass):
+        """Refuses everything."""
+
+        name = "refuse_for_test"
+
+        def run_graph(self, graph: Graph, context: Context) -> int:
+            for op in graph.ops:
+                context.refuse(self.name, op, f"%{op.output.name}: not today")
+            return 0
+
+    with pytest.raises(PassTestError, match="expected a change, got none: %y: not today"):
+        check_pass(Refuse, POSITIVE, needs_near_miss=False)
 
 
 def test_missing_recipes() -> None:

@@ -179,7 +179,7 @@ def result_lines(report: Report, hint: str) -> list[str]:
     lines = [f"{report.source} -> {report.target}"]
     for side, ports in (("input", report.after.inputs), ("output", report.after.outputs)):
         lines += _port_lines(side, ports)
-    lines += ["", str(report)]
+    lines += ["", report.table()]
     if report.changes:
         lines += ["", format_columns([("passes that fired", "changes"), *report.changes.items()])]
     lines += ["", *report.verdicts()]

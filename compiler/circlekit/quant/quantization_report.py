@@ -31,7 +31,7 @@ class FloatOperator(NamedTuple):
     reason: str
 
 
-@dataclass
+@dataclass(repr=False)
 class QuantizationReport:
     """What a quantization did.  ``str`` formats the report as text, ``document`` as an object for JSON.
 
@@ -85,8 +85,19 @@ class QuantizationReport:
         """Return the number of each of CONVERSIONS in the quantized model."""
         return {code: count for code, count in self.after.ops.items() if code in CONVERSIONS}
 
+    def __repr__(self) -> str:
+        sizes = " -> ".join(f"{summary.file_size or 0:,}" for summary in (self.before, self.after))
+        schemes = ", ".join(f"{count} {name}" for name, count in self.schemes.items()) or "none"
+        return f"<QuantizationReport: {sizes} bytes; operators: {schemes}>"
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        """Return the text of the report for notebooks."""
+        from html import escape  # slow to import, and only notebooks need it
+
+        return f"<pre>{escape(str(self))}</pre>"
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the report."""

@@ -48,7 +48,10 @@ After more rewrites, the pass is taken not to terminate.
 
 
 def condition(method: F) -> F:
-    """Mark a method of a Rewrite as a condition: it returns None, or the sentence of the refusal."""
+    """Mark a method of a Rewrite as a condition.
+
+    It returns None if it holds, else a sentence that says why not, which becomes the refusal.
+    """
     method.is_condition = True  # type: ignore[attr-defined]  # read by define
     return method
 
@@ -223,9 +226,17 @@ class Rewrite(GraphPass):
         )
         try:
             conditions = self.definition().conditions
-            return sentence or next(filter(None, (self._call(name, match) for name in conditions)), None)
+            return sentence or next(filter(None, (self._answer(name, match) for name in conditions)), None)
         except ModelError as error:  # an unknown shape, or an invalid model
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
+
+    def _answer(self, name: str, match: Match) -> str | None:
+        """Return the answer of the condition ``name``; raise RewriteError if it is neither None nor text."""
+        answer = self._call(name, match)
+        if answer is not None and not isinstance(answer, str):
+            place = f"condition {name} of {self.name or type(self).__name__}"
+            raise RewriteError(f"{place}: expected None if it holds, else a sentence, got {answer!r}")
+        return answer
 
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
         """Return the refusal of an interior value that has a user outside the match, or is a graph output.

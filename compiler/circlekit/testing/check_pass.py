@@ -63,6 +63,7 @@ def check_pass(
     A recipe that cannot be read, or whose text does not follow the grammar, raises FileError or ParseError at
     once.
     """
+    __tracebackhide__ = True  # pytest shows the place of the call, not this function
     name = (find_pass(tested) if isinstance(tested, str) else tested).name
     failures: list[str] = []
     positives, near_misses = 0, 0
@@ -122,14 +123,15 @@ def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_m
     """
     names = [name.replace("-", "_") for name in rules.passes]
     passes = select_passes(names, format=target)
-    context = Context(target, settings=rules.settings)
+    context = Context(target, settings=rules.settings, refusals=[])
     original = clone(model)
     changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
     if is_near_miss and (changes or unequal):
         yield f"expected no change, got {changes} changes: {unequal or 'the result equals the model'}"
     if not is_near_miss and not changes:
-        yield "expected a change, got none; circle2circle --explain PASS says why"
+        why = [refusal.sentence for refusal in context.refusals or ()] or ["nothing matched"]
+        yield f"expected a change, got none: {'; '.join(dict.fromkeys(why))}"
     check_shapes(model)
     after_first_run = clone(model)
     changed = [record.name for record in run_passes(model, passes, context) if record.changes]

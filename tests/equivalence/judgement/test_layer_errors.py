@@ -140,6 +140,14 @@ def test_factors_must_explain_most_of_the_difference(noise: float, explains: boo
         np.testing.assert_allclose(found, REFERENCE, atol=noise * 3)
 
 
+def test_elements_that_are_not_finite_do_not_hide_the_factors() -> None:
+    """As the border of an image that is padded with -inf before a pool."""
+    reference, result = REFERENCE.copy(), REFERENCE * np.array([4.0, 0.25, 2.0], np.float32)
+    reference[0], result[0] = -np.inf, -100
+    reference[1], result[1] = 3, np.nan
+    np.testing.assert_allclose(unscaled(reference, result)[2:], REFERENCE[2:], rtol=1e-5)
+
+
 def test_vectors_empty_arrays_and_zeros_are_returned_unchanged() -> None:
     for reference in (REFERENCE[0], np.zeros((0, 3), np.float32), np.float32(3)):
         result = np.asarray(reference) * 4

@@ -44,7 +44,7 @@ def test_summary_of_a_model() -> None:
 
 
 def test_report_prints_a_table() -> None:
-    assert str(Report(BEFORE, AFTER)).splitlines() == [
+    assert Report(BEFORE, AFTER).table().splitlines() == [
         "                   before  after",
         "ADD                     1      0",
         "MUL                     2      1",
@@ -54,6 +54,12 @@ def test_report_prints_a_table() -> None:
         "MACs                    5      5",
         "peak arena, bytes     200    100",
     ]
+
+
+def test_report_prints_what_happened() -> None:
+    assert str(Report(BEFORE, AFTER)).splitlines()[-2:] == ["", "no changes"]
+    report = Report(BEFORE, AFTER, [PassRecord("a", 2)], notes=["it is a test"])
+    assert str(report).splitlines()[-3:] == ["", "a: 2", "it is a test"]
 
 
 def test_a_model_without_a_file_has_no_file_size() -> None:

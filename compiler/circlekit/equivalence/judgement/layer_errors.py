@@ -160,21 +160,23 @@ def unscaled(reference: Array, result: Array) -> Array:
     """Return ``result`` without the factors by which equalization multiplied its channels (last axis).
 
     Equalization makes the ranges of channels similar, and the next operator undoes its factors, so they are
-    no error.  They are estimated by least squares from ``reference``.  ``result`` is returned unchanged if
-    all factors are near 1, or if more than a tenth of the squared difference would remain without them.
+    no error.  They are estimated by least squares from ``reference``, on elements that are finite in both.
+    ``result`` is returned unchanged if all factors are near 1, or if more than a tenth of the squared
+    difference would remain without them.
     """
     if reference.ndim < 2 or not reference.size:
         return result
     a, b = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (reference, result))
     with np.errstate(all="ignore"):
-        factors = (a * b).sum(0) / (a * a).sum(0)
+        is_finite = np.isfinite(a) & np.isfinite(b)
+        a, finite = (np.where(is_finite, x, 0.0) for x in (a, b))
+        factors = (a * finite).sum(0) / (a * a).sum(0)
         is_usable = np.isfinite(factors) & (factors > 0)
         factors = np.where(is_usable, factors, 1.0)
         if np.abs(np.log(factors)).max() < np.log(MIN_RESCALING):
             return result
-        scaled = b / factors
-        explains = ((scaled - a) ** 2).sum() < 0.1 * ((b - a) ** 2).sum()
-    return scaled.reshape(result.shape) if explains else result
+        explains = ((finite / factors - a) ** 2).sum() < 0.1 * ((finite - a) ** 2).sum()
+        return (b / factors).reshape(result.shape) if explains else result
 
 
 def _as_float(own: Value, other: Value, array: Array) -> Array:

@@ -196,7 +196,7 @@ class TargetCheck:
 
 @dataclass(repr=False)
 class Report:
-    """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
+    """The result of ``optimize`` and ``convert``; ``print`` shows it as text.
 
     ``before``, ``after``: size and interface of the model.  ``passes``: what each pass did, in order.
     ``explanations``, ``op_explanations``: the explanations that the user asked for, of passes and of
@@ -299,9 +299,19 @@ class Report:
         return f"<Report: {self.before.op_count} -> {self.after.op_count} operators{verified}: {changes}>"
 
     def __str__(self) -> str:
-        """Return the table in plain columns."""
+        """Return the table, and a line for each change, verdict, target and note."""
+        return "\n".join([self.table(), "", *self._sentences()])
+
+    def table(self) -> str:
+        """Return the numbers of operators, parameters and bytes before and after, in plain columns."""
         kinds, totals = self.rows()
         return format_columns([("", "before", "after"), *kinds, *totals])
+
+    def _sentences(self) -> list[str]:
+        """Return, in words: changes, verdicts, targets, growth and notes."""
+        changes = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
+        grown = [self.growth] if self.growth else []
+        return [*changes, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
 
     def _repr_html_(self) -> str:
         """Return, for notebooks, the table, and as a list: changes, verdicts, targets, growth and notes."""
@@ -311,10 +321,7 @@ class Report:
         head = "<tr><th></th><th>before</th><th>after</th></tr>"
         table = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [*kinds, *totals])
         rows = "".join(f"<tr>{cells}</tr>" for cells in table)
-        lines = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
-        grown = [self.growth] if self.growth else []
-        said = [*lines, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
-        items = "".join(f"<li>{escape(x)}</li>" for x in said)
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self._sentences())
         return f"<table>{head}{rows}</table><ul>{items}</ul>"
 
 
