@@ -46,7 +46,7 @@ def compare_verifiers(data: bytes) -> Outcome:
 
 
 def decoder_message(data: bytes) -> str:
-    """Return "" if the decoder accepts the file, and C++ so many tables; else why not (N: a number)."""
+    """Return why the decoder, or the C++ verifier's limit of tables, refuses the file; "" if neither does."""
     if data[4:8] != IDENTIFIERS[FORMAT]:
         return "another identifier"
     decoder = Decoder(memoryview(data), FORMAT, "", lambda path, what: None)
