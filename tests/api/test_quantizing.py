@@ -61,9 +61,9 @@ def test_a_plan_gives_the_model_of_its_run(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"seconds": -1e-9}, "expected finite numbers, got seconds=-1e-09, target_sqnr=None"),
-        ({"seconds": math.inf}, "expected finite numbers"),
-        ({"target_sqnr": math.nan}, "expected finite numbers, got seconds=60.0, target_sqnr=nan"),
+        ({"seconds": -1e-9}, "seconds: expected a finite number of 0 or more, got -1e-09"),
+        ({"seconds": math.inf}, "seconds: expected a finite number of 0 or more, got inf"),
+        ({"target_sqnr": math.nan}, "target_sqnr: expected a finite number, got nan"),
         ({"scheme": "float"}, "expected a scheme that quantizes, got float"),
         ({"inputs": "int8"}, "inputs: expected float or integer, got 'int8'"),
         ({"scheme": "float16", "outputs": "integer"}, "outputs: expected float for float16, whose"),

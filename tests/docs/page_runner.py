@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the code blocks of a Markdown page in order, in the current directory: ``page_runner.py PAGE.md``.
 
-    ```text title="net.ck"     is written to that file
+    ```text title="net.ck"     is written to that file and not run, also if the language is another one
     ```python                  is executed; all Python blocks of a page share their names
     ```pycon                   is executed and compared with the output shown, as by doctest
-    ```console                 lines that begin with "$ " are commands of a shell; the output is compared
+    ```console                 lines that begin with "$ " are commands of a shell; the output is compared, and
+                               the exit code must be 0
 
-``...`` in an expected output stands for any text.  The first difference ends the run with exit code 1.
+``...`` in an expected output stands for any text, and differences of white space do not count.  The first
+difference ends the run with exit code 1.
 """
 
 from __future__ import annotations
@@ -70,8 +72,10 @@ def run_commands(block: Block, label: str) -> None:
     for line in block.text.splitlines():
         if line.startswith("$ "):
             steps.append((line[2:], []))
-        else:
+        elif steps:
             steps[-1][1].append(line)
+        else:
+            raise Difference(f"{label}:{block.line}: expected a line that begins with $, got {line}")
     checker = doctest.OutputChecker()
     for command, lines in steps:
         done = subprocess.run(

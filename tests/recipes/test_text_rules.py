@@ -127,7 +127,7 @@ def test_rules_do_not_change_the_model() -> None:
         ("value(%x, shape: 3)", "expected a list of integers as shape"),
         ("value(%x, shape: [-2])", "expected a list of integers as shape"),
         ("value(%x, const: 1)", "true or false"),
-        ("quant(%x, none, none)", "quant: expected up to 2 arguments, got 3"),
+        ("quant(%x, none, none)", "quant: expected 1 to 2 arguments, got 3"),
         ("ops(Relu: at_most(1, 2))", r"got at_most\(...\)"),
         ("tolerance(true)", "expected a tolerance from 0 to below 1, got True"),
         ("quant(%x, one)", r"expected quant\(%x, none\)"),

@@ -108,7 +108,8 @@ def quantize(
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for a scheme with float activations, or for a model with operators
     that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  If int8 or int16 can store the numbers to which an
-    operator rounds a tensor, the tensor keeps these numbers: it gets the scale of the operator.
+    operator rounds a tensor, the tensor keeps these numbers: it gets the scale of the operator.  Without
+    samples and calibration, operators stay float if a tensor of theirs has no range.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
@@ -122,8 +123,9 @@ def quantize(
     ``target``: the runtime that has to run the result.
     ``auto``: with samples, try techniques such as equalization, keep those that help on samples that are held
     back, and note what was tried.  This takes about ``seconds`` seconds on a usual processor core.  The limit
-    is a number of operations, so the result does not depend on the machine.  Without ``auto``, no technique
-    is tried, and scales follow from the ranges alone.
+    is a number of operations, so the result does not depend on the machine.  No technique is tried without
+    ``auto``, with a ``calibration``, for a model with operators that round, and for a scheme with float
+    weights or of ONE; then scales follow from the ranges alone.
     ``without``: techniques that are not tried: keys of ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: ask for mixed precision, which needs samples: some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
@@ -144,8 +146,10 @@ def quantize(
             names = "samples, calibration, operators, only, target_sqnr and budget"
             raise UnsupportedError(f"a plan decides everything: expected none of {names}")
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
-    if not (seconds >= 0 and math.isfinite(seconds) and math.isfinite(target_sqnr or 0)):
-        raise UnsupportedError(f"expected finite numbers, got seconds={seconds}, target_sqnr={target_sqnr}")
+    if not (seconds >= 0 and math.isfinite(seconds)):
+        raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
+    if not math.isfinite(target_sqnr or 0):
+        raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")

@@ -277,7 +277,12 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
         raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
     side = SIDES[str(values["bisection_type"])]  # None: the errors of the tensors decide
     errors = _visq_errors(values, solver.model, session, stem) if side is None else None
-    ratio = float(values.get("ampq_qerror_ratio", 0.5))
+    try:
+        ratio = float(values.get("ampq_qerror_ratio", 0.5))
+    except ValueError:
+        raise UnsupportedError(
+            f"ampq_qerror_ratio: expected a number, got {values['ampq_qerror_ratio']!r}"
+        ) from None
     if not 0 <= ratio <= 1:
         raise UnsupportedError(f"quantization ratio must be in [0, 1], got {ratio:g}")
     session.say("\n".join(bisection_heading(side, ratio)))

@@ -175,12 +175,16 @@ def test_patterns_are_those_of_one() -> None:
     assert names(SOFTMAX.format(axis=0)) == []
 
 
-def test_patterns_quantize(files: Path) -> None:
+def test_patterns_quantize(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("net.ck").write_text(NORM.format(axis=2, epsilon="0.001"))
     assert record_minmax(["--input_model", "net.ck", "--output_model", "net.circle"]) == 0
-    assert solve("--patterns", "--u8_layernorm_with_s16_variance") == 0
+    words = ["--patterns", "--u8_layernorm_with_s16_variance"]
+    assert solve(*words) == 0
     dtypes = activation_dtypes("out.circle")
     assert [name for name in "msqverz" if dtypes[name] == "i16"] == ["q", "v", "e", "r"]
+    assert "int16 operators: 4 of 7" in capsys.readouterr().out
+    assert solve(*words, "--quantized_dtype", "int16", "--granularity", "channel") == 0
+    assert "int16 operators" not in capsys.readouterr().out  # all are
 
 
 def test_depth_is_the_longest_way() -> None:

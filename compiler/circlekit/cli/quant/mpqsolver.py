@@ -14,6 +14,7 @@ from circlekit.cli.output.terminal import printable
 from circlekit.errors import ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
+from circlekit.ir.dtypes import i16
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
 from circlekit.quant.mixed.visq import read_errors
 from circlekit.quant.one.sample_data import samples_of
@@ -93,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         configuration = _bisect(solver, arguments, files)
     quantized = solver.quantized(configuration)
-    if configuration.default == settings.default:  # else int16 is the default, and none are raised
+    if configuration.default.dtype is not i16:  # else the raised operators are not all that are int16
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
     print(printable(f"Saving output model to {arguments.output_model}"))
     save_model(quantized, arguments.output_model)

@@ -102,7 +102,8 @@ class KernelForms(InnerForms):
     def refine_operands(self, op: Op) -> None:
         """If ``op`` is in ``refined``, let it read operands with finer steps, where the dtype has room.
 
-        It has room if the operand's range takes at most half of the integers of its given form.
+        It has room if the operand's range, extended to 0, takes at most half of the integers of its given
+        form.
         """
         for index in self.activations(op) if op in self.refined else ():
             value, dtype = op.inputs[index], self.scheme_of(op).activations

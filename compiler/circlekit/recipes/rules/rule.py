@@ -106,8 +106,8 @@ class Call:
         """
         arguments = self.node.positional
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
-            upper = f"{minimum} or more" if maximum is None else f"up to {maximum}"
-            amount = counted(minimum, "argument") if maximum == minimum else f"{upper} arguments"
+            span = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
+            amount = counted(minimum, "argument") if maximum == minimum else f"{span} arguments"
             self.fail(f"{self.name}: expected {amount}, got {len(arguments)}")
         return arguments
 
