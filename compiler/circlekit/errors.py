@@ -108,7 +108,10 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
 
 
 def counted(count: int | None, noun: str, plural: str = "") -> str:
-    """Return ``count`` and ``noun``: "1 operator", "2 operators".  ``plural``: if irregular."""
+    """Return ``count`` and ``noun``: "1 operator", "2 operators".
+
+    ``count``: a number, or a dimension, which the caller knows not to be None.  ``plural``: if irregular.
+    """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 

@@ -98,7 +98,7 @@ def _verdict(model: Model, targets: TargetSet, findings: Sequence[Finding]) -> s
 def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
     """Return how many operators of the main graph the delegate of ``target`` runs: (now, after O1).
 
-    "Now" means ``model`` as it is, of which the findings speak, too: nothing is legalized.
+    "Now" means ``model`` as it is, without legalization; the findings are about the same model.
     A delegate is a second engine in a runtime, such as XNNPACK in LiteRT, which runs some of the operators.
     Return None if the target has no delegate.
     """

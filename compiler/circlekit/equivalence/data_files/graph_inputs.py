@@ -13,17 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlekit.errors import ShapeError, counted
+from circlekit.equivalence.data_files.string_arrays import with_bytes_objects
+from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value, format_shape
 
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
 """A name that gives the number of an input."""
-
-BYTES_OBJECT_BYTES = 64
-"""The memory of a short bytes object and of the references to it."""
 
 
 @dataclass(frozen=True)
@@ -112,18 +109,6 @@ def fitted(place: str, value: Value, array: Array) -> Array:
         several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"
         message += f"; several records have the shape {several}"
     raise ShapeError(message)
-
-
-def with_bytes_objects(array: Array) -> Array:
-    """Return ``array``; if its elements are strings, as bytes objects in an array of dtype object.
-
-    Raise LimitError if these need too much memory.
-    """
-    if array.dtype.kind not in "SU":
-        return array
-    need_memory(array.size * BYTES_OBJECT_BYTES, f"{counted(array.size, 'string')}")
-    texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
-    return np.array(texts, object).reshape(array.shape)
 
 
 def _declared(value: Value) -> str:

@@ -19,6 +19,7 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
+from circlekit.equivalence.data_files.string_arrays import with_fixed_length
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, iterate_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
@@ -59,7 +60,8 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
             text = name.encode("utf-8", "backslashreplace")
             dtype = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
             names.attrs.create(str(index), np.array(text, dtype), dtype=dtype)
-            values.create_dataset(str(index), data=_stored(array), track_times=False)
+            # h5py would store objects as strings of any length, which may not contain zeros
+            values.create_dataset(str(index), data=with_fixed_length(array), track_times=False)
         return _image(file)
 
 
@@ -74,16 +76,8 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
             group = file.require_group(_member_name(name))
             for key, array in arrays.items():
                 if key not in group:  # if two names are equal after escaping, the first array is kept
-                    group.create_dataset(key, data=_stored(array), track_times=False)
+                    group.create_dataset(key, data=with_fixed_length(array), track_times=False)
         return _image(file)
-
-
-def _stored(array: Array) -> Array:
-    """Return ``array``; strings (dtype object) as dtype S, of which the file says how much memory they need.
-
-    h5py would store objects as strings of any length, which may not contain zeros.
-    """
-    return array.astype("S") if array.dtype == object else array
 
 
 def _in_memory() -> h5py.File:

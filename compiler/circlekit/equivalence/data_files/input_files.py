@@ -218,8 +218,8 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 def _unpacked(value: Value, array: Array) -> Array:
     """Return ``array``; decode it first if it is a vector of the bytes of ``value``, as ONE may write."""
-    is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
-    is_raw = is_raw and array.dtype.kind != "S"
+    is_bytes = array.ndim == 1 and array.itemsize == 1 and array.dtype.kind != "S"
+    is_raw = is_bytes and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or fits(value, array.shape):
         return array
     return array.view(value.dtype.numpy).reshape(value.static_shape)

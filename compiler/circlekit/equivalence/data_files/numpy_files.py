@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.equivalence.data_files.string_arrays import with_fixed_length
 from circlekit.errors import FormatError
 from circlekit.io.file_map import map_file
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
@@ -82,8 +83,7 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
 def encode_npy(array: Array) -> bytes:
     """Return the bytes of an npy file with ``array``.  Strings (dtype object) are stored as dtype S."""
     stream = io.BytesIO()
-    plain = array.astype("S") if array.dtype == object else array
-    np.lib.format.write_array(stream, np.asanyarray(plain), allow_pickle=False)
+    np.lib.format.write_array(stream, np.asanyarray(with_fixed_length(array)), allow_pickle=False)
     return stream.getvalue()
 
 

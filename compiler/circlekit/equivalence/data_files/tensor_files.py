@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from circlekit.equivalence.data_files.graph_inputs import with_bytes_objects
+from circlekit.equivalence.data_files.string_arrays import with_bytes_objects
 from circlekit.errors import FileError, FormatError, ShapeError, counted
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import require_directory, write_file

@@ -36,9 +36,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
         yield Finding("shape-signature", f"{path}.shape_signature", message)
     count = prod(d for d in shape if d >= 0)  # without the unknown dimensions, -1
     if count * value.dtype.bits >= MAX_TENSOR_BYTES * 8:
-        yield Finding(
-            "shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {counted(count, 'element')}"
-        )
+        yield Finding("shape-size", f"{path}.shape", f"expected fewer than 2^63 bytes, got {count} elements")
     if value.data is not None and value.data.size and tree.get("compression_type", "NONE") == "NONE":
         yield from _data_findings(value.dtype, shape, count, value.data, tree.get("sparsity"), path)
     if value.data is not None and "stored_data" in value.extra:  # ``load`` took the first bytes only

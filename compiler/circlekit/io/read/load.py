@@ -357,17 +357,21 @@ class Loader:
             got = format_shape(value.shape)
             self.fail("data-size", path, f"expected a static shape for a constant, got {got}")
         size = dtype.itemsize * math.prod(value.static_shape)
-        form = f"{value.dtype.short}{list(value.static_shape)}"
-        expected = f"expected {counted(size, 'byte')} for {form}, got {len(data)}"
         if size > len(data):
-            self.fail("data-size", path, expected)
+            self.fail("data-size", path, _other_size(value, size, len(data)))
         if not size and not _is_empty(value):
             limit = "nonzero dimensions with a product below 2^58"
             self.fail("data-size", path, f"expected {limit}, got {list(value.static_shape)}")
         if size < len(data):
-            self.note(path, f"{expected}; the last {len(data) - size} are not used")
+            unused = f"the last {len(data) - size} are not used"
+            self.note(path, f"{_other_size(value, size, len(data))}; {unused}")
             value.extra["stored_data"] = data
         return data[:size].view(dtype).reshape(value.static_shape)
+
+
+def _other_size(value: Value, size: int, got: int) -> str:
+    """Return the sentence about a constant of ``got`` bytes whose type takes ``size`` bytes."""
+    return f"expected {counted(size, 'byte')} for {value.dtype.short}{list(value.static_shape)}, got {got}"
 
 
 def _is_empty(value: Value) -> bool:

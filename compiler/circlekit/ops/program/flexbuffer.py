@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, counted
+from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 
 NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
@@ -144,9 +144,7 @@ class _Reader:
         count = (kind - VECTOR_INT2) // 3 + 2 if is_fixed else self.unsigned(at - width, width)
         self.elements_left -= count
         if self.elements_left < 0:
-            raise ModelError(
-                f"FlexBuffer: expected at most {counted(4 * len(self.data), 'element')}, got more"
-            )
+            raise ModelError(f"FlexBuffer: expected at most {4 * len(self.data)} elements, got more")
         if kind in (MAP, VECTOR):
             types = self.bytes_at(at + count * width, count)
         else:

@@ -13,9 +13,7 @@ from circlekit.ops.checks import reject_quantized, require_numpy_kind
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.operand_dtypes import NUMBERS
-from circlekit.ops.quantized_values import (
-    is_quantized_8_or_16_bits,
-)
+from circlekit.ops.quantized_values import is_quantized_8_or_16_bits
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):

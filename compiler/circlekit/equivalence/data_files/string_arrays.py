@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of strings: bytes objects (dtype object) in memory, a fixed length (dtype S) in npy and HDF5 files.
+
+Zeros at the end of a string are lost in such a file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import counted
+from circlekit.ir.resources.resource_limits import need_memory
+from circlekit.ir.value import Array
+
+BYTES_OBJECT_BYTES = 64
+"""The memory of a short bytes object and of the references to it."""
+
+
+def with_fixed_length(array: Array) -> Array:
+    """Return ``array``; if it has bytes objects, as strings of a fixed length."""
+    return array.astype("S") if array.dtype == object else array
+
+
+def with_bytes_objects(array: Array) -> Array:
+    """Return ``array``; if its elements are strings, as bytes objects in an array of dtype object.
+
+    Raise LimitError if these need too much memory.
+    """
+    if array.dtype.kind not in "SU":
+        return array
+    need_memory(array.size * BYTES_OBJECT_BYTES, counted(array.size, "string"))
+    texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
+    return np.array(texts, object).reshape(array.shape)
