@@ -15,7 +15,8 @@ from circlekit.equivalence.model_comparison import Outcome, Similarity, worst_di
 from circlekit.equivalence.named_results import run_keeping
 from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels
-from circlekit.ir.resources.progress import Progress, watched
+from circlekit.ir.resources.progress import watched
+from tests.equivalence.work import Work
 from tests.interp.test_kernel_selection import model_of
 
 CALLER = """
@@ -119,22 +120,6 @@ def test_a_difference_in_relation_to_the_largest_number(
     assert Outcome("y", similarity=Similarity(None, None, 1.0)).relative_to_largest is None
     assert Outcome("y").excess == 0
     assert Outcome("y", worst, reason="shapes differ").excess == math.inf
-
-
-class Work(Progress):
-    """``left``: the announced runs that are not done.  ``total``: the runs announced by ``expect``."""
-
-    left = total = 0
-
-    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
-        self.left += total
-
-    def expect(self, amount: int) -> None:
-        self.left += amount
-        self.total += amount
-
-    def advance(self, amount: int = 1, remark: str = "") -> None:
-        self.left -= amount
 
 
 LAYERS = """

@@ -274,3 +274,8 @@ def var(array: Array, name: str = "") -> Value:
 def const(array: Any, dtype: Any = None) -> Value:
     """A constant."""
     return Value.constant("", np.array(array, dtype))
+
+
+def ints(numbers: Any) -> Value:
+    """A constant of int32, such as axes or sizes."""
+    return const(numbers, np.int32)

@@ -22,7 +22,7 @@ from circlekit.ops.arithmetic import comparison as compare
 from circlekit.ops.matmul import dense
 from circlekit.ops.movement import gather, join, pad, repeat, scatter, shape, slice
 from circlekit.ops.reduction import cumsum, normalization, reduce
-from tests.ops.litert import const, kernel_results, var
+from tests.ops.litert import const, ints, kernel_results, var
 
 PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
 RNG = np.random.default_rng(8)
@@ -35,10 +35,6 @@ MATRICES = RNG.normal(0, 1, (2, 3, 6, 5)).astype(np.float32)
 GAMMA = RNG.normal(1, 1, 6).astype(np.float32)
 WEIGHTS = RNG.normal(0, 1, (5, 6)).astype(np.float32)
 PAIRS = [[1, 0], [0, 2], [2, 1], [0, 0]]
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 def cases() -> dict[str, tuple[Op, list[Array]]]:

@@ -51,11 +51,7 @@ def test_the_fewest_operators_that_the_target_runs(name: str) -> None:
     [
         ("f32", "none", "PACK STRIDED_SLICE"),
         ("bool", "none", "CONCATENATION REVERSE_V2 EXPAND_DIMS"),  # LiteRT runs these, but no PACK of bool
-        (
-            "bool",
-            "onert",
-            "PACK STRIDED_SLICE",
-        ),  # onert runs neither form of bool
+        ("bool", "onert", "PACK STRIDED_SLICE"),  # onert runs neither form of bool
     ],
 )
 def test_the_file_still_runs_where_it_did(dtype: str, target: str, expected: str) -> None:

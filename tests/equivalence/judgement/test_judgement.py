@@ -25,8 +25,9 @@ from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import ModelError, ShapeError
 from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.resources.progress import Progress, watched
+from circlekit.ir.resources.progress import watched
 from circlekit.ir.value import Array
+from tests.equivalence.work import Work
 
 ROWS = "[[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]]"
 FLOAT = f"""
@@ -239,22 +240,6 @@ graph main(%x: f32[2,2]) -> %z {{
     assert z.added.noise == pytest.approx(0, abs=1e-10)
     wrong = parse(layers.format(a=-0.8, b=1.6, c=0.125))
     assert judge(model, wrong, {"given": [x]}).layers[0].error.noise > 0.1
-
-
-class Work(Progress):
-    """Counts the work that is left."""
-
-    left = total = 0
-
-    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
-        self.left += total
-
-    def expect(self, amount: int) -> None:
-        self.left += amount
-        self.total += amount
-
-    def advance(self, amount: int = 1, remark: str = "") -> None:
-        self.left -= amount
 
 
 def test_the_work_that_is_announced_is_done() -> None:

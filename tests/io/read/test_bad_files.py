@@ -23,6 +23,7 @@ from circlekit.errors import CirclekitError, FileError, FormatError, FormatWarni
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
+from tests.io.check.check_cases import put
 from tests.io.models import LIBRARY, File, file_bytes
 from tests.io.oracles import CIRCLE, LITERT
 
@@ -102,22 +103,6 @@ def broken(change: Callable[[File], None]) -> bytes:
     f.model.metadata = [f.make("Metadata", name="m", buffer=1)]
     change(f)
     return f.pack()
-
-
-def put(place: str, value: Any) -> Callable[[File], None]:
-    """Return a change that sets the field ``place``, a path within the object API's model, to ``value``."""
-
-    def change(f: File) -> None:
-        *path, last = re.findall(r"\w+", place)
-        item: Any = f.model
-        for step in path:
-            item = item[int(step)] if step.isdigit() else getattr(item, step)
-        if last.isdigit():
-            item[int(last)] = value
-        else:
-            setattr(item, last, value)
-
-    return change
 
 
 @pytest.mark.parametrize(

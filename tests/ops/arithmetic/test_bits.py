@@ -22,15 +22,11 @@ from circlekit.ops.arithmetic.bits import (
     RightShift,
     Unique,
 )
-from tests.ops.litert import assert_close, check, const, graph_of, kernel_results, run_litert, var
+from tests.ops.litert import assert_close, check, graph_of, kernel_results, run_litert, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     return (np.random.default_rng(sum(shape)).uniform(-3, 3, shape) * 3).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize(

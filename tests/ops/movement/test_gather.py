@@ -21,17 +21,13 @@ from circlekit.ops.movement.gather import (
     TopKV2,
 )
 from circlekit.ops.movement.scatter import DynamicUpdateSlice, ScatterNd
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, const, ints, kernel_results, var
 
 DTYPES = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
 
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(0, 50, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

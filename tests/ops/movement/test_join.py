@@ -13,15 +13,11 @@ from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, ints, kernel_results, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(0, 100, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "?", "u4", "f2"])

@@ -13,15 +13,11 @@ from circlekit.ir.dtypes import f32, i8, i32, i64
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.movement.pad import MirrorPad, Pad, PadV2
-from tests.ops.litert import check, const, var
+from tests.ops.litert import check, const, ints, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(len(shape)).integers(0, 100, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 PADDINGS = [[[0, 0], [1, 2], [0, 3]], [[1, 0], [0, 1], [2, 2]], [[0, 0], [0, 0], [0, 0]]]

@@ -14,7 +14,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.resize_images import Resize, ResizeBilinear, ResizeNearestNeighbor
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, ints, kernel_results, var
 
 SIZES = [[7, 9], [2, 2], [1, 1], [3, 4], [12, 5], [6, 8]]
 CENTRES = [(False, False), (True, False), (False, True)]
@@ -22,10 +22,6 @@ CENTRES = [(False, False), (True, False), (False, True)]
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(0, 120, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "i2", "u1"])

@@ -21,7 +21,7 @@ from circlekit.ops.movement.shape import (
     Squeeze,
     Transpose,
 )
-from tests.ops.litert import check, const, kernel_results, run_litert, var
+from tests.ops.litert import check, const, ints, kernel_results, run_litert, var
 from tests.ops.litert import graph_of as graph
 
 DTYPES = ["f4", "f2", "i4", "i8", "i2", "i1", "u1", "?"]
@@ -29,10 +29,6 @@ DTYPES = ["f4", "f2", "i4", "i8", "i2", "i1", "u1", "?"]
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(len(shape)).integers(0, 100, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,17 +12,13 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.slice import Slice, StridedSlice
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, const, ints, kernel_results, var
 
 MOVED = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]
 
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(len(shape)).integers(0, 100, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 def test_sizes_up_to_the_end_follow_a_new_shape() -> None:

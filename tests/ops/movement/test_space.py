@@ -12,15 +12,11 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.space import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
-from tests.ops.litert import check, const, var
+from tests.ops.litert import check, ints, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(0, 120, shape).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1"])

@@ -17,15 +17,11 @@ from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import dense
 from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
-from tests.ops.litert import check, const, graph_of, kernel_results, var
+from tests.ops.litert import check, const, graph_of, ints, kernel_results, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     return (np.random.default_rng(sum(shape)).uniform(-3, 3, shape) * 3).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i1", "u1"])

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,16 +10,12 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.reduction.cumsum import Cumsum
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, ints, kernel_results, var
 
 
 def data(dtype: str, *shape: int) -> Array:
     rng = np.random.default_rng(11)
     return (rng.normal(0, 3, shape) if dtype == "f4" else rng.integers(-6, 7, shape)).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8"])

@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Mean, ReduceMax, Sum
-from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
+from tests.ops.litert import check, const, graph_of, ints, kernel_results, run_litert, var
 
 AXES: list[Any] = [[1], [-1, 0], [0, 1, 2, 3], [2, 2], [], 1]
 FORMS = {
@@ -33,10 +33,6 @@ def data(dtype: str, *shape: int) -> Array:
         return rng.normal(0, 1, shape) > -0.5
     low = 0 if np.dtype(dtype).kind == "u" else -6
     return (rng.normal(0, 3, shape) if dtype == "f4" else rng.integers(low, 7, shape)).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize(("code", "dtype"), [(c, d) for c, dtypes in FORMS.items() for d in dtypes])

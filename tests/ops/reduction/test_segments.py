@@ -18,17 +18,13 @@ from circlekit.ops.reduction.segments import (
     UnsortedSegmentProd,
     UnsortedSegmentSum,
 )
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, const, ints, kernel_results, var
 
 UNSORTED: list[Any] = [UnsortedSegmentSum, UnsortedSegmentProd, UnsortedSegmentMax, UnsortedSegmentMin]
 
 
 def data(dtype: str, *shape: int) -> Array:
     return (np.random.default_rng(sum(shape)).uniform(-3, 3, shape) * 3).astype(dtype)
-
-
-def ints(numbers: Any) -> Value:
-    return const(numbers, np.int32)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
