@@ -30,7 +30,7 @@ from circlekit.ir.graph import Signature
 from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.passes.engine.registry import all_options
+from circlekit.passes.engine.pass_settings import all_options
 from circlekit.rewrite.base import PASSES, Context, Option, Pass
 
 NET = """

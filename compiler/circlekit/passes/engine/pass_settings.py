@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of passes: the values that a user gives to their options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from inspect import isfunction
+from numbers import Integral, Real
+from typing import Any, get_args, get_origin, get_type_hints
+
+from circlekit.errors import RewriteError, names_in
+from circlekit.passes.engine.registry import all_passes, unknown_name
+from circlekit.rewrite.base import Option
+
+_WORDS: dict[Any, str] = {
+    bool: "True or False",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list[int]: "a list of integers",
+    list[str]: "a list of strings",
+}
+"""For error messages: a type of values in words."""
+
+
+def all_options() -> dict[str, Option]:
+    """Return the options of all passes registered so far, by name."""
+    return {option.name: option for item in all_passes().values() for option in item.options}
+
+
+def check_names(settings: Mapping[str, Any]) -> None:
+    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far."""
+    known = all_options() if settings else {}
+    for name in names_in("a setting", settings):
+        if name not in known:
+            raise RewriteError(unknown_name("setting of a pass", name, known))
+
+
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``settings`` with values as passes read them; a setting whose value is None is left out.
+
+    A string is parsed as on the command line.  For an option with ``records``, a path stays a path.
+    Raise RewriteError for an unknown name, and for a value that the option cannot have.
+    """
+    check_names(settings)
+    options = all_options() if settings else {}
+    return {name: _checked(options[name], value) for name, value in settings.items() if value is not None}
+
+
+def _checked(option: Option, value: Any) -> Any:
+    """Return ``value`` as the pass reads it; raise RewriteError if ``option`` cannot have this value."""
+    if option.records:
+        if not isinstance(value, str | os.PathLike | Sequence):
+            expected = "the path of an HDF5 file or a list of records"
+            raise RewriteError(f"{option.name}: expected {expected}, got {type(value).__name__}")
+        return value
+    if isinstance(value, str) and option.metavar:
+        return parse_setting(option, value)
+    kind = _value_type(option)
+    if kind is None:
+        return value
+    if not _is_a(value, kind):
+        raise RewriteError(f"{option.name}: expected {_WORDS.get(kind, kind)}, got {value!r}")
+    if isinstance(value, list | tuple):
+        if value:
+            parse_setting(option, ",".join(map(str, value)))  # refuses elements that the option cannot have
+        return list(value)
+    return parse_setting(option, str(value)) if option.metavar else value
+
+
+def parse_setting(option: Option, text: str) -> Any:
+    """Return ``text`` parsed as on the command line; raise RewriteError for wrong text."""
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        words = _WORDS.get(_value_type(option)) if isinstance(option.parse, type) else None
+        why = f"expected {words}, got {text!r}" if words else error  # Python's own message is unclear
+        raise RewriteError(f"{option.name}: {why}") from None
+
+
+def _value_type(option: Option) -> Any:
+    """Return the type of the values of ``option``: bool for a switch, else what ``parse`` returns.
+
+    Return None if ``parse`` is a function without annotation.
+    """
+    if not option.metavar:
+        return bool
+    if isinstance(option.parse, type):
+        return option.parse
+    return get_type_hints(option.parse).get("return") if isfunction(option.parse) else None
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Return whether ``value`` has the type ``kind``; a tuple counts as a list, and numpy's numbers count."""
+    if get_origin(kind) is list:
+        (element,) = get_args(kind)
+        return isinstance(value, list | tuple) and all(_is_a(item, element) for item in value)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, {int: Integral, float: Real}.get(kind, get_origin(kind) or kind))
