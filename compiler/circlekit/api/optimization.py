@@ -27,7 +27,8 @@ from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
 from circlekit.passes.engine.explain import explain_op, explain_passes, names_of_op
 from circlekit.passes.engine.legalize import legalize_in_place
-from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.model_summary import summarize
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes, find_pass, only_pipelines, pass_names, select_passes
 from circlekit.passes.engine.run_for_target import target_obstacle

@@ -23,7 +23,8 @@ from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.resources.progress import progress
-from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.model_summary import summarize
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.targets.target_choice import TargetChoice

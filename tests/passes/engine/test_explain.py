@@ -199,6 +199,19 @@ def test_operator_that_does_not_match_a_picture() -> None:
     assert about[PASS] == "%n: comes from Tanh, expected Minimum"
 
 
+def test_a_default_target_does_not_refuse_what_a_pass_makes_for_other_runtimes() -> None:
+    """ONE's interpreter, the default target, does not take weights that are stored in blocks."""
+    model = circlekit.parse("""graph main(%x: f32[1,32]) -> %y {
+      %w = const f32[32,32] gaussian(0, 1)
+      %y = FullyConnected(%x, %w)
+    }""")
+    name = "shuffle_weight_to_16x1float32"
+    assert name in circlekit.explain_op(model, "%y", "circle")[0].passes
+    (named,) = circlekit.explain_op(model, "%y", "circle", target="luci")
+    assert name not in named.passes
+    assert any(refusal.pass_name == name for refusal in named.refusals)
+
+
 def test_unknown_operator_has_near_names() -> None:
     with pytest.raises(ModelError, match="no operator or result Minimun; did you mean MINIMUM"):
         circlekit.explain_op(circlekit.parse(THREE), "Minimun")

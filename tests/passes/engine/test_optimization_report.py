@@ -8,14 +8,13 @@ from collections import Counter
 import pytest
 
 from circlekit.ir.text import parse_model
+from circlekit.passes.engine.model_summary import Summary, summarize
 from circlekit.passes.engine.optimization_report import (
     MAX_VERDICTS,
     OutputDifference,
     PassRecord,
     Report,
-    Summary,
     TargetCheck,
-    summarize,
 )
 from circlekit.targets.delegation import Delegation
 from circlekit.targets.unsupported import INPUT, Finding
