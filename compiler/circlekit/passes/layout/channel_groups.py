@@ -159,8 +159,8 @@ class ChannelGroup:
 class GroupFinder:
     """Finds the group of a value.
 
-    ``moved``: values that are now made of channels of other values, by operators that only move data; they
-    will be computed in another way.  ``movers``: these operators, which will disappear.
+    ``movers``: operators that only move data, and will disappear.  ``moved``: their results, which consist of
+    channels of other values, and will be computed in another way.
     ``groups``: the group of each value found so far.  ``added``: the group of each operator within a group.
     """
 

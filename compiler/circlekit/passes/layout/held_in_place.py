@@ -16,7 +16,7 @@ NAMED_ENDS = 2
 """The largest number of operators that a sentence names at one end of a chain; it only counts the others."""
 
 
-def ends_of(graph: Graph, last: Op) -> str:
+def route_of(graph: Graph, last: Op) -> str:
     """Return "moves data from A to B" for the chain of data movement to which ``last`` belongs.
 
     A and B are operators, inputs, outputs or constants of ``graph``.  Operators that only move data are
