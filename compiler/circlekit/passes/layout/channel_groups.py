@@ -247,7 +247,7 @@ class GroupFinder:
 
 def _in_its_own_order(op: Op) -> str:
     """Return the sentence that ``op`` fixes the order of its channels."""
-    name = f"%{op.output.name}: {type(op).__name__}"
+    name = "".join(f"%{value.name}: " for value in op.results[:1]) + type(op).__name__
     return f"{name} needs its channels in one order, or shares its weights with another operator"
 
 

@@ -15,6 +15,7 @@ from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Value
 from circlekit.passes.layout.held_in_place import route_of, why_no_map
 from circlekit.passes.layout.movement_writer import MORE_IS_WRITTEN, MovementWriter, drop
@@ -228,7 +229,7 @@ class _Chain:
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
         user = next((user for user in value.users if user not in blocked.origin.ops), value.users[0])
-        return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+        return f"%{value.name}: is also read by {short_op(user)}"
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
         """Let ``ops`` compute the result; if there are none, the source takes the place of the result.

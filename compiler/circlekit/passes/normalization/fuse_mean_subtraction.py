@@ -19,6 +19,7 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import moved_to_file
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.constant_operands import static_int_vector
@@ -184,7 +185,7 @@ class _Stream:
             if self._is_mean(user, value) or _centered_operand(user) is value:
                 continue
             if not self.keeps_rows(user) or not all(result in self.centered for result in user.results):
-                return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+                return f"%{value.name}: is also read by {short_op(user)}"
         return None
 
     def _is_mean(self, op: Op, value: Value) -> bool:
