@@ -122,9 +122,13 @@ class FoldConstants(Pass):
         if macs > work.max_macs:
             return f"folding would take {macs} multiplications in total, the limit is {work.max_macs}"
         if all(v.is_static for v in op.results):  # the size is known before the results are computed
-            why = self._size_refusal(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
+            size = sum(v.numel * v.dtype.bits // 8 for v in op.results)
+            why = self._size_refusal(op, size, context)
             if why is not None:
                 return why
+            total = work.bytes + size
+            if total > work.max_bytes:
+                return f"folding would compute {total} bytes in total, the limit is {work.max_bytes}"
         work.macs = macs
         available = max(work.max_bytes - work.bytes, 0)
         try:
