@@ -26,6 +26,7 @@ from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.model_summary import summarize
 from circlekit.passes.engine.optimization_report import Report
 from circlekit.passes.engine.origin_tables import add_profile
+from circlekit.passes.engine.pass_settings import checked_settings
 from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.targets.target_choice import TargetChoice
 
@@ -78,7 +79,7 @@ def optimize(
         record,
         explain,
         bisect=bisect,
-        settings={**passes.settings, **(settings or {})},
+        settings={**passes.settings, **checked_settings(settings or {})},
         validate=False,  # an invalid model is an error only if a pass fails (``blaming_model``)
         inputs=inputs,
         target=target,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import RewriteError
+from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.text import parse_model, print_model
 from circlekit.passes.engine.pass_settings import checked_settings
 from circlekit.rewrite.base import PASSES, Context, Option, Pass
@@ -55,6 +55,13 @@ def test_a_wrong_value_is_refused_before_any_work(name: str, value: object, sent
     with pytest.raises(RewriteError, match=re.escape(f"{name}: {sentence}")):
         circlekit.explain(model, settings={name: value})
     assert print_model(model) == before
+
+
+@pytest.mark.parametrize("settings", ["change_outputs", [("change_outputs", "a")]])
+def test_settings_are_a_mapping(settings: dict[str, object]) -> None:
+    for call in (circlekit.optimize, circlekit.explain):
+        with pytest.raises(ModelError, match="expected a mapping from settings to values, got"):
+            call(parse_model(CHAIN), settings=settings)
 
 
 def test_values_become_those_of_the_command_line() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-Here, a near miss is a refusal after two or more operators of the picture matched, or its only operator.  For
-the last of them, the right kind is enough.  A refusal after less is a partial match; passes record
+Here, a near miss is a refusal if at least two operators of the picture were found, or its only one; the last
+of them may fit in its class alone.  If fewer were found, the refusal is a partial match; passes record
 partial matches only if ``Context.partial_matches`` asks for them.
 """
 

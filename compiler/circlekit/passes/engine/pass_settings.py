@@ -9,7 +9,7 @@ from inspect import isfunction
 from numbers import Integral, Real
 from typing import Any, get_args, get_origin, get_type_hints
 
-from circlekit.errors import RewriteError, names_in
+from circlekit.errors import ModelError, RewriteError, names_in
 from circlekit.passes.engine.registry import all_passes, unknown_name
 from circlekit.rewrite.base import Option
 
@@ -30,7 +30,12 @@ def all_options() -> dict[str, Option]:
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
-    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far."""
+    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far.
+
+    Raise ModelError if ``settings`` is no mapping, or a name is no string.
+    """
+    if not isinstance(settings, Mapping):
+        raise ModelError(f"expected a mapping from settings to values, got {type(settings).__name__}")
     known = all_options() if settings else {}
     for name in names_in("a setting", settings):
         if name not in known:
@@ -41,7 +46,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``settings`` with values as passes read them; a setting whose value is None is left out.
 
     A string is parsed as on the command line.  For an option with ``records``, a path stays a path.
-    Raise RewriteError for an unknown name, and for a value that the option cannot have.
+    Raise RewriteError for a value that the option cannot have; for other errors see ``check_names``.
     """
     check_names(settings)
     options = all_options() if settings else {}
