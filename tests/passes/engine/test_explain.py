@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import circlekit
-from circlekit.errors import ModelError, RewriteError
+from circlekit.errors import ModelError, RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
 from circlekit.passes.engine.explanation import Explanation
@@ -167,6 +167,25 @@ def test_all_passes_the_nearest_misses_first() -> None:
     assert next(item.pass_name for item in found if item.has_near_miss) == PASS
     assert {item.pass_name for item in found} == circlekit.passes().keys()
     assert [item.distance for item in found] == sorted(item.distance for item in found)
+
+
+FAILING = """graph main(%x: f32[?,4]) -> %y {
+  %k = Minimum(%x, 5.0)
+  %a = Relu(%k)
+  %y = Slice(%a, [0, 0], [3, 4])
+}"""
+"""``dynamic_batch_to_single_batch`` fails, because a batch of 1 has no three rows."""
+
+
+def test_a_pass_that_fails_does_not_hide_the_others() -> None:
+    model, fails = circlekit.parse(FAILING), "dynamic_batch_to_single_batch"
+    found = {item.pass_name: item for item in circlekit.explain(model)}
+    assert found[fails].remarks == ["it fails: a slice of size 3 at 0 exceeds a dimension of 1"]
+    assert found[PASS].has_near_miss
+    (about_op,) = circlekit.explain_op(model, "%a")
+    assert about_op.refusals[0].pass_name == PASS
+    with pytest.raises(ShapeError):
+        circlekit.explain(model, fails)
 
 
 # -- one operator ------------------------------------------------------------------------------
