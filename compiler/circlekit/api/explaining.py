@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from circlekit.api.options import with_records
 from circlekit.io.write.save import check_format
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine import explain as engine
@@ -33,7 +34,7 @@ def explain(
     check_model(model)
     format = format or model.format
     check_format(format)
-    values = checked_settings(settings or {})
+    values = with_records(checked_settings(settings or {}))
     return engine.explain_passes(model, passes, format, values, targets=choose_targets(target, format))
 
 
@@ -56,5 +57,5 @@ def explain_op(
     check_model(model)
     format = format or model.format
     check_format(format)
-    values = checked_settings(settings or {})
+    values = with_records(checked_settings(settings or {}))
     return engine.explain_op(model, which, format, values, targets=choose_targets(target, format))

@@ -55,8 +55,7 @@ def checked_options(options: Options) -> Options:
     """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
-    ``options``.  Settings have the values that passes read: see ``checked_settings``.  Settings that name
-    HDF5 files have the records of the files.
+    ``options``.  Settings have the values that passes read: see ``checked_settings``.
 
     A record has one array for each input of a model.
     Raise RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
@@ -81,12 +80,23 @@ def checked_options(options: Options) -> Options:
     if options.record is not None:
         check_folder(options.record)
     choose_targets(options.target, "")  # raises for an unknown name; the format does not matter here
-    for name, option in (all_options() if settings else {}).items():
-        if option.records and isinstance(settings.get(name), str | os.PathLike):
+    return replace(options, passes=selected, disable=disable, settings=with_records(settings))
+
+
+def with_records(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked ``settings`` with records in place of HDF5 files.
+
+    Raise FileError for a file that cannot be read, FormatError for one that is not HDF5 or has another
+    layout.
+    """
+    found = dict(settings)
+    options = all_options() if found else {}
+    for name, value in settings.items():
+        if options[name].records and isinstance(value, str | os.PathLike):
             from circlekit.equivalence.data_files.hdf5 import read_records  # h5py is slow to import
 
-            settings[name] = read_records(settings[name])
-    return replace(options, passes=selected, disable=disable, settings=settings)
+            found[name] = read_records(value)
+    return found
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
