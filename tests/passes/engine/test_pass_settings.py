@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,11 +75,15 @@ def test_values_become_those_of_the_command_line() -> None:
     }
 
 
-def test_switches_and_parsers_without_annotation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switches_and_parsers_of_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
     class Plugin(Pass):
         """Do nothing."""
 
-        options = (Option("fast", "a switch"), Option("base", "a number", "N", partial(int, base=2)))
+        options = (
+            Option("fast", "a switch"),
+            Option("base", "a number", "N", partial(int, base=2)),
+            Option("path", "a file", "FILE", Path),
+        )
 
         def run(self, model: circlekit.Model, context: Context) -> int:
             return 0
@@ -86,5 +91,6 @@ def test_switches_and_parsers_without_annotation(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(PASSES, "plugin", Plugin)
     assert checked_settings({"fast": True, "base": "11"}) == {"fast": True, "base": 3}
     assert checked_settings({"base": 11}) == {"base": 11}
+    assert checked_settings({"path": "a"}) == checked_settings({"path": Path("a")}) == {"path": Path("a")}
     with pytest.raises(RewriteError, match="fast: expected True or False, got 'yes'"):
         checked_settings({"fast": "yes"})

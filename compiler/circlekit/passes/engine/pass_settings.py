@@ -13,7 +13,7 @@ from circlekit.errors import ModelError, RewriteError, names_in
 from circlekit.passes.engine.registry import all_passes, unknown_name
 from circlekit.rewrite.base import Option
 
-_WORDS: dict[Any, str] = {
+CHECKED_TYPES: dict[Any, str] = {
     bool: "True or False",
     int: "an integer",
     float: "a number",
@@ -21,7 +21,7 @@ _WORDS: dict[Any, str] = {
     list[int]: "a list of integers",
     list[str]: "a list of strings",
 }
-"""For error messages: a type of values in words."""
+"""{type of values that is checked: its words in error messages}."""
 
 
 def all_options() -> dict[str, Option]:
@@ -66,7 +66,7 @@ def _checked(option: Option, value: Any) -> Any:
     if kind is None:
         return value
     if not _is_a(value, kind):
-        raise RewriteError(f"{option.name}: expected {_WORDS.get(kind, kind)}, got {value!r}")
+        raise RewriteError(f"{option.name}: expected {CHECKED_TYPES[kind]}, got {value!r}")
     if isinstance(value, list | tuple):
         if value:
             parse_setting(option, ",".join(map(str, value)))  # refuses elements that the option cannot have
@@ -79,28 +79,30 @@ def parse_setting(option: Option, text: str) -> Any:
     try:
         return option.parse(text)
     except ValueError as error:
-        words = _WORDS.get(_value_type(option)) if isinstance(option.parse, type) else None
-        why = f"expected {words}, got {text!r}" if words else error  # Python's own message is unclear
+        # the message of ``int`` or ``float`` itself would be unclear
+        words = None if isfunction(option.parse) else CHECKED_TYPES.get(_value_type(option))
+        why = f"expected {words}, got {text!r}" if words else error
         raise RewriteError(f"{option.name}: {why}") from None
 
 
 def _value_type(option: Option) -> Any:
     """Return the type of the values of ``option``: bool for a switch, else what ``parse`` returns.
 
-    Return None if ``parse`` is a function without annotation.
+    Return None if this type is not known, or not in CHECKED_TYPES.
     """
-    if not option.metavar:
-        return bool
-    if isinstance(option.parse, type):
-        return option.parse
-    return get_type_hints(option.parse).get("return") if isfunction(option.parse) else None
+    kind: Any = option.parse if option.metavar else bool
+    if isfunction(kind):
+        try:
+            kind = get_type_hints(kind).get("return")
+        except NameError:  # a type that is imported for type checkers only
+            kind = None
+    return kind if kind in CHECKED_TYPES else None
 
 
 def _is_a(value: Any, kind: Any) -> bool:
     """Return whether ``value`` has the type ``kind``; a tuple counts as a list, and numpy's numbers count."""
-    if get_origin(kind) is list:
-        (element,) = get_args(kind)
-        return isinstance(value, list | tuple) and all(_is_a(item, element) for item in value)
-    if isinstance(value, bool):
+    if isinstance(value, list | tuple):
+        return get_origin(kind) is list and all(_is_a(item, get_args(kind)[0]) for item in value)
+    if isinstance(value, bool) or get_origin(kind) is list:
         return kind is bool
-    return isinstance(value, {int: Integral, float: Real}.get(kind, get_origin(kind) or kind))
+    return isinstance(value, {int: Integral, float: Real}.get(kind, kind))
