@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: reads several parts, or has several results
+# Refused: %a: Sub %z reads several parts, or does not have one result
 
 graph main(%x: f32[2,2,8]) -> %z {
   %a, %b = Split(2, %x) {num_splits: 2}
@@ -9,5 +9,5 @@ graph main(%x: f32[2,2,8]) -> %z {
 rules {
   passes(forward_split)
   unchanged()
-  refused("%z: reads several parts, or has several results")
+  refused("%a: Sub %z reads several parts, or does not have one result")
 }

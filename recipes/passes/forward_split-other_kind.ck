@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %tb: is Reshape, expected Transpose
+# Refused: %b: is read by Reshape %tb, expected Transpose
 
 graph main(%x: f32[2,6,8]) -> %z {
   %a, %b = Split(2, %x) {num_splits: 2}
@@ -11,5 +11,5 @@ graph main(%x: f32[2,6,8]) -> %z {
 rules {
   passes(forward_split)
   unchanged()
-  refused("%tb: is Reshape, expected Transpose")
+  refused("%b: is read by Reshape %tb, expected Transpose")
 }

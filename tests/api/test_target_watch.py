@@ -9,7 +9,8 @@ import circlekit
 from circlekit.api.target_watch import TargetWatch
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
-from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.model_summary import summarize
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.targets.target_choice import TargetChoice
 from tests.targets.toy import toy
 

@@ -12,7 +12,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Quantization, Value
 from circlekit.ir.verifier import verify
@@ -54,6 +54,7 @@ def _changes(model: Model) -> Iterator[tuple[str, Change]]:
                 yield f"%{value.name} is an output", _output(number, index)
             if value.dtype is f32 and value.quantization is None:
                 yield f"%{value.name} has another reader", _reader(number, index)
+            yield f"%{value.name} has another reader without results", _reader_without_results(number, index)
         for index, operand in enumerate(op.inputs):
             if operand is None or not operand.is_plain or operand.is_variable:
                 continue
@@ -97,6 +98,16 @@ def _reader(number: int, index: int) -> Change:
         reader.output.name = "another_reader"
         model.main.append(reader)
         model.main.outputs = (*model.main.outputs, reader.output)
+
+    return change
+
+
+def _reader_without_results(number: int, index: int) -> Change:
+    def change(model: Model) -> None:
+        reader = OpaqueOp(
+            _op(model, number).results[index], code="CUSTOM", custom_code="FlexAssert", results=[]
+        )
+        model.main.append(reader)
 
     return change
 

@@ -114,7 +114,7 @@ def check_mutant(
 ) -> int:
     """Run a pass on a mutant of ``base``, check values and interface, and return how many changes it made."""
     before = clone(model)
-    changes = kind().run(model, Context(base.format, settings=settings or {}))
+    changes = kind().run(model, Context(base.format, settings=settings or {}, refusals=[]))
     check(model)
     if changes and not kind.changes_interface:
         assert interface_of(model)[0] == interface_of(before)[0], what

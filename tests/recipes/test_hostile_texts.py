@@ -12,7 +12,7 @@ import pytest
 
 from circlekit.errors import CirclekitError, ParseError
 from circlekit.ir.resources.resource_limits import limited
-from circlekit.passes.engine.registry import parse_pipeline
+from circlekit.passes.engine.pipeline_file import parse_pipeline
 from circlekit.recipes.load import load_recipe, read_recipe
 
 MAX_SECONDS, MAX_GROWTH_KIB = 5.0, 256 << 10  # 256 MiB more memory than before

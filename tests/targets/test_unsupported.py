@@ -35,6 +35,12 @@ def test_places_are_named() -> None:
     assert find_unsupported(NET, toy("ABS", "ADD", "CAST", "NEG")) == []
 
 
+def test_the_place_of_an_operator_without_results_ends_with_its_kind() -> None:
+    text = 'graph main(%x: f32[4]) -> %x { Opaque(%x) {code: "CUSTOM", custom_code: "FlexAssert"} }'
+    (found,) = find_unsupported(circlekit.parse(text), toy("ABS"))
+    assert str(found).startswith("main > op 0 FlexAssert: Toy has no custom FlexAssert")
+
+
 @pytest.mark.parametrize(
     ("outputs", "rest", "found"),
     [

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from circlekit.api.options import with_records
 from circlekit.io.write.save import check_format
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine import explain as engine
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
+from circlekit.passes.engine.pass_settings import checked_settings
 from circlekit.targets.target_choice import TargetChoice, choose_targets
 
 
@@ -26,12 +28,14 @@ def explain(
     comes first.
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
-    Raise RewriteError for an unknown pass, UnsupportedError for an unknown format or target.
+    Raise RewriteError for an unknown pass or a wrong setting, UnsupportedError for an unknown format or
+    target.
     """
     check_model(model)
     format = format or model.format
     check_format(format)
-    return engine.explain_passes(model, passes, format, settings, targets=choose_targets(target, format))
+    values = with_records(checked_settings(settings or {}))
+    return engine.explain_passes(model, passes, format, values, targets=choose_targets(target, format))
 
 
 def explain_op(
@@ -47,10 +51,11 @@ def explain_op(
     a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
     Return [] if circlekit declares the operator ``which``, but the model has none.  Raise ModelError if
-    ``which`` is neither a declared operator nor in the model, UnsupportedError for an unknown format or
-    target.
+    ``which`` is neither a declared operator nor in the model, RewriteError for a wrong setting,
+    UnsupportedError for an unknown format or target.
     """
     check_model(model)
     format = format or model.format
     check_format(format)
-    return engine.explain_op(model, which, format, settings, targets=choose_targets(target, format))
+    values = with_records(checked_settings(settings or {}))
+    return engine.explain_op(model, which, format, values, targets=choose_targets(target, format))

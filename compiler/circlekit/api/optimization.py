@@ -27,7 +27,8 @@ from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
 from circlekit.passes.engine.explain import explain_op, explain_passes, names_of_op
 from circlekit.passes.engine.legalize import legalize_in_place
-from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.model_summary import summarize
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes, find_pass, only_pipelines, pass_names, select_passes
 from circlekit.passes.engine.run_for_target import target_obstacle
@@ -145,16 +146,17 @@ class Optimization:
             self.verifier.check(model, f"the legalization for {self.format}")
 
     def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
-        """Run the pipelines once more on the legalized ``model``; keep the result if it has fewer operators.
+        """Run the pipelines once more on the legalized ``model``; keep the result if it is smaller.
 
-        Legalization replaces one operator at a time.  Passes may merge the RESHAPEs that it inserts with
-        neighboring operators.  After the pipelines, the model is legalized again.
+        It is smaller if it has fewer operators, or as many and fewer values.  Legalization replaces one
+        operator at a time: passes may merge the RESHAPEs that it inserts with neighboring operators, and
+        equal constants.  After the pipelines, the model is legalized again.
         ``keep``: the legalizations to omit, as in ``legalize_in_place``.
         """
-        before, count = Snapshot(model), sum(map(len, model.graphs))
+        before, size = Snapshot(model), _size_of(model)
         pass_records = run_passes(model, self._selected_passes(), self._new_context())
         legalizations = legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
-        if sum(map(len, model.graphs)) >= count:
+        if _size_of(model) >= size:
             before.restore()
             return
         for record, more in zip(report.passes, pass_records, strict=True):
@@ -208,6 +210,11 @@ class Optimization:
         size = counted(len(culprit.model.main), "operator")
         note = f"wrote a model of {size} that shows it{inputs} to {os.fspath(path)}"
         return EquivalenceError(str(culprit), note)
+
+
+def _size_of(model: Model) -> tuple[int, int]:
+    """Return the number of operators and that of values, of all graphs."""
+    return sum(map(len, model.graphs)), sum(sum(1 for _ in graph.values()) for graph in model.graphs)
 
 
 def _announce(name: str) -> None:

@@ -14,15 +14,9 @@ from circlekit.errors import ParseError, RewriteError, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.file_map import map_file
 from circlekit.passes.engine.explain import ALL_PASSES
-from circlekit.passes.engine.registry import (
-    Pipeline,
-    all_options,
-    all_passes,
-    check_settings,
-    find_pass,
-    parse_pipeline,
-    pass_names,
-)
+from circlekit.passes.engine.pass_settings import all_options, checked_settings
+from circlekit.passes.engine.pipeline_file import Pipeline, parse_pipeline
+from circlekit.passes.engine.registry import all_passes, find_pass, pass_names
 from circlekit.targets.target_choice import TargetChoice, choose_targets
 
 
@@ -61,19 +55,19 @@ def checked_options(options: Options) -> Options:
     """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
-    ``options``.  Settings that name HDF5 files have the records of the files.
+    ``options``.  Settings have the values that passes read: see ``checked_settings``.
 
     A record has one array for each input of a model.
-    Raise RewriteError for an unknown pass or setting, or for a setting of a pass that does not run;
-    UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder or a file of
-    records cannot be read; FormatError if a file of records is not HDF5 or has another layout; ModelError for
-    a name that is not a string.
+    Raise RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
+    does not run; UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder
+    or a file of records cannot be read; FormatError if a file of records is not HDF5 or has another layout;
+    ModelError for a name that is not a string.
     """
     disable, selected = names_in("a pass", options.disable), names_in("a pass", options.passes)
     names = pass_names(selected, disable)
-    check_settings(options.settings)
+    settings = checked_settings(options.settings)
     passes = all_passes()
-    for setting in options.settings:
+    for setting in settings:
         owner = next(
             name for name, item in passes.items() if any(option.name == setting for option in item.options)
         )
@@ -86,13 +80,23 @@ def checked_options(options: Options) -> Options:
     if options.record is not None:
         check_folder(options.record)
     choose_targets(options.target, "")  # raises for an unknown name; the format does not matter here
-    settings = dict(options.settings)
-    for name, option in (all_options() if settings else {}).items():
-        if option.records and isinstance(settings.get(name), str | os.PathLike):
+    return replace(options, passes=selected, disable=disable, settings=with_records(settings))
+
+
+def with_records(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked ``settings`` with records in place of HDF5 files.
+
+    Raise FileError for a file that cannot be read, FormatError for one that is not HDF5 or has another
+    layout.
+    """
+    found = dict(settings)
+    options = all_options() if found else {}
+    for name, value in settings.items():
+        if options[name].records and isinstance(value, str | os.PathLike):
             from circlekit.equivalence.data_files.hdf5 import read_records  # h5py is slow to import
 
-            settings[name] = read_records(settings[name])
-    return replace(options, passes=selected, disable=disable, settings=settings)
+            found[name] = read_records(value)
+    return found
 
 
 def read_pipeline(path: FilePath) -> Pipeline:

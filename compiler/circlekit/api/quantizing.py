@@ -17,7 +17,7 @@ from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
-from circlekit.passes.engine.optimization_report import Summary, summarize
+from circlekit.passes.engine.model_summary import Summary, summarize
 from circlekit.passes.engine.registry import find_pass, pass_names
 from circlekit.quant.apply import apply
 from circlekit.quant.auto import TECHNIQUES

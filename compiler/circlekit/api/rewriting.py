@@ -23,9 +23,11 @@ from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.resources.progress import progress
-from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.model_summary import summarize
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.passes.engine.origin_tables import add_profile
-from circlekit.passes.engine.registry import Pipeline
+from circlekit.passes.engine.pass_settings import checked_settings
+from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.targets.target_choice import TargetChoice
 
 
@@ -53,15 +55,15 @@ def optimize(
     ``format``: the format in which the model will be written, circle or tflite; None: that of the model.
     ``bisect``: the path of a file.  If a rewrite is wrong, the error names that rewrite, and the smallest
     model that shows the fault is written to the file.  Implies ``verify``.
-    ``settings``: {name of an option of a pass: value}.
+    ``settings``: {name of an option of a pass: value}; a string is parsed as on the command line.
     ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
     ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
     if one of them runs the operators that the rewrite would replace, but not the new operators.  The default
     is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If the caller
     names targets, the operators that one of them lacks are replaced after the last pass, if possible.
 
-    Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError for
-    an unknown target, FileError if ``record`` is unusable.
+    Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, or a wrong setting;
+    UnsupportedError for an unknown target, FileError if ``record`` is unusable.
     During the work, raise ModelError in two cases: an operator reads a value that a later operator produces;
     or a pass fails, and the model breaks a structural or shape rule.  If no pass fails and the model is not
     run, broken rules are no error; ``convert``, which writes a file, raises an error for them.
@@ -77,7 +79,7 @@ def optimize(
         record,
         explain,
         bisect=bisect,
-        settings={**passes.settings, **(settings or {})},
+        settings={**passes.settings, **checked_settings(settings or {})},
         validate=False,  # an invalid model is an error only if a pass fails (``blaming_model``)
         inputs=inputs,
         target=target,

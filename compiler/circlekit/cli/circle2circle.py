@@ -23,8 +23,8 @@ from circlekit.cli.result import (
 )
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
+from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.passes.engine.registry import (
-    Pipeline,
     all_passes,
     every_pass,
     pass_names,

@@ -24,7 +24,8 @@ from circlekit.errors import FileError
 from circlekit.io.write.save import format_of
 from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns
-from circlekit.passes.engine.optimization_report import Port, Report
+from circlekit.passes.engine.model_summary import Port
+from circlekit.passes.engine.optimization_report import Report
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from circlekit.ir.text.columns import abridged, format_columns
-from circlekit.passes.engine.optimization_report import Summary
+from circlekit.passes.engine.model_summary import Summary
 from circlekit.quant.plan import Plan
 from circlekit.quant.scheme import SCHEMES
 

@@ -13,7 +13,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.engine.optimization_report import Summary, summarize
+from circlekit.passes.engine.model_summary import Summary, summarize
 from circlekit.report.model_changes import PassTrace, Structure, compare_structure, trace_passes
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost

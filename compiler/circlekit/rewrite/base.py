@@ -233,7 +233,8 @@ class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
     An option with the name of its pass shares one flag with the pass: the flag sets it and runs the pass.
-    ``parse``: converts the text of the command line; the message of a ValueError is shown to the user.
+    ``parse``: converts the text of the command line; the message of a ValueError is shown to the user.  The
+    type that it returns, by its annotation, is that of values given in Python.
     ``default``: the value if the user gives none.
     ``records``: the user gives the path of an HDF5 file of input records, and the pass gets the records.
     """

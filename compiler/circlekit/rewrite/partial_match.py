@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.match import Matcher
 from circlekit.rewrite.picture import Node
@@ -45,7 +46,7 @@ def _missing_user(
     if count:
         user = next(iter(value.users), None)
         if user is not None:
-            relation = f"is read by {type(user).__name__}" + (f" %{user.output.name}" if user.results else "")
+            relation = f"is read by {short_op(user)}"
         else:
             is_output = op.graph is not None and op.graph.is_output(value)
             relation = "is an output that no operator reads" if is_output else "has no use"

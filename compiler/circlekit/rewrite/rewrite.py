@@ -16,7 +16,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import check_op
-from circlekit.ir.text.lines import print_op
+from circlekit.ir.text.lines import print_op, short_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, TargetRules
 from circlekit.rewrite.build import (
@@ -259,8 +259,7 @@ class Rewrite(GraphPass):
                     others = (user for user in value.users if user not in matched)
                     outside = next((u for u in others if not self._is_alike(graph, u, name, value)), None)
                 if outside is not None:
-                    results = "".join(f" %{v.name}" for v in outside.results[:1])
-                    return f"%{value.name}: is also read by {type(outside).__name__}{results}"
+                    return f"%{value.name}: is also read by {short_op(outside)}"
         return None
 
     def _is_alike(self, graph: Graph, user: Op, name: str, value: Value) -> bool:

@@ -59,7 +59,8 @@ class Finding:
         """The place as users read it, such as ``main > op 12 CONV_2D > %y``."""
         what = "input" if self.operator == INPUT else "op"
         code = "" if self.operator == INPUT else f" {self.operator}"
-        return f"{self.graph} > {what} {self.index}{code} > %{self.result}"
+        result = f" > %{self.result}" if self.result else ""
+        return f"{self.graph} > {what} {self.index}{code}{result}"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}{'; ' if self.remedy else ''}{self.remedy}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import circlekit
-from circlekit.errors import ModelError, RewriteError
+from circlekit.errors import ModelError, RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
 from circlekit.passes.engine.explanation import Explanation
@@ -169,6 +169,25 @@ def test_all_passes_the_nearest_misses_first() -> None:
     assert [item.distance for item in found] == sorted(item.distance for item in found)
 
 
+FAILING = """graph main(%x: f32[?,4]) -> %y {
+  %k = Minimum(%x, 5.0)
+  %a = Relu(%k)
+  %y = Slice(%a, [0, 0], [3, 4])
+}"""
+"""``dynamic_batch_to_single_batch`` fails, because a batch of 1 has no three rows."""
+
+
+def test_a_pass_that_fails_does_not_hide_the_others() -> None:
+    model, fails = circlekit.parse(FAILING), "dynamic_batch_to_single_batch"
+    found = {item.pass_name: item for item in circlekit.explain(model)}
+    assert found[fails].remarks == ["it fails: a slice of size 3 at 0 exceeds a dimension of 1"]
+    assert found[PASS].has_near_miss
+    (about_op,) = circlekit.explain_op(model, "%a")
+    assert about_op.refusals[0].pass_name == PASS
+    with pytest.raises(ShapeError):
+        circlekit.explain(model, fails)
+
+
 # -- one operator ------------------------------------------------------------------------------
 
 
@@ -197,6 +216,19 @@ def test_operator_that_does_not_match_a_picture() -> None:
     (found,) = circlekit.explain_op(circlekit.parse(THREE), "%n")
     about = {refusal.pass_name: refusal.sentence for refusal in found.refusals}
     assert about[PASS] == "%n: comes from Tanh, expected Minimum"
+
+
+def test_a_default_target_does_not_refuse_what_a_pass_makes_for_other_runtimes() -> None:
+    """ONE's interpreter, the default target, does not take weights that are stored in blocks."""
+    model = circlekit.parse("""graph main(%x: f32[1,32]) -> %y {
+      %w = const f32[32,32] gaussian(0, 1)
+      %y = FullyConnected(%x, %w)
+    }""")
+    name = "shuffle_weight_to_16x1float32"
+    assert name in circlekit.explain_op(model, "%y", "circle")[0].passes
+    (named,) = circlekit.explain_op(model, "%y", "circle", target="luci")
+    assert name not in named.passes
+    assert any(refusal.pass_name == name for refusal in named.refusals)
 
 
 def test_unknown_operator_has_near_names() -> None:

@@ -47,7 +47,7 @@ def test_the_first_remedy_is_told_and_the_model_stays() -> None:
     assert str(model) == text
 
 
-def test_a_pass_is_a_remedy() -> None:
+def test_a_pipeline_is_a_remedy() -> None:
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y {\n%a = Mul(%x, 1.0)\n%y = Abs(%a)\n}")
     target = toy("ABS")
     (found,) = with_remedies(model, target, find_unsupported(model, target))

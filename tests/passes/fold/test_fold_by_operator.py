@@ -7,9 +7,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import explain_pass
-from circlekit.passes.engine.registry import all_passes
-from circlekit.rewrite.base import Context
-from tests.passes.kit import check_pass, check_refusal
+from tests.passes.kit import check_pass
 
 ADD_V2 = '{code: "CUSTOM", custom_code: "AddV2"}'
 CASES = {
@@ -59,6 +57,11 @@ def test_sum_of_computed_values_stays() -> None:
         ("fold_mul", "%a = Add(1.0, 2.0)\n%y = Add(%a, %x)", ["%a: expected MUL, got ADD"]),
         ("fold_mul", "%a = Add(1.0, 2.0)\n%y = Mul(%a, %x)", ["%y: reads %a, which is not constant"]),
         ("fold_constants", "%y = Neg(%x)", ["%y: reads %x, which is not constant"]),
+        (  # %n is no obstacle: it has no elements
+            "fold_constants",
+            "%n = Slice(%x, [0, 0], [0, 2]) : f32[0,2]\n%y = Concatenation(%n, %x) {axis: 0}",
+            ["%n: reads %x, which is not constant", "%y: reads %x, which is not constant"],
+        ),
         ("fold_constants", "%y = RandomUniform([2, 2])", ["%y: is not pure"]),
         (
             "fold_constants",
@@ -71,50 +74,6 @@ def test_sum_of_computed_values_stays() -> None:
 def test_what_is_missing_is_explained(name: str, body: str, sentences: list[str]) -> None:
     found = explain_pass(parse_model(f"graph main(%x: f32[2,2]) -> %y {{ {body} }}"), name, "circle")
     assert [refusal.sentence for refusal in found] == sentences
-
-
-# -- looking up in a quantized table -------------------------------------------------------------
-
-TABLE = "quant(scale: 0.5, zero_point: 1)"
-
-
-def lookup(table: str = TABLE, rows: str = TABLE, shape: str = "[2,3]", attributes: str = "{axis: 0}") -> str:
-    return f"""graph main(%i: i32[2]) -> %y {{
-      %k = const i8{shape} {table} [[1, 2, 3], [-4, 5, 127]]
-      %g = Gather(%k, %i) {attributes} : i8[2,3] {rows}
-      %r = Dequantize(%g) : f32[2,3]
-      %y = Neg(%r)
-    }}"""
-
-
-@pytest.mark.parametrize("grid", [TABLE, "quant(scale: 0.5)"])
-def test_gather_of_a_dequantized_table_reads_its_real_values(grid: str) -> None:
-    text = lookup(grid, grid).replace("main(%i: i32[2])", "main(%x: f32[2])")
-    text = text.replace("%g =", "%b = Greater(%x, [0.0, 0.0])\n%i = Cast(%b) : i32[2]\n%g =")
-    check_pass(text, "fold_dequantize", ["Greater", "Cast", "Gather", "Neg"])
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (lookup(rows="quant(scale: 0.25, zero_point: 1)"), "%g: has other quantization parameters than %k"),
-        (lookup("quant(scale: [0.5, 0.25], zero_point: [0, 0], axis: 0)"), "%k: expected one scale"),
-        (lookup().replace("-> %y", "-> %y, %g"), "%g: is an output of the graph"),
-    ],
-)
-def test_gather_near_misses(text: str, sentence: str) -> None:
-    check_refusal(text, "fold_dequantize", sentence)
-
-
-@pytest.mark.parametrize(("limit", "changes"), [(23, 0), (24, 1)])
-def test_table_is_dequantized_up_to_the_size_limit(
-    monkeypatch: pytest.MonkeyPatch, limit: int, changes: int
-) -> None:
-    monkeypatch.setattr("circlekit.passes.fold.fold_constants.MAX_FOLDED_BYTES", limit)
-    context = Context(refusals=[])
-    assert all_passes()["fold_dequantize"]().run(parse_model(lookup()), context) == changes
-    sentences = [r.sentence for r in context.refusals or ()]
-    assert sentences == ([] if changes else ["%k: would have 24 bytes in float32, the limit is 23"])
 
 
 SPARSE = """graph main(%x: f32[2,4]) -> %y {

@@ -112,16 +112,13 @@ def test_a_quantized_result_keeps_its_quantization() -> None:
     assert folded.quantization.zero_point.tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("%c = Tile(%a, [400, 100]) %b = Mul(%x, %c) %y = Relu(%x)", "the file would grow"),
-    ],
-    ids=["growth"],
-)
-def test_refusals_give_a_reason(text: str, sentence: str) -> None:
-    model = "graph main(%x: f32[1,1]) -> %y, %b { %a = const f32[2,2] gaussian(0, 1) " + text + " }"
-    check_pass(model, "fold_constants", refused=sentence)
+def test_a_result_much_larger_than_its_operands_stays() -> None:
+    text = """graph main(%x: f32[1,1]) -> %y {
+                %a = const f32[2,2] gaussian(0, 1)
+                %b = Tile(%a, [400, 100])
+                %y = Mul(%x, %b)
+              }"""
+    check_pass(text, "fold_constants", refused="the file would grow")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +226,8 @@ def test_results_of_called_graphs_are_not_folded() -> None:
     )
     context = Context(refusals=[])
     assert FoldConstants().run(model, context) == 0
-    assert "an output of a called graph" in next(r.sentence for r in context.refusals or ())
+    sentence = next(r.sentence for r in context.refusals or ())
+    assert "an output of a graph other than the main graph" in sentence
 
 
 def test_result_of_empty_operands_is_folded() -> None:
@@ -255,7 +253,9 @@ def test_total_size_of_folded_results_is_limited(monkeypatch: pytest.MonkeyPatch
     model, context = parse_model(text), Context(refusals=[])
     assert FoldConstants().run(model, context) == 2
     assert FoldConstants().run(model, context) == 0
-    assert [r.op.code for r in context.refusals or ()] == ["EXP", "EXP"]
+    assert [r.sentence for r in context.refusals or ()] == [
+        "%d: folding would compute 48 bytes in total, the limit is 40"
+    ] * 2
     assert FoldConstants().run(model, Context()) == 1
 
 
@@ -343,7 +343,7 @@ def test_result_with_mismatched_quantization_stays() -> None:
         ([0, 512, 511], 1),
     ],
 )
-def test_huge_shapes_without_elements_stay(shape: list[int], changes: int) -> None:
+def test_a_result_without_elements_is_folded_unless_its_shape_is_huge(shape: list[int], changes: int) -> None:
     """Numpy cannot represent such arrays, or a kernel may take memory for the other axes."""
     model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
     assert FoldConstants().run(model, Context()) == changes

@@ -249,7 +249,8 @@ def test_variables_do_not_merge_and_outputs_keep_their_names() -> None:
     state = sub.inputs[1]
     assert state is not None
     state.is_variable = True
-    RemoveDuplicateConst().run(model, Context())
+    assert RemoveDuplicateConst().run(model, Context()) == 1
+    assert RemoveDuplicateConst().run(model, Context()) == 0
     assert mul.inputs[1] is add.inputs[1]
     assert sub.inputs[1] is state
     assert [v.name for v in model.main.outputs] == ["y", "k"]

@@ -170,12 +170,12 @@ def test_a_split_moves_past_reshapes_with_one_unknown_size_but_not_with_two() ->
     ("body", "sentence"),
     [
         ("%p = Softmax(%a) %q = Softmax(%b)", "%p: the parts are not moved alike along axis 1 by Softmax"),
-        ("%p = Relu(%a) %q = Neg(%b)", "%q: is Neg, expected Relu"),
+        ("%p = Relu(%a) %q = Neg(%b)", "%b: is read by Neg %q, expected Relu"),
         ("%p = Transpose(%a, [1,0]) %q = Transpose(%b, [0,1])", "%p: the parts are not moved alike"),
         ("%p = LeakyRelu(%a) {alpha: 0.5} %q = LeakyRelu(%b) {alpha: 0.25}", "%p: the parts are not moved"),
         ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one user, got 2"),
         ("%p = Add(%a, %x) %q = Add(%b, %x)", "%p: the parts are not moved alike"),
-        ("%p = Add(%a, %b) %q = Neg(%p)", "%p: reads several parts, or has several results"),
+        ("%p = Add(%a, %b) %q = Neg(%p)", "%a: Add %p reads several parts, or does not have one result"),
     ],
 )
 def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:

@@ -13,7 +13,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.passes.layout.channel_groups import (
@@ -154,13 +154,12 @@ def test_layers_absorb_another_order_of_a_free_group(text: str, inner: str) -> N
             continue
         before = clone(model)
         group = GroupFinder(model.main, (), ()).group_of(value)
-        assert group.is_free or group.obstacle
         if what == "as it is":
             assert group.is_free
             assert {v.name for v in group.values} == {*inner}
         if group.is_free:
             permute_group(model.main, group, np.roll(np.arange(group.channels), 1).tolist())
-            assert all(op.inferred() for op in model.main)
+            assert all(op.inferred() for op in model.main if not isinstance(op, OpaqueOp))
             assert_same_values(model, before, base, what)
 
 

@@ -14,7 +14,7 @@ from circlekit.ir.verifier import check
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, NHWC, _can_move
-from tests.passes.kit import check_pass, make_input
+from tests.passes.kit import check_pass, check_refusal, make_input
 
 SINGLE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
 
@@ -179,6 +179,21 @@ def test_the_input_and_output_of_a_pool_stay() -> None:
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])
     assert [op.code for op in model.main] == ["MAX_POOL_2D"]
     assert model.main.inputs[0].shape == (1, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "why"),
+    [
+        ("f32[1,4,5]", "Relu(%x)", "expected rank 4, got 3"),
+        ("f32[*]", "Relu(%x)", "expected rank 4, got an unknown rank"),
+        ("f32[2,1,1,1]", "Relu(%x)", "has the shape [2,1,1,1], which is the same in NCHW and NHWC"),
+        ("f32[1,4,5,3]", "MaxPool2D(%x)", "expected NCHW, got NHWC, which its operators require"),
+    ],
+)
+def test_inputs_and_outputs_that_keep_their_layout_say_why(kind: str, call: str, why: str) -> None:
+    text = f"graph main(%x: {kind}) -> %y {{ %y = {call} }}"
+    check_refusal(text, "nchw_to_nhwc_input_shape", f"%x: {why}")
+    check_refusal(text, "nchw_to_nhwc_output_shape", f"%y: {why}")
 
 
 @pytest.mark.parametrize(

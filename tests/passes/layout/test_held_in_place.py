@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.passes.layout.held_in_place import NAMED_ENDS, ends_of, why_no_map
+from circlekit.passes.layout.held_in_place import NAMED_ENDS, route_of, why_no_map
 
 INPUTS = "%x: f32[2,3], %z: f32[2,3]"
 FIXED = "FullyConnected %y, which works only in its own layout"
@@ -70,7 +70,7 @@ def test_ends_of_data_movement(body: str, outputs: str, expected: tuple[str, str
     }}"""
     graph = parse_model(text).main
     last = next(op for op in graph if op.output.name == "v")
-    assert ends_of(graph, last) == f"moves data from {expected[0]} to {expected[1]}"
+    assert route_of(graph, last) == f"moves data from {expected[0]} to {expected[1]}"
     assert NAMED_ENDS == 2
 
 

@@ -118,6 +118,10 @@ def test_a_number_moves_into_all_parts_of_a_concatenation() -> None:
         (joined(outputs="%y, %z"), "%c: has other users, or is an output of the graph"),
         (joined("%a, %wide").replace("%z = Neg(%c)", ""), "%c: has parts of unknown size"),
         (joined("%a, %any").replace("%z = Neg(%c)", ""), "%c: has parts of unknown size"),
+        (
+            joined(norm="Mul(%c, [[[[[2.0]]]]])").replace("%z = Neg(%c)", ""),
+            "%y: has shape [1,1,4,4,5], the rewrite gives [1,4,4,5]",
+        ),
         (joined("%i, %i", "Mul(%c, 2)", "i32[1,4,4,10]"), "%c: expected f32, got i32"),
     ],
 )

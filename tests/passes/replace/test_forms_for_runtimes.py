@@ -11,9 +11,9 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
 from circlekit.cli.circle2circle import main
-from circlekit.errors import RewriteError
+from circlekit.errors import RewriteError, ShapeError
 from circlekit.ir.enums import WeightsFormat
-from circlekit.ir.text import parse_model
+from circlekit.ir.text import parse_model, print_model
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.passes.replace.sparsify_tensor import _vector
 from circlekit.rewrite.base import Context
@@ -100,6 +100,14 @@ def test_unknown_batch_of_every_graph_with_a_signature() -> None:
     """)
     circlekit.optimize(model, ["dynamic_batch_to_single_batch"], verify=True)
     assert [g.outputs[0].shape for g in model.graphs] == [(1, 2), (1, 3)]
+
+
+def test_a_model_without_a_form_for_batch_1_stays_as_it_was() -> None:
+    model = parse_model("graph main(%x: f32[?,4]) -> %y { %a = Relu(%x) %y = Slice(%a, [0, 0], [3, 4]) }")
+    before = print_model(model)
+    with pytest.raises(ShapeError, match="a slice of size 3 at 0 exceeds a dimension of 1"):
+        circlekit.optimize(model, ["dynamic_batch_to_single_batch"])
+    assert print_model(model) == before
 
 
 # -- change_outputs ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from circlekit.ir.op import OpaqueOp
 from circlekit.ir.text.columns import format_definitions
 from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
-from circlekit.passes.engine.optimization_report import summarize
+from circlekit.passes.engine.model_summary import summarize
 from circlekit.targets.planners import find_planner
 
 SUMMARY_SCHEMA = 1

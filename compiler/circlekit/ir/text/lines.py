@@ -80,6 +80,11 @@ _SHORTENED = Names()  # own names, shortened text
 # -- operators ---------------------------------------------------------------------------------
 
 
+def short_op(op: Op) -> str:
+    """Return the class of ``op`` and its first result, as in "Relu %y"; the class alone without results."""
+    return type(op).__name__ + "".join(f" %{value.name}" for value in op.results[:1])
+
+
 def print_op(op: Op) -> str:
     """Return the operator as one shortened line, with the elements of small constants in it."""
     call, types = op_parts(op)

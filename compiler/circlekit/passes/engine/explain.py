@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-Here, a near miss is a refusal after two or more operators of the picture matched, or its only operator.  For
-the last of them, the right kind is enough.  A refusal after less is a partial match; passes record
+Here, a near miss is a refusal if at least two operators of the picture were found, or its only one; the last
+of them may fit in its class alone.  If fewer were found, the refusal is a partial match; passes record
 partial matches only if ``Context.partial_matches`` asks for them.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import ModelError, check_name, did_you_mean
+from circlekit.errors import CirclekitError, ModelError, check_name, did_you_mean
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
@@ -50,7 +50,8 @@ def explain_passes(
     explained.  ``model``: the optimized model, which stays as it is.  ``format``: the format in which the
     model will be written.  ``settings``: {option of a pass: the user's value}.  ``changes``: by name of a
     pass, the number of its rewrites when the model was optimized.  ``targets``: what the model has to run on.
-    Raise RewriteError for an unknown pass.
+    Raise RewriteError for an unknown pass, and the error of a pass that fails; with ALL_PASSES, such an error
+    is a remark instead.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -60,7 +61,13 @@ def explain_passes(
         copy = copy or clone(model)
         rewrote = (changes or {}).get(name, 0)
         context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
-        explanation = _explain(copy, name, context, rewrote, len(names) == 1)
+        try:
+            explanation = _explain(copy, name, context, rewrote, len(names) == 1)
+        except CirclekitError as error:  # one pass does not keep the others from their explanations
+            if passes != ALL_PASSES:
+                raise
+            explanation = Explanation(name, rewrote, remarks=[f"it fails: {error.message}"])
+            copy = None
         if explanation.would_rewrite:
             copy = None  # the pass has rewritten it; the next pass gets a new copy of ``model``
         found.append(explanation)
@@ -161,7 +168,7 @@ def explain_op(
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: the names of the results, and the kinds, of operators
     that passes may have removed.  If ``which`` names no operator of the model, return [] if it is in
-    ``removed`` or is a declared operator class, else raise ModelError.
+    ``removed`` or is a declared operator class, else raise ModelError.  A pass that fails is left out.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:
@@ -175,7 +182,11 @@ def explain_op(
             copy = clone(model)
             copy_of = dict(zip(model.ops(), copy.ops(), strict=True))
         context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
-        changes, refusals = _refusals_of(find_pass(name), copy, context)
+        try:
+            changes, refusals = _refusals_of(find_pass(name), copy, context)
+        except CirclekitError:  # a pass that fails rewrites nothing
+            copy = None
+            continue
         nearest = _nearest({copy_of[op] for op in explained}, refusals)
         for op, explanation in explained.items():
             if copy_of[op].graph is None:  # the pass has replaced or removed it

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations of a pass or an operator: rewrites, near misses, and what is not known.
 
-A near miss is a refusal after two or more operators of the picture matched, or its only operator.  For the
-last of them, the right kind is enough.  If less of the picture matched, the refusal is a partial match.
+A near miss is a refusal if at least two operators of the picture were found, or its only one; the last of
+them may fit in its class alone.  If fewer were found, the refusal is a partial match.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from circlekit.errors import RewriteError
@@ -92,9 +91,6 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
-        # ``makes_special_forms``: the pass makes, on purpose, operators that the default target may lack
-        if context.target is not None and context.target.is_default and self.item.makes_special_forms:
-            context = replace(context, target=None)
         changes = run_for_target(self.item, model, context)
         self.record.changes += changes
         self.record.runs += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find passes, pipelines and settings by name.
+"""Find passes and pipelines by name.
 
 No list of passes is kept: every module below ``circlekit.passes`` is imported when passes are first needed,
 and defining a class with a ``name`` registers it.  Another package declares its modules of passes as entry
@@ -10,22 +10,14 @@ points in the group ``circlekit.passes``; they are imported when a name is not a
 from __future__ import annotations
 
 import pkgutil
-import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from circlekit.errors import ParseError, RewriteError, check_name, did_you_mean, names_in
+from circlekit.errors import RewriteError, check_name, did_you_mean, names_in
 from circlekit.passes.pipelines import PIPELINES, Phase
-from circlekit.rewrite.base import PASSES, Option, Pass
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from circlekit.rewrite.base import PASSES, Pass
 
 ENTRY_POINTS = "circlekit.passes"
 """The group of entry points by which other packages declare modules of passes."""
@@ -151,89 +143,6 @@ def only_pipelines(passes: str | Iterable[str]) -> bool:
     return all(name in PIPELINES for name in names_in("a pass", passes))
 
 
-def all_options() -> dict[str, Option]:
-    """Return the settings (options) of all passes registered so far, by name."""
-    return {option.name: option for item in all_passes().values() for option in item.options}
-
-
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far."""
-    known = all_options() if settings else {}
-    for name in names_in("a setting", settings):
-        if name not in known:
-            raise RewriteError(unknown_name("setting of a pass", name, known))
-
-
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the error message for an unknown name, with the most similar known names."""
     return f"there is no {kind} {name!r}" + did_you_mean(name, known, 3)
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """Passes and pipelines to run in order, passes to leave out, and settings of passes."""
-
-    passes: Sequence[str] = ()
-    disable: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-def parse_pipeline(text: str, label: str) -> Pipeline:
-    """Parse a pipeline from TOML; ``label`` names the text in errors.
-
-        passes = ["O1", "replace_sub_with_add"]      # passes and pipelines, run in this order
-        disable = ["fuse_rope"]
-
-        [settings]                                   # options of passes, as on the command line
-        change_outputs = "logits,features"
-
-    Raise ParseError for invalid TOML, unknown keys and wrong values, RewriteError for unknown passes and
-    settings.
-    """
-    try:
-        tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # numbers too long, lists nested too deeply
-        raise ParseError(f"{label}: {error}") from None
-    for key in tree:
-        if key not in ("passes", "disable", "settings"):
-            raise ParseError(f"{label}: expected the keys passes, disable and settings, got {key!r}")
-    passes, disable = (_names(tree, key, label) for key in ("passes", "disable"))
-    try:
-        pass_names(passes, disable)
-        return Pipeline(passes, disable, _settings(tree.get("settings", {}), label))
-    except RewriteError as error:
-        raise RewriteError(f"{label}: {error.message}") from None
-
-
-def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
-    """Return the list of names under ``key``, with ``_`` for ``-``; raise ParseError for any other value."""
-    names = tree.get(key, [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ParseError(f"{label}: {key}: expected a list of names, got {names!r}")
-    return [name.replace("-", "_") for name in names]
-
-
-def _settings(tree: Any, label: str) -> dict[str, Any]:
-    """Return the parsed settings by name.
-
-    Raise ParseError for a wrong value, RewriteError for an unknown name.
-    """
-    if not isinstance(tree, dict):
-        raise ParseError(f"{label}: settings: expected a table, got {tree!r}")
-    settings = {name.replace("-", "_"): value for name, value in tree.items()}
-    check_settings(settings)
-    options = all_options() if settings else {}
-    return {name: _parsed(options[name], value, label) for name, value in settings.items()}
-
-
-def _parsed(option: Option, value: Any, label: str) -> Any:
-    """Return a TOML value parsed like a command-line argument; a list is joined with commas first."""
-    if not option.metavar:  # a switch
-        if not isinstance(value, bool):
-            raise ParseError(f"{label}: {option.name}: expected true or false, got {value!r}")
-        return value
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    try:
-        return option.parse(text)
-    except ValueError as error:
-        raise ParseError(f"{label}: {option.name}: {error}") from None

@@ -59,10 +59,10 @@ def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list
     return [f.place for f in gone if counts[f.operator] == old[f.operator] - new[f.operator]]
 
 
-def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:
-    """Return what the delegate of ``target`` (XNNPACK, for example) runs of ``model`` after ``passes``.
+def optimized_delegation(model: Model, target: Target) -> Delegation | None:
+    """Return what the delegate of ``target`` (XNNPACK, for example) runs of ``model`` after O1.
 
-    ``passes``: a pipeline or a pass.  Return None if there is no delegate.  ``model`` stays as it is.
+    Return None if there is no delegate.  ``model`` stays as it is.
     """
     if not target.delegated:
         return None
@@ -70,7 +70,7 @@ def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> De
     format = model.format if model.format in target.formats else min(target.formats)
     settle_ranks(copy, strict=False)
     context = Context(format, exact=True, target=rules_of_targets(TargetSet((target,)), format))
-    run_passes(copy, select_passes(passes, format=format), context)
+    run_passes(copy, select_passes("O1", format=format), context)
     return find_delegation(legalize(copy, format, targets=[target]).main, target)
 
 

@@ -31,10 +31,12 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
     If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
     run, ``Context.accepts`` forbids the rewrite that made this operator.  If that rewrite is not known, the
     pass does not run any more.  But rewrites stay in two cases: the target did not take a replaced operator
-    either, or it does not take another operator of the original model for the same reason.  Return the number
-    of changes.
+    either, or it does not take another operator of the original model for the same reason.  A default target
+    does not restrict a pass with ``makes_special_forms``.  Return the number of changes.
     """
     rules = context.target
+    if rules is not None and rules.is_default and item.makes_special_forms:
+        rules, context = None, replace(context, target=None)
     if rules is None or item.obeys_target:
         return item.run(model, context)
     while (item.name, WHOLE_PASS) not in rules.barred:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding: one pass for all operators, and a pass for each operator for which ONE has one."""
+"""Replace operators on constants by their results, within limits of size and work."""
 
 from __future__ import annotations
 
@@ -16,14 +16,10 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resources.resource_limits import limited, limits
 from circlekit.ir.resources.scratch_files import copied_to_file, moved_to_file
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.program.custom import is_pure
-from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.equality import is_plain_constant
-from circlekit.rewrite.base import MAX_FOLDED_BYTES, Context, Pass
-from circlekit.rewrite.match import Match
-from circlekit.rewrite.rewrite import Rewrite, condition
+from circlekit.rewrite.base import Context, Pass
 
 MAX_GROWTH = 4
 """Largest ratio of the bytes of the results to those of the operands, so that the file stays small.
@@ -62,7 +58,7 @@ class FoldConstants(Pass):
 
     An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
     Results keep their names and quantization.  Outputs of the main graph with known shapes may become
-    constants; outputs of other graphs (those that WHILE or IF calls) may not.
+    constants; outputs of other graphs, such as those that WHILE calls, may not.
 
     ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
     the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.
@@ -112,7 +108,7 @@ class FoldConstants(Pass):
             kinds = " or ".join(sorted(self.codes))
             context.refuse(self.name, op, f"%{op.output.name}: expected {kinds}, got {code_of(op)}", 1)
         elif not self.codes or code_of(op) in self.codes:
-            operand = next((v for v in op.inputs if v is not None and not is_plain_constant(v)), None)
+            operand = next((v for v in op.inputs if not _is_known(op, v)), None)
             if operand is not None:
                 why = f"reads %{operand.name}, which is not constant"
             else:
@@ -126,9 +122,13 @@ class FoldConstants(Pass):
         if macs > work.max_macs:
             return f"folding would take {macs} multiplications in total, the limit is {work.max_macs}"
         if all(v.is_static for v in op.results):  # the size is known before the results are computed
-            why = self._size_refusal(op, sum(v.numel * v.dtype.bits // 8 for v in op.results), context)
+            size = sum(v.numel * v.dtype.bits // 8 for v in op.results)
+            why = self._size_refusal(op, size, context)
             if why is not None:
                 return why
+            total = work.bytes + size
+            if total > work.max_bytes:
+                return f"folding would compute {total} bytes in total, the limit is {work.max_bytes}"
         work.macs = macs
         available = max(work.max_bytes - work.bytes, 0)
         try:
@@ -164,7 +164,12 @@ def _is_foldable(op: Op) -> bool:
     """Return whether ``op`` is pure, has operands, and needs only their known elements or shapes."""
     if not op.inputs or not is_pure(op):
         return False
-    return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
+    return all(_is_known(op, v) for v in op.inputs)
+
+
+def _is_known(op: Op, operand: Value | None) -> bool:
+    """Return whether ``op`` needs only known elements, or a known shape, of its ``operand``."""
+    return operand is None or is_plain_constant(operand) or _is_shape_enough(op, operand)
 
 
 def _is_shape_enough(op: Op, value: Value) -> bool:
@@ -190,7 +195,7 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
     """Return why a result of ``op`` cannot become a constant; None if all can."""
     for value in op.results:
         if graph.is_output(value) and not (is_main and value.is_static):
-            what = "of unknown shape" if is_main else "of a called graph"
+            what = "of unknown shape" if is_main else "of a graph other than the main graph"
             return f"%{value.name} is an output {what}; such an output is not replaced by a constant"
         if value.dtype.numpy is None or value.is_variable:
             kind = "a variable" if value.is_variable else value.dtype.short
@@ -225,83 +230,3 @@ def _owned(array: Array) -> Array:
     A view is copied, because it would keep its whole base in memory.
     """
     return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)
-
-
-class FoldDensify(FoldConstants):
-    """DENSIFY of a sparse constant becomes a dense constant, even if that is much larger."""
-
-    name = "fold_densify"
-    codes = frozenset({"DENSIFY"})
-    max_growth = MAX_FOLDED_BYTES  # no limit in effect: ``max_folded_bytes`` of the context is reached first
-
-
-OPERATORS = {
-    "fold_add_v2": "AddV2",
-    "fold_cast": "CAST",
-    "fold_dwconv": "DEPTHWISE_CONV_2D",
-    "fold_fully_connected": "FULLY_CONNECTED",
-    "fold_gather": "GATHER",
-    "fold_mul": "MUL",
-    "fold_reshape": "RESHAPE",
-    "fold_shape": "SHAPE",
-    "fold_sparse_to_dense": "SPARSE_TO_DENSE",
-    "fold_squeeze": "SQUEEZE",
-}
-"""{name of a pass: the operator that it folds, as ``code_of`` names it}."""
-
-for _name, _code in OPERATORS.items():
-    _doc = f"{_code} of constants becomes a constant, as fold_constants does for all operators."
-    _body = {"name": _name, "codes": frozenset({_code}), "__doc__": _doc, "__module__": __name__}
-    type(f"FoldConstants_{_code}", (FoldConstants,), _body)  # defining the class registers the pass
-
-
-class DequantizeRows(Rewrite):
-    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices) for a constant table.
-
-    The table is f16, or has integers with one scale.  ``FoldDequantize`` runs this rewrite.
-    """
-
-    quantized = True  # quantized tensors may match; ``one_scale`` checks their scales
-
-    before = """
-        g = Gather(table: const, indices)       {axis: any, batch_dims: any}
-        z = Dequantize(g)
-    """
-    after = """
-        z = Gather(table2, indices)             {like g}
-    """
-
-    @condition
-    def one_scale(self, match: Match, g: Value) -> str | None:
-        table = match.value("table")
-        parameters = table.quantization
-        if table.dtype.is_integer and (parameters is None or parameters.scale.size != 1):
-            return f"%{table.name}: expected one scale"
-        return same_quantization(table, g)
-
-    @condition
-    def small_enough(self, match: Match) -> str | None:
-        table = match.value("table")
-        size = 4 * table.numel
-        if size <= MAX_FOLDED_BYTES:
-            return None
-        return f"%{table.name}: would have {size} bytes in float32, the limit is {MAX_FOLDED_BYTES}"
-
-    def constants(self, match: Match) -> dict[str, Array]:
-        op = Dequantize(match.value("table"))
-        dequantized = evaluate(op, [match.array("table")])[0]
-        op.drop_inputs()  # else ``op``, which is in no graph, would stay a user of the table
-        return {"table2": dequantized}
-
-
-class FoldDequantize(FoldConstants):
-    """A constant that DEQUANTIZE reads, directly or through a GATHER, becomes a float constant."""
-
-    name = "fold_dequantize"
-    codes = frozenset({"DEQUANTIZE"})
-
-    def run(self, model: Model, context: Context) -> int:
-        return super().run(model, context) + DequantizeRows().run(model, context)
-
-
-DequantizeRows.name = FoldDequantize.name  # its refusals carry the name of the pass

@@ -125,12 +125,13 @@ class RemoveDuplicateConst(GraphPass):
         if context.partial_matches:
             for value, refusal, progress in different_constants(graph):
                 context.refuse(self.name, value.users[0], refusal, progress)
-        removed: set[int] = set()
+        merged, removed = 0, set[int]()
         for first, *others in equal_constants(graph_constants(graph)):
             for other in others:
                 graph.replace_uses(other, first)
+                merged += 1
                 if not graph.is_output(other):
                     removed.add(id(other))
         if removed:  # the file no longer lists these constants
             graph.table = [value for value in graph.table if id(value) not in removed]
-        return len(removed)
+        return merged

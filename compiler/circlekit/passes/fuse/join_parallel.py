@@ -17,6 +17,7 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import new_array
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Quantization, Shape, Value, format_shape
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import known_dims, normalized_axis
@@ -249,11 +250,11 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return f"%{value.name}: expected one user, got {value.use_count + graph.is_output(value)}"
     users = [value.users[0] for value in parts]
     first = users[0]
-    for op in users:
+    for value, op in zip(parts, users, strict=True):
         if type(op) is not type(first):
-            return f"%{op.output.name}: is {type(op).__name__}, expected {type(first).__name__}"
+            return f"%{value.name}: is read by {short_op(op)}, expected {type(first).__name__}"
         if len(set(users)) < len(users) or len(op.results) != 1:
-            return f"%{op.output.name}: reads several parts, or has several results"
+            return f"%{value.name}: {short_op(op)} reads several parts, or does not have one result"
         result, other = op.output, first.output
         if result.shape is None:
             return f"%{result.name}: expected a known rank"

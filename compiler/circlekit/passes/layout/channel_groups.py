@@ -159,8 +159,8 @@ class ChannelGroup:
 class GroupFinder:
     """Finds the group of a value.
 
-    ``moved``: values that are now made of channels of other values, by operators that only move data; they
-    will be computed in another way.  ``movers``: these operators, which will disappear.
+    ``movers``: operators that only move data, and will disappear.  ``moved``: their results, which consist of
+    channels of other values, and will be computed in another way.
     ``groups``: the group of each value found so far.  ``added``: the group of each operator within a group.
     """
 
@@ -247,7 +247,7 @@ class GroupFinder:
 
 def _in_its_own_order(op: Op) -> str:
     """Return the sentence that ``op`` fixes the order of its channels."""
-    name = f"%{op.output.name}: {type(op).__name__}"
+    name = "".join(f"%{value.name}: " for value in op.results[:1]) + type(op).__name__
     return f"{name} needs its channels in one order, or shares its weights with another operator"
 
 

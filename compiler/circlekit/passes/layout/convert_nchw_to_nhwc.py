@@ -168,7 +168,7 @@ class ConvertNchwToNhwc(GraphPass):
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
         for op, sentence in finder.fixed.items():
-            if not isinstance(op, Transpose):
+            if op.results and not isinstance(op, Transpose):
                 context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
             self._explain_others(graph, context)

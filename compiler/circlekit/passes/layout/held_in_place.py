@@ -9,6 +9,7 @@ from circlekit.index_maps.chains import origins
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Value
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
@@ -16,7 +17,7 @@ NAMED_ENDS = 2
 """The largest number of operators that a sentence names at one end of a chain; it only counts the others."""
 
 
-def ends_of(graph: Graph, last: Op) -> str:
+def route_of(graph: Graph, last: Op) -> str:
     """Return "moves data from A to B" for the chain of data movement to which ``last`` belongs.
 
     A and B are operators, inputs, outputs or constants of ``graph``.  Operators that only move data are
@@ -77,7 +78,7 @@ def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Itera
 
 def _described(user: Op, perm: Perm | None) -> str:
     """Return the name of ``user``, and whether it can work on data that is permuted by ``perm``."""
-    name = f"{type(user).__name__} %{user.results[0].name}" if user.results else type(user).__name__
+    name = short_op(user)
     if perm is None:
         return name
     is_fixed = not user.layout_operands or user.output.rank != len(perm) or user.permuted(perm) is None

@@ -15,8 +15,9 @@ from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Value
-from circlekit.passes.layout.held_in_place import ends_of, why_no_map
+from circlekit.passes.layout.held_in_place import route_of, why_no_map
 from circlekit.passes.layout.movement_writer import MORE_IS_WRITTEN, MovementWriter, drop
 from circlekit.passes.layout.permute_channels import (
     orders_of_producer,
@@ -59,7 +60,7 @@ class MergeDataMovement(GraphPass):
         """
         for op in graph.ops:
             if op.data_movement and not _only_result(graph, op):
-                sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
+                sentence = why_no_map(op) if movement_of(op) is None else route_of(graph, op)
                 context.refuse(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
 
 
@@ -220,15 +221,15 @@ class _Chain:
         """
         blocked = next(self.ways(keep_used=False), None)
         if blocked is None:
-            ends = ends_of(self.graph, self.last)
-            return f"%{self.result.name}: {ends}; no operators that do so are cheaper"
+            route = route_of(self.graph, self.last)
+            return f"%{self.result.name}: {route}; no operators that do so are cheaper"
         dead = removable(self.graph, self.result, blocked.origin.ops)
         held = next(op for op in blocked.origin.ops if op not in dead)
         value = next(v for v in held.results if v.use_count or self.graph.is_output(v))
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
         user = next((user for user in value.users if user not in blocked.origin.ops), value.users[0])
-        return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+        return f"%{value.name}: is also read by {short_op(user)}"
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
         """Let ``ops`` compute the result; if there are none, the source takes the place of the result.

@@ -6,9 +6,10 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, format_shape
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_rewriter import Constants
 from circlekit.passes.remove.remove_transpose import Cancel
 from circlekit.passes.support.axes import permuted_quantization, permuted_shape
@@ -37,10 +38,7 @@ class InterfacePass(Pass):
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
-                rank = "an unknown rank" if value.rank is None else value.rank
-                nhwc_refusal = "expected NCHW, got NHWC, which its operators require"
-                why = nhwc_refusal if value.rank == 4 else f"expected rank 4, got {rank}"
-                context.refuse(self.name, neighbor, f"%{value.name}: {why}")
+                context.refuse(self.name, neighbor, f"%{value.name}: {_refusal(value, finder)}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
             quantization = permuted_quantization(value.quantization, TO_NHWC)
@@ -64,6 +62,17 @@ class InterfacePass(Pass):
 
         An input that no operator reads needs no Transpose.
         """
+
+
+def _refusal(value: Value, finder: RegionFinder) -> str:
+    """Return why the pass does not change ``value``, an input or output."""
+    if value.rank != 4:
+        return f"expected rank 4, got {'an unknown rank' if value.rank is None else value.rank}"
+    if value.is_variable:
+        return "is a variable, which keeps its layout"
+    if value not in finder.sides:
+        return f"has the shape {format_shape(value.shape)}, which is the same in NCHW and NHWC"
+    return "expected NCHW, got NHWC, which its operators require"
 
 
 class NchwToNhwcInputShape(InterfacePass):

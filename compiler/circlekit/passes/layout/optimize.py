@@ -121,7 +121,8 @@ class OptimizeLayout(GraphPass):
         """Record why the layout of ``op`` is fixed, if the finder has found it to be fixed."""
         sentence = finder.fixed.pop(op, None)  # removed, so that each operator is reported once
         if sentence is not None:
-            context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
+            name = "".join(f"%{value.name}: " for value in op.results[:1])
+            context.refuse(self.name, op, f"{name}{sentence}")
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:

@@ -241,6 +241,9 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: has other users, or is an output of the graph"
     if y.shape is None or normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
         return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
+    if op.output.shape != y.shape:  # ``constant`` has a higher rank
+        shapes = f"{format_shape(op.output.shape)}, the rewrite gives {format_shape(y.shape)}"
+        return f"%{op.output.name}: has shape {shapes}"
     if concat.act is not concat.act.NONE:
         return f"%{y.name}: act is {concat.act.name}, expected NONE"
     if any(v.shape is None or v.shape[-1] is None for v in concat.values):

@@ -6,6 +6,7 @@ In training mode, a batch norm computes mean and variance (the statistics) from 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -93,7 +94,10 @@ Records = Sequence[Sequence[Array] | Mapping[str, Array]]
 
 def _decay(text: str) -> float:
     """Parse the option freeze_decay."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not 0 <= number < 1:
         raise ValueError(f"expected a number from 0 to below 1, got {text}")
     return number

@@ -4,8 +4,8 @@
 A row is a vector along the last axis.  A row is centered if its mean is 0.  A value is centered if all its
 rows are centered.  To center a row means to subtract its mean from each of its elements.
 
-Here a layer is an operator whose result is linear in its constants (weights and bias, or the table of a
-Gather), so centered constants give a centered result.  A sum is an ADD or a SUB.
+Here a layer is an operator that gives a centered result if its constants are centered (layer_centering.py).
+A sum is an ADD or a SUB.
 """
 
 from __future__ import annotations
@@ -15,32 +15,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from circlekit.ir.dtypes import f32
-from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.resources.scratch_files import moved_to_file
-from circlekit.ir.value import Array, Value
+from circlekit.ir.text.lines import short_op
+from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.join import Concatenation, Pack, SplitOperator, Unpack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.normalization.layer_centering import Layer, center_layer, centered, layer_refusal
 from circlekit.passes.support.axes import constant_perm, last_axis_stride
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
-
-Layer = Conv2D | TransposeConv | FullyConnected | Gather
-"""The operators that are layers here.
-
-The weights are centered over the output channels; the bias is one row.  Of a Gather, the rows of the table
-are centered.
-"""
 
 ROW_MOVEMENTS = (
     Reshape, Squeeze, ExpandDims, Transpose, Slice, StridedSlice, SplitOperator, Unpack, Concatenation, Pack
@@ -171,7 +162,7 @@ class _Stream:
         if sum(self.graph.is_output(end.output) for end in ends) > 1:
             return f"%{value.name}: would have to stand for two outputs of the graph"
         if isinstance(op, Layer):
-            sentence = _layer_refusal(op)
+            sentence = layer_refusal(op)
             if sentence is not None:
                 return sentence
         elif not self.keeps_rows(op):
@@ -184,7 +175,7 @@ class _Stream:
             if self._is_mean(user, value) or _centered_operand(user) is value:
                 continue
             if not self.keeps_rows(user) or not all(result in self.centered for result in user.results):
-                return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+                return f"%{value.name}: is also read by {short_op(user)}"
         return None
 
     def _is_mean(self, op: Op, value: Value) -> bool:
@@ -237,7 +228,7 @@ class _Stream:
             op.set_input(index, copies[value])
         for layer in dict.fromkeys(value.producer for value in self.centered):
             if isinstance(layer, Layer):
-                self._center_layer(layer)
+                center_layer(self.graph, layer)
         for op in self.subtractions():
             x, mean = op.inputs
             if x is not None and mean is not None:
@@ -249,7 +240,7 @@ class _Stream:
         """Return ``value`` minus its mean, as a constant or computed by new operators before ``op``."""
         new = Inserter(self.graph, op)
         if value.is_const:
-            return new.constant("centered", _centered(value.array(), -1))
+            return new.constant("centered", centered(value.array(), -1))
         # if the mean of ``value`` is subtracted already, take its axes, perhaps [2] instead of [-1]: then the
         # new operators equal the present ones
         ends = (user for user in value.users if _centered_operand(user) is value)
@@ -257,17 +248,6 @@ class _Stream:
         last_axis = np.array([-1], np.int32)
         axis = present.axis if isinstance(present, Mean) else new.constant("axis", last_axis)
         return new.make(Sub(value, new.make(Mean(value, axis, keep_dims=True))))
-
-    def _center_layer(self, layer: Layer) -> None:
-        """Replace the weights and the bias of ``layer``, or its table, by centered ones."""
-        for index, value in enumerate(layer.inputs):
-            if value is None or value not in _constants(layer):
-                continue
-            # weights have the output channels along axis 0; a table and a bias have them along the last axis
-            channels_last = isinstance(layer, Gather) or value is not _weights(layer)
-            array = _centered(value.array(), -1 if channels_last else 0)
-            name = self.graph.unique_name(f"{layer.output.name}/centered")
-            layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
 
 def _keeps_last_axis(op: Op) -> bool:
@@ -294,44 +274,3 @@ def _row_operands(op: Op) -> Iterator[Value]:
     elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:
         # ``results_follow``: the name of the operand that the results copy, so that they share its scale
         yield getattr(op, op.quantization_rule.results_follow)
-
-
-def _weights(layer: Layer) -> Value:
-    """Return the weights of ``layer``, or its table."""
-    if isinstance(layer, Gather):
-        return layer.params
-    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
-
-
-def _constants(layer: Layer) -> list[Value]:
-    """Return the operands of ``layer`` that have to be centered: weights and bias, or the table."""
-    bias = None if isinstance(layer, Gather) else layer.bias
-    return [_weights(layer), *([] if bias is None else [bias])]
-
-
-def _layer_refusal(layer: Layer) -> str | None:
-    """Return why the constants of ``layer`` cannot be centered; None if they can."""
-    items, result = layer.attribute_items(), layer.output
-    if items.get("act", Activation.NONE) is not Activation.NONE:
-        return f"%{result.name}: act is {items['act'].name}, expected NONE"
-    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
-        return f"%{result.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
-    weights = _weights(layer)
-    if isinstance(layer, Gather) and not (layer.axis == 0 and layer.batch_dims == 0 and weights.rank == 2):
-        return f"%{result.name}: expected a Gather of rows of a matrix"
-    for value in _constants(layer):
-        if not (value.is_plain and value.dtype is f32 and value.quantization is None):
-            return f"%{value.name}: expected a constant of f32 without quantization"
-    if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
-        return f"%{result.name}: expected a convolution of all channels, got groups"
-    # the other users would still need the old weights, so the model would hold both
-    if weights.other_user([layer]) is not None:
-        return f"%{weights.name}: has other users"
-    return None
-
-
-def _centered(array: Array, axis: int) -> Array:
-    """Return ``array`` minus its mean over ``axis``; the mean is computed in float64."""
-    mean = array.mean(axis, dtype=np.float64, keepdims=True)
-    centered: Array = np.subtract(array, mean.astype(array.dtype))
-    return centered

@@ -44,7 +44,7 @@ class ForwardMovementChain(GraphPass):
                 chains[op.output] = _Chain(first, op, kinds | {type(op)})
                 continue
             value = next((v for v in op.inputs if v in chains), None)
-            if value is None or chains[value].kinds != {Reshape, Transpose}:
+            if value is None or not op.results or chains[value].kinds != {Reshape, Transpose}:
                 continue
             chain = chains[value]
             if context.accepts(self.name, op, _obstacle(graph, op, chain)):

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from circlekit.errors import RewriteError, did_you_mean
+from circlekit.errors import CirclekitError, RewriteError, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
+from circlekit.ir.snapshot import Snapshot
 from circlekit.ir.value import Value
 from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.rewrite.base import Context, Option, Pass, names_of
@@ -60,13 +61,17 @@ class DynamicBatchToSingleBatch(Pass):
     changes_interface = True
 
     def run(self, model: Model, context: Context) -> int:
-        count = 0
+        count, start = 0, Snapshot(model)
         for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
             unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
             for value in unknown:
                 value.shape = (1, *value.known_shape[1:])
             graph.epoch += bool(unknown)  # counts changes of the graph
             count += len(unknown)
-        if count:
-            infer_shapes(model)
+        try:
+            if count:
+                infer_shapes(model)
+        except CirclekitError:  # an operator cannot have a batch of 1
+            start.restore()
+            raise
         return count

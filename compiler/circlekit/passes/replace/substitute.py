@@ -9,6 +9,7 @@ from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
 from circlekit.ops.arithmetic.unary import Abs, Exp, Square
@@ -171,7 +172,7 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
     axes 0 and 3, the size of the window is 1.
     """
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
-        return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
+        return f"%{value.name}: expected a MaxPool2D with VALID padding, got {short_op(user)}"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
         if max(edges[axis]) >= size:
             return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"

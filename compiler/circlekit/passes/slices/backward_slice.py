@@ -15,6 +15,7 @@ from circlekit.index_maps.unknown_dim import dims_of, is_unknown
 from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.constant_operands import static_int_vector
@@ -255,7 +256,7 @@ class _Cone:
             (user for user in value.users if user not in self.needed and user is not self.last), None
         )
         if other is not None:
-            return f"is also read by {type(other).__name__} %{other.output.name}"
+            return f"is also read by {short_op(other)}"
         if self.graph.is_output(value):
             return "is an output of the graph"
         if not op.pure:

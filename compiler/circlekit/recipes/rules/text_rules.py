@@ -37,7 +37,8 @@ from circlekit.ir.text.literal_parsing import attribute_of
 from circlekit.ir.text.literal_printing import format_attribute, same_attribute
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.engine.registry import all_options, unknown_pass
+from circlekit.passes.engine.pass_settings import all_options
+from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.rules.rule import Call, Check, Rule, Subject, show
 
 
