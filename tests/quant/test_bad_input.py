@@ -181,6 +181,12 @@ def test_unknown_names_are_refused() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={kind: "float"}, auto=False)
 
 
+def test_a_text_is_one_pattern_or_one_technique() -> None:
+    model = circlekit.parse(LAYER)
+    report = circlekit.quantize(model, "int8", samples(), only="y", without="ranges", auto=False)
+    assert report.schemes == {"int8": 1}
+
+
 def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:
     text = "graph main(%x: f32[1,8]) -> %g { %g = Greater(%x, 100.0) }"
     report = check(circlekit.parse(text), "int8", samples(scale=1000.0), 0)
@@ -466,7 +472,7 @@ def test_sparse_weights_that_become_dense_are_noted() -> None:
     data = [[np.ones((2, 4), np.float32)]] * 2
     expected = circlekit.run(model, data[0])[0]
     report = circlekit.quantize(model, "int8", data, auto=False)
-    assert any(note.startswith("1 sparse constants become dense") for note in report.notes)
+    assert any(note.startswith("1 sparse constant made dense") for note in report.notes)
     np.testing.assert_allclose(circlekit.run(model, data[0])[0], expected, atol=0.05)
 
 

@@ -330,8 +330,10 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
             expected = f"a constant with rows of a multiple of {form.block} elements"
             raise ModelError(f"{where}: expected {expected}, got {format_shape(value.shape)}")
         wanted = value.numel // form.block
+    elif count > 1 and shape and form.axis not in range(len(shape)):
+        raise ModelError(f"{where}: expected an axis from 0 to {len(shape) - 1}, got {form.axis}")
     else:
-        wanted = shape[form.axis] if count > 1 and 0 <= form.axis < len(shape) else 1
+        wanted = shape[form.axis] if count > 1 and shape else 1
     if count != wanted:
         raise ModelError(f"{where}: expected {counted(wanted, 'scale')}, got {count}")
     scales = form.scales

@@ -103,6 +103,8 @@ def test_an_edited_range_is_marked(
         ("{", "not a calibration"),
         ('{"calibration": 9}', "expected version 1"),
         ('{"calibration": 1}', "no field 'graphs'"),
+        ('{"calibration": 1, "samples": -1, "graphs": []}', r"an integer from 0 to 2\*\*63 - 1 as samples"),
+        ('{"calibration": 1, "last_sample": 9223372036854775808, "graphs": []}', "as last_sample, got 9223"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 1, "max": 0}}]}', "tensor a: expected finite numbers"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 1}}]}', "tensor a has no field 'max'"),
         (
@@ -218,8 +220,16 @@ def test_wrong_samples_end_in_a_sentence(
 
 
 def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
-    with pytest.raises(ModelError, match="no computed float tensor is named 'i'"):
-        ck.calibrate(model, samples, channels=["i"])
+    for names in (["i"], "i"):
+        with pytest.raises(ModelError, match="no computed float tensor is named 'i'"):
+            ck.calibrate(model, samples, channels=names)
+
+
+def test_a_text_is_one_tensor() -> None:
+    model = ck.parse("graph main(%first: f32[2]) -> %second { %second = Neg(%first) }")
+    found = ck.calibrate(model, [[np.ones(2, np.float32)]], channels="first", histograms="second").main
+    assert [name for name, seen in found.items() if seen.channels is not None] == ["first"]
+    assert [name for name, seen in found.items() if seen.histogram is not None] == ["second"]
 
 
 def test_the_axis_of_channels_must_exist_and_keep_its_size(
@@ -315,12 +325,14 @@ CHANNELS: dict[str, Any] = {
     [
         ({"histogram": HISTOGRAM}, None),
         ({"histogram": {**HISTOGRAM, "bin_width": "2**999"}}, None),
-        ({"histogram": {**HISTOGRAM, "bin_width": "2**1000"}}, "with a bin_width such as"),
-        ({"histogram": {**HISTOGRAM, "bin_width": "2**-1000"}}, "with a bin_width such as"),
-        ({"histogram": {**HISTOGRAM, "bin_width": "3**5"}}, "with a bin_width such as"),
-        ({"histogram": {**HISTOGRAM, "counts": [1, -1]}}, "2 counts, the lowest -1"),
-        ({"histogram": {**HISTOGRAM, "counts": []}}, "0 counts, the lowest 0"),
-        ({"histogram": {**HISTOGRAM, "counts": [0, 0]}}, None),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2**1000"}}, "expected a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2**-1000"}}, "expected a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "bin_width": "3**5"}}, "expected a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "first_bin": 1 - 2**32}}, None),
+        ({"histogram": {**HISTOGRAM, "first_bin": 2**32}}, "a first_bin of magnitude below 4294967296"),
+        ({"histogram": {**HISTOGRAM, "counts": [1, -1]}}, "expected counts of at least 0, some above 0"),
+        ({"histogram": {**HISTOGRAM, "counts": []}}, "expected counts of at least 0, some above 0"),
+        ({"histogram": {**HISTOGRAM, "counts": [0, 0]}}, "expected counts of at least 0, some above 0"),
         ({"histogram": {**HISTOGRAM, "counts": [[1]]}}, "expected a list of numbers, got 2 dimensions"),
         ({"channels": CHANNELS}, None),
         ({"channels": {**CHANNELS, "sums": [1, 2]}}, "expected lists of the same length for the channels"),
@@ -330,6 +342,7 @@ CHANNELS: dict[str, Any] = {
         ({"min": 0, "max": None}, "expected both min and max, or neither, got 0 and None"),
         ({"min": -1e39, "max": 0}, "expected finite numbers"),
         ({"minima": [0, 1], "maxima": [1]}, "expected as many minima as maxima, got 2 and 1"),
+        ({"minima": "numbers_7"}, "expected a list of numbers or .* an array in the file, got 'numbers_7'"),
     ],
     ids=str,
 )

@@ -131,6 +131,15 @@ def test_fake_quant_is_inserted_where_tensorflow_inserts_it(
     assert again == []
 
 
+def test_a_rounding_at_the_end_of_a_long_chain_is_found() -> None:
+    chain = "\n".join(f"%a{n + 1} = Reshape(%a{n}, [3])" for n in range(1500))
+    model = circlekit.parse(f"""graph main(%a0: f32[3]) -> %y {{
+    {chain}
+    %y = FakeQuant(%a1500) {{min: -1.0, max: 1.0, num_bits: 8}}
+    }}""")
+    assert circlekit.fake_quantize(model, samples=[[X[0, 0, 0]]], inputs=True, optimize=False) == []
+
+
 def fake_quant_ranges(model: circlekit.Model) -> dict[str, tuple[float, float]]:
     return {op.output.name: (op.min, op.max) for op in model.main if isinstance(op, FakeQuant)}
 

@@ -120,6 +120,16 @@ def test_what_remains_of_rounding_operators(body: str, outputs: str, codes: str,
     assert all(form.dtype is i8 for form in found.values())
 
 
+def test_a_grid_is_followed_through_a_long_chain() -> None:
+    chain = "\n".join(f"%a{n + 1} = Reshape(%a{n}, [4])" for n in range(1500))
+    model = circlekit.parse(
+        f"graph main(%x: f32[4]) -> %y {{\n%a0 = Neg(%x)\n{chain}\n%y = {FAKE.replace('%t', '%a1500')}\n}}"
+    )
+    (found,) = take_grids(model)
+    assert {"a0", "a700", "y"} <= found.keys()
+    assert not any(op.code == "FAKE_QUANT" for op in model.main)
+
+
 @pytest.mark.parametrize("largest", [126, 127])
 @pytest.mark.parametrize("outputs", ["%y", "%m, %y"])
 @pytest.mark.parametrize("bound", ["i8[]", "i8[2]", "i8[2,2]"])

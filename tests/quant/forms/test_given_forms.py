@@ -8,6 +8,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.quant.choose import GraphChooser
 from circlekit.quant.forms.given_forms import (
     add_ranges,
     covered_range,
@@ -21,6 +22,7 @@ from circlekit.quant.forms.given_forms import (
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import SCHEMES
+from circlekit.targets.target import find_target
 
 FORM = TensorForm(i8, (0.5,), (3,), rounds=True)
 CHANNELS = TensorForm(i8, (0.5, 0.25), (0, 0), axis=1)
@@ -133,6 +135,17 @@ def test_the_wanted_step_is_the_least_after_movement() -> None:
     assert wanted_step(values["m"], {}) is None
 
 
+def test_the_ways_to_a_wanted_step_are_not_followed_one_by_one() -> None:
+    """Each pair of TRANSPOSEs doubles the number of ways from %a0 to %y."""
+    lines = [
+        f"%b{n} = Transpose(%a{n}, [1, 0]) %c{n} = Transpose(%a{n}, [1, 0]) %a{n + 1} = Maximum(%b{n}, %c{n})"
+        for n in range(2000)
+    ]
+    text = "graph main(%a0: f32[2,2]) -> %y {\n" + "\n".join([*lines, "%y = Reshape(%a2000, [4])\n}"])
+    (source,) = circlekit.parse(text).main.inputs
+    assert wanted_step(source, forms(y=0.5)) == 0.5
+
+
 def test_forms_follow_through_movement_and_from_the_constant_of_a_minimum() -> None:
     followed = with_followed(MOVED, forms(y=0.5))
     assert {name: form.scale[0] for name, form in followed.items()} == {"y": 0.5, "p": 0.5, "r": 0.5}
@@ -141,6 +154,55 @@ def test_forms_follow_through_movement_and_from_the_constant_of_a_minimum() -> N
     assert with_followed(MOVED, {}) == {}
     assert with_followed(MOVED, forms(c=0.5))["k"].scale == (0.5,)
     assert with_followed(MOVED, forms(c=0.5, k=0.25))["k"].scale == (0.25,)
+
+
+def chooser(text: str, scheme: str, given: dict[str, TensorForm]) -> GraphChooser:
+    """Return a chooser for the graph ``text`` that has made a plan.
+
+    All tensors have the range -2 to 2, except those with a form in ``given``.
+    """
+    graph = circlekit.parse(text).main
+    ranges = {value.name: (-2.0, 2.0) for value in graph.values()}
+    made = GraphChooser(graph, ranges, dict.fromkeys(graph, SCHEMES[scheme]), find_target("litert"), given)
+    made.plan()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("scheme", "form", "fits"),
+    [
+        ("int8", TensorForm(i8, (0.5,), (3,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (0,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (3,)), False),
+    ],
+)
+def test_an_operand_is_rounded_to_the_form_of_the_result_only_if_that_fits(
+    scheme: str, form: TensorForm, fits: bool
+) -> None:
+    """int16 activations have no zero point."""
+    pool = "MaxPool2D(%x) {filter_height: 2, filter_width: 2, act: RELU}"
+    made = chooser(f"graph main(%x: f32[1,4,4,2]) -> %y {{ %y = {pool} }}", scheme, {"y": form})
+    (op,) = made.graph
+    assert made.scheme_of(op).name == scheme
+    assert (0 in made.operand_forms[op]) == made.read_form(op, 0).same_as(form) == fits
+
+
+@pytest.mark.parametrize(
+    ("scheme", "form", "fits"),
+    [
+        ("int8", TensorForm(i8, (0.5,), (-100,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (-20000,)), False),
+    ],
+)
+def test_steps_become_finer_only_if_the_given_form_fits(scheme: str, form: TensorForm, fits: bool) -> None:
+    """The numbers from the lowest of the form to the bound 1.5 take less than half of its integers."""
+    text = "graph main(%x: f32[4]) -> %y {\n%c = const f32[] [1.5]\n%k = Minimum(%x, %c)\n%y = Neg(%k)\n}"
+    made = chooser(text, scheme, {"c": form, "k": form})
+    reader = made.graph.ops[1]
+    made.refined.add(reader)
+    made.refine_operands(reader)
+    finer = made.operand_forms[reader].get(0)
+    assert (finer is not None and finer.scale[0] < form.scale[0]) == fits
 
 
 def test_ranges_follow_from_operands() -> None:

@@ -132,6 +132,7 @@ def test_covered_ranges(dtype: DType, scale: tuple[float, ...], zero_point: tupl
         (0, 127, 2),
         (10, 137, 2),
         (200, 255, None),  # 0 is at 108 steps
+        (108, 108, None),
         (110, 171, 4),
         (0, 20, 2),
         (100, 163, 4),

@@ -138,28 +138,27 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
       compute means: then a QUANTIZE can convert the operand first.  An operand without a form cannot get
       ``form`` if it is constant or has another user, or if the producer computes means.
     """
-    op = value.producer
-    rule = None if op is None else op.quantization_rule
-    if op is None or rule is None:
-        return True
-    if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
-        return False
-    if form.dtype in rule.fixed:
-        scale, zero_point = rule.fixed[form.dtype]
-        return form.scale == (scale,) and form.zero_point == (zero_point,)
-    followed = followed_operand(op)
-    if followed is None:
-        return True
-    if not rule.averages and (
-        rule.operands_follow or getattr(op, "act", Activation.NONE) is not Activation.NONE
-    ):
-        return True
-    known = grids.get(followed.name)
-    if known is not None:
-        return known.same_as(form)
-    # with another user, the operand may need another form
-    is_free = followed.use_count == 1 and not followed.is_const and not rule.averages
-    return is_free and _can_have(followed, form, grids)
+    while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
+        if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
+            return False
+        if form.dtype in rule.fixed:
+            scale, zero_point = rule.fixed[form.dtype]
+            return form.scale == (scale,) and form.zero_point == (zero_point,)
+        followed = followed_operand(op)
+        if followed is None:
+            return True
+        if not rule.averages and (
+            rule.operands_follow or getattr(op, "act", Activation.NONE) is not Activation.NONE
+        ):
+            return True
+        known = grids.get(followed.name)
+        if known is not None:
+            return known.same_as(form)
+        # with another user, the operand may need another form
+        if followed.use_count != 1 or followed.is_const or rule.averages:
+            return False
+        value = followed
+    return True
 
 
 def _rounding_grids(value: Value) -> Iterator[Grid | None]:
@@ -196,13 +195,15 @@ def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
     If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
     Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
-    is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
-    grids[value.name] = form if is_only else replace(form, rounds=False)
-    followed = None if value.producer is None else followed_operand(value.producer)
-    if followed is None or followed.name in grids or followed.use_count != 1:
-        return
-    if not followed.is_const and _can_have(followed, form, grids):
-        _give_form(followed, form, grids)
+    while True:
+        is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
+        grids[value.name] = form if is_only else replace(form, rounds=False)
+        followed = None if value.producer is None else followed_operand(value.producer)
+        if followed is None or followed.name in grids or followed.use_count != 1:
+            return
+        if followed.is_const or not _can_have(followed, form, grids):
+            return
+        value = followed
 
 
 def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:

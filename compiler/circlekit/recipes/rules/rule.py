@@ -6,6 +6,7 @@ Rules are written in ``.ck`` recipes, as ``ops(Add: 1)``, or in ONE's ``test.rul
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,9 +92,10 @@ class Call:
     def text(self) -> str:
         """Return the rule as it is written, with single spaces in place of line breaks and longer spaces."""
         tokens = self.source.tokens
-        start = tokens.index(self.node.token)
+        start = bisect_left(tokens, self.node.token.at, key=lambda token: token.at)
         depth = 0  # number of open brackets; the rule ends with the bracket that closes its arguments
-        for token in tokens[start + 1 :]:
+        for index in range(start + 1, len(tokens)):
+            token = tokens[index]
             depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
             if depth == 0:
                 return " ".join(self.source.text[self.node.token.at : token.at + 1].split())
