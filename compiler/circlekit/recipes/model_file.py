@@ -157,7 +157,7 @@ class ModelFile:
 
     def tensor_shapes(self) -> list[tuple[str, str]]:
         """Return (name, shape as text) of each tensor; in ``[1,-1,3]`` the second dimension is unknown."""
-        return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
+        return [(name_of(tensor), f"[{','.join(map(str, dims_of(tensor)))}]") for tensor in self.tensors()]
 
     # -- validity ------------------------------------------------------------------------------
 
@@ -171,8 +171,8 @@ def name_of(tensor: Tree) -> str:
     return str(tensor.get("name") or NO_NAME)
 
 
-def shape_of(tensor: Tree) -> list[int]:
-    """Return ``shape_signature`` of ``tensor``, or ``shape`` if there is none."""
+def dims_of(tensor: Tree) -> list[int]:
+    """Return the dimensions of ``tensor`` as ONE prints them: ``shape_signature``, else ``shape``."""
     dims: Any = tensor.get("shape_signature")
     if dims is None:
         dims = tensor.get("shape", ())
