@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlekit as ck
-from circlekit.errors import CirclekitError, LimitError, ModelError, UnsupportedError
+from circlekit.errors import CirclekitError, FileError, LimitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine, runner
@@ -115,6 +115,13 @@ def test_an_interrupted_run_continues(
     assert path.read_bytes() == expected
     with pytest.raises(ModelError, match=r"state\.json is complete"):
         ck.calibrate(model, samples(), state=path)
+
+
+def test_a_state_with_another_extension_is_refused_before_samples_are_run(model: ck.Model) -> None:
+    given = samples()
+    with pytest.raises(FileError, match=r"state\.txt: expected the extension \.json or \.npz"):
+        ck.calibrate(model, given, state="state.txt")
+    assert len(list(given)) == 9
 
 
 @pytest.mark.parametrize(

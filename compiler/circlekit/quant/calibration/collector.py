@@ -30,6 +30,7 @@ from circlekit.quant.calibration.calibration import (
     make_names_distinct,
     observed_values,
 )
+from circlekit.quant.calibration.calibration_file import check_path
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
@@ -68,11 +69,14 @@ def collect(
     be continued: it is complete, it belongs to another model, engine, selection or other samples, or the
     model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, or if a tensor with
     statistics per channel changes its number of channels; UnsupportedError if the engine cannot run the
-    model; and the errors of ``Interpreter.run``.
+    model; FileError if ``state`` has another extension or cannot be written; and the errors of
+    ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
         source = source or str(samples)
+    if state is not None:
+        check_path(state)  # before samples are run for nothing
     runner = runner or Runner()
     make_names_distinct(model)
     selection = Selection.of(model, channels, histograms)

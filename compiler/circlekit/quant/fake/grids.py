@@ -22,11 +22,11 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantized_values import followed_operand, is_quantized
-from circlekit.quant.parameters import along_axis
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE, along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import is_computed_float, present_operand
 
@@ -272,13 +272,14 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have more than 16 bits, no scale, or a wrong number of zero points.
+    Return None if the integers have more than 16 bits or no scale, and for scales and zero points that are
+    invalid or too many.
     """
     value = op.input
     quantization = value.quantization
     if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
         return None
-    if quantization.zero_point.size not in (0, 1, quantization.scale.size):
+    if not _is_valid(quantization, value):
         return None
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
@@ -292,17 +293,32 @@ def stored_grid(op: Dequantize) -> Grid | None:
     return Grid(form, largest + shift)
 
 
+def _is_valid(quantization: Quantization, value: Value) -> bool:
+    """Return whether the ``quantization`` of ``value`` has scales and zero points that a form may have."""
+    scale, zero_point, axis = quantization.scale, quantization.zero_point, quantization.quantized_dimension
+    low, high = value.dtype.limits
+    if not ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE)).all():  # False for NaN
+        return False
+    if zero_point.size not in (0, 1, scale.size) or ((zero_point < low) | (zero_point > high)).any():
+        return False
+    shape = value.shape or ()
+    return scale.size == 1 or (axis in range(len(shape)) and shape[axis] == scale.size)
+
+
 def grid_of(op: FakeQuant) -> Grid | None:
     """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
 
-    Return None for an invalid range or number of bits.
+    Return None for an invalid range or number of bits, and for steps that are too small or large for a scale.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     low, high = np.float32(op.min), np.float32(op.max)
     if not (np.isfinite(low) and np.isfinite(high) and low < high and 2 <= op.num_bits <= 16):
         return None
     first, last = int(op.narrow_range), 2**op.num_bits - 1
-    step, zero = op.grid()
+    with np.errstate(all="ignore"):
+        step, zero = op.grid()
+    if not SMALLEST_SCALE <= step <= LARGEST_SCALE:
+        return None
     dtype: DType = i8 if op.num_bits <= 8 else i16
     shift = dtype.limits[0] - first  # the smallest number of the grid becomes the smallest integer
     reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"
