@@ -336,8 +336,10 @@ def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
     np.testing.assert_allclose(stored.quantization.scale, scale * factor, rtol=1e-6)
     np.testing.assert_allclose(stored.array() * scale * factor, numbers, atol=factor * scale.max())
     graph["tensors"]["x"]["scale"] = 1e-12
+    plan = Plan.from_json(json.dumps(document))
     with pytest.raises(ModelError, match="the bias %b does not fit into i32: the scales of data and weights"):
-        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+    assert plan.to_json() == Plan.from_json(json.dumps(document)).to_json()  # the plan is as before
 
 
 @pytest.mark.parametrize(

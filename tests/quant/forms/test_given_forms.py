@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms, with which a model was trained: in other dtypes, with finer steps, and for other tensors."""
+"""Given forms, with which a model was trained: where they fit, with finer steps, and for other tensors."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +13,9 @@ from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.quant.choose import GraphChooser
 from circlekit.quant.forms.given_forms import (
     add_ranges,
-    covered_range,
     finer_form,
     fits_activations,
     fits_weights,
-    given_form,
     wanted_step,
     with_followed,
 )
@@ -26,26 +26,6 @@ from circlekit.targets.target import find_target
 
 FORM = TensorForm(i8, (0.5,), (3,), rounds=True)
 CHANNELS = TensorForm(i8, (0.5, 0.25), (0, 0), axis=1)
-
-
-@pytest.mark.parametrize("dtype", [i8, u8])
-@pytest.mark.parametrize("other", [i8, u8])
-def test_a_form_in_the_other_8_bit_dtype_has_the_same_grid(dtype: DType, other: DType) -> None:
-    form = given_form(TensorForm(dtype, (0.5, 2.0), (3, 7)), other)
-    assert form is not None
-    assert form.dtype is other
-    assert covered_range(form) == covered_range(TensorForm(dtype, (0.5, 2.0), (3, 7)))
-
-
-def test_forms_that_do_not_exist_in_a_dtype() -> None:
-    assert given_form(FORM, i16) is given_form(FORM, None) is given_form(None, i8) is None
-    wide = TensorForm(i16, (0.5,), (0,))
-    assert given_form(wide, i16) is wide
-
-
-def test_a_range_is_that_of_all_channels() -> None:
-    assert covered_range(FORM) == (-65.5, 62.0)
-    assert covered_range(TensorForm(u8, (1.0, 0.5), (255, 0))) == (-255.0, 127.5)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +53,9 @@ def test_activations_have_one_scale_and_int16_no_zero_point(
         ("int8", CHANNELS, None, False),
         ("int8_per_tensor", CHANNELS, 1, False),
         ("int8", FORM, 1, False),
+        ("int8", replace(CHANNELS, zero_point=(0, 1)), 1, False),
+        ("weight_int4", CHANNELS, 1, True),
+        ("uint8", FORM, 1, True),
         ("int8", TensorForm(i8, (0.5,), (0,)), 1, True),
         ("int8_per_tensor", TensorForm(i8, (0.5,), (0,)), None, True),
         ("uint8", TensorForm(u8, (0.5,), (128,)), None, True),
@@ -130,6 +113,7 @@ def test_the_wanted_step_is_the_least_after_movement() -> None:
     values = {value.name: value for value in MOVED.values()}
     assert wanted_step(values["r"], forms(y=0.5)) == 0.5
     assert wanted_step(values["m"], forms(y=0.5, t=0.25)) == 0.25
+    assert wanted_step(values["m"], forms(y=0.25, t=0.5)) == 0.25
     assert wanted_step(values["m"], forms(m=2.0, t=0.25)) == 2.0
     assert wanted_step(values["t"], forms(n=0.5)) is None  # TANH computes other numbers
     assert wanted_step(values["m"], {}) is None
