@@ -141,8 +141,10 @@ def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRu
     """
     inputs = make_inputs(model.main, InputSet("normal"))
     given = normal.inputs.values() if isinstance(normal.inputs, Mapping) else normal.inputs
-    is_same = all(a.shape == b.shape for a, b in zip(inputs, given, strict=True))
-    return [] if is_same else [Run.of(SIZE_ONE, model, inputs, kernels, pair)]
+    if all(a.shape == b.shape for a, b in zip(inputs, given, strict=True)):
+        return []
+    expect_runs(model, 1)
+    return [Run.of(SIZE_ONE, model, inputs, kernels, pair)]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
