@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.dtypes import DType, f16, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -43,7 +43,8 @@ def apply(model: Model, plan: Plan) -> None:
 def require_graphs(model: Model, plan: Plan) -> None:
     """Raise ModelError unless ``plan`` has as many graphs as ``model``."""
     if len(plan.graphs) != len(model.graphs):
-        raise ModelError(f"expected a plan of {len(model.graphs)} graphs, got one of {len(plan.graphs)}")
+        expected = counted(len(model.graphs), "graph")
+        raise ModelError(f"expected a plan of {expected}, got one of {len(plan.graphs)}")
 
 
 class _Applier:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, counted
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
@@ -131,7 +131,8 @@ def _requirement_failures(
     changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
     if is_near_miss and (changes or unequal):
-        yield f"expected no change, got {changes} changes: {unequal or 'the result equals the model'}"
+        made = counted(changes, "change")
+        yield f"expected no change, got {made}: {unequal or 'the result equals the model'}"
     if not is_near_miss and not changes:
         why = [refusal.sentence for refusal in context.refusals] or ["nothing matched"]
         yield f"expected a change, got none: {'; '.join(dict.fromkeys(why))}"

@@ -128,7 +128,7 @@ def test_a_state_with_another_extension_is_refused_before_samples_are_run(model:
     ("change", "message"),
     [
         ({"samples": "others"}, "sample 1 differs from sample 1 of the interrupted run"),
-        ({"samples": "fewer"}, "expected the 2 samples of the interrupted run, got only 1"),
+        ({"samples": "fewer"}, "expected 2 samples as in the interrupted run, got only 1"),
         ({"channels": False}, "statistics of %x .* differ from"),
         ({"runner": Runner("litert")}, "expected a calibration by litert, got one by circlekit"),
         ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),

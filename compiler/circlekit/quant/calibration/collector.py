@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.quant.calibration.calibration import (
@@ -164,7 +164,7 @@ class _Jobs(Iterator[Job]):
                 number = skipped - 1
                 raise ModelError(f"sample {number} differs from sample {number} of the interrupted run")
         if skipped < done.samples:
-            expected = f"expected the {done.samples} samples of the interrupted run"
+            expected = f"expected {counted(done.samples, 'sample')} as in the interrupted run"
             raise ModelError(f"{expected}, got only {skipped}")
 
     def __next__(self) -> Job:
