@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +150,19 @@ def test_a_bias_with_a_leading_axis_has_its_scales_on_the_last_one(scheme: str) 
     expected = circlekit.run(model, data[0])[0]
     circlekit.quantize(model, scheme, data, auto=False)
     np.testing.assert_allclose(circlekit.run(model, data[0])[0], expected, atol=0.04)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"operators": ["FULLY_CONNECTED"]}, "operators: expected a Mapping, got list"),
+        ({"operators": "FULLY_CONNECTED"}, "operators: expected a Mapping, got str"),
+        ({"calibration": "ranges.json"}, "calibration: expected a Calibration, got str"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", **arguments)
 
 
 def test_times_and_targets_are_finite_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

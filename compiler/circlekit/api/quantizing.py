@@ -148,6 +148,7 @@ def quantize(
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
     if not (seconds >= 0 and math.isfinite(seconds)):
         raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
+    _require_types(operators, calibration)
     if not math.isfinite(target_sqnr or 0):
         raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
     chosen = find_scheme(scheme)
@@ -188,6 +189,14 @@ def quantize(
     report.notes += _further_notes(report, sparse - _count_sparse(model))
     report.seconds = time.monotonic() - started
     return report
+
+
+def _require_types(operators: object, calibration: object) -> None:
+    """Raise ModelError if one of these arguments of ``quantize`` is, for example, a list or a path."""
+    types = {"operators": (operators, Mapping), "calibration": (calibration, Calibration)}
+    for name, (argument, kind) in types.items():
+        if not isinstance(argument, kind | None):
+            raise ModelError(f"{name}: expected a {kind.__name__}, got {type(argument).__name__}")
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
