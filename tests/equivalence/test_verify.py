@@ -89,26 +89,36 @@ def test_an_output_that_is_always_zero_proves_little() -> None:
     assert not compare(net(), net()).notes
 
 
-def test_unknown_dimensions_are_two_where_the_model_takes_that() -> None:
-    """With 1 for ``?``, both constants could be added; with 2, the last model could not run."""
-    text = """
-        graph main(%x: f32[?,3]) -> %y {{
-          %y = Add(%x, {c}) : f32[?,3]
-        }}
-    """
+def of_unknown_size(line: str) -> Model:
+    return parse_model(f"graph main(%x: f32[?,3]) -> %y {{\n{line}\n}}")
+
+
+@pytest.mark.parametrize("number", [1.0, 2.0])
+def test_unknown_dimensions_are_two_and_one(number: float) -> None:
+    """Two rows are added in place of one: with 1 for ``?``, the shape changes; with 2, unequal rows do."""
     plain, batched = (
-        parse_model(text.format(c=c)) for c in ("[[1.0, 1.0, 1.0]]", "[[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]]")
+        of_unknown_size(f"%y = Add(%x, {constant}) : f32[?,3]")
+        for constant in ("[[1.0, 1.0, 1.0]]", f"[[1.0, 1.0, 1.0], [{number}, 1.0, 1.0]]")
     )
-    worst = compare(plain, batched).worst
+    different = {outcome.inputs: outcome for outcome in compare(plain, batched).outputs if not outcome.equal}
+    assert different.pop("size_1").reason == "shapes [1,3] and [2,3] differ"
+    if number == 1.0:
+        assert not different
+        return
+    worst = different["normal"].worst
     assert worst is not None
-    assert worst.worst is not None
-    assert worst.worst.index == (1, 0), "in the second row"
-    only_one = parse_model("""
-        graph main(%x: f32[?,3]) -> %y {
-          %y = Reshape(%x, [3]) : f32[3]
-        }
-    """)
-    assert compare(only_one, only_one).equal
+    assert worst.index == (1, 0), "in the second row"
+
+
+def test_unknown_dimensions_are_only_one_where_the_model_takes_nothing_else() -> None:
+    only_one = of_unknown_size("%y = Reshape(%x, [3]) : f32[3]")
+    found = compare(only_one, only_one)
+    assert found.equal
+    assert not found.notes
+    assert "size_1" not in {outcome.inputs for outcome in found.outputs}
+    only_two = of_unknown_size("%y = Reshape(%x, [6]) : f32[6]")
+    (note,) = compare(only_two, only_two).notes
+    assert note.startswith("not compared with unknown dimensions of 1, which the model does not take: ")
 
 
 def test_a_model_that_cannot_run_on_seeded_inputs_is_not_compared() -> None:

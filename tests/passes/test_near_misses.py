@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from circlekit.errors import CirclekitError, RewriteError
 from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.text import print_model
 from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import check
 from circlekit.passes.engine.describe import rules_of
@@ -101,12 +102,22 @@ def check_mutants(name: str, base: Model) -> int:
         before = clone(model)
         if check_mutant(PICTURES[name], what, model, base):
             continue
-        refusals = explain_pass(before, name, base.format)
-        assert refusals, f"{what}: neither a change nor a sentence"
-        assert max(Counter(id(r.op) for r in refusals).values()) == 1, f"{what}: several on one operator"
-        for refusal in refusals:
-            assert_sentence(refusal, model)
+        with naming(before):
+            refusals = explain_pass(before, name, base.format)
+            assert refusals, f"{what}: neither a change nor a sentence"
+            assert max(Counter(id(r.op) for r in refusals).values()) == 1, f"{what}: several on one operator"
+            for refusal in refusals:
+                assert_sentence(refusal, model)
     return count
+
+
+@contextmanager
+def naming(model: Model) -> Iterator[None]:
+    """Add the text of ``model`` to the message of an assertion that fails."""
+    try:
+        yield
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nin the model\n{print_model(model)}") from error
 
 
 def check_mutant(
@@ -114,12 +125,13 @@ def check_mutant(
 ) -> int:
     """Run a pass on a mutant of ``base``, check values and interface, and return how many changes it made."""
     before = clone(model)
-    changes = kind().run(model, Context(base.format, settings=settings or {}, refusals=[]))
-    check(model)
-    if changes and not kind.changes_interface:
-        assert interface_of(model)[0] == interface_of(before)[0], what
-    if changes and not (kind.changes_values or kind.changes_interface):
-        assert_same_values(model, before, base, what)
+    with naming(before):
+        changes = kind().run(model, Context(base.format, settings=settings or {}, refusals=[]))
+        check(model)
+        if changes and not kind.changes_interface:
+            assert interface_of(model)[0] == interface_of(before)[0], what
+        if changes and not (kind.changes_values or kind.changes_interface):
+            assert_same_values(model, before, base, what)
     return changes
 
 

@@ -22,8 +22,7 @@ from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, pass_names, select_passes
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.rules.text_rules import RuleBlock
-from circlekit.rewrite.base import Context
+from circlekit.recipes.rules.rule import RuleBlock
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes" / "passes").glob("*.ck"))
 
@@ -64,9 +63,8 @@ def compare_variants(rules: RuleBlock, model: Model) -> str:
 
 def rewrite(model: Model, rules: RuleBlock) -> bool:
     """Run the passes of ``rules`` on ``model``; return whether they changed it."""
-    target = rules.format or model.format
-    passes = select_passes([name.replace("-", "_") for name in rules.passes], format=target)
-    records = run_passes(model, passes, Context(target, settings=rules.settings))
+    context = rules.context(model.format)
+    records = run_passes(model, select_passes(rules.names, format=context.format), context)
     return any(record.changes for record in records)
 
 

@@ -26,7 +26,7 @@ from circlekit.quant.techniques.layer_rounding import per_scale
 
 NUMBERS = np.random.default_rng(3).uniform(-1, 1, (3, 8)).astype(np.float32)
 
-LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
+SCALES_OF_LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
         (TensorForm(u8, (1 / 64,), (128,)), np.full((3, 8), 1 / 64)),
         (TensorForm(i16, (2.0**-15,), (0,)), np.full((3, 8), 2.0**-15)),
         (TensorForm(i8, (1 / 64, 1 / 32, 1 / 16), (0, 1, 2)), [[2.0**-6] * 8, [2.0**-5] * 8, [2.0**-4] * 8]),
-        (TensorForm(i8, LAST_AXIS, (0,) * 8, axis=1), [LAST_AXIS] * 3),
+        (TensorForm(i8, SCALES_OF_LAST_AXIS, (0,) * 8, axis=1), [SCALES_OF_LAST_AXIS] * 3),
         (TensorForm(i8, (1 / 64, 1 / 32), (5, 6), axis=1), [(1 / 64, 1 / 32)] * 12),
         (TensorForm(DType.INT4, (1 / 4, 1 / 6) * 3, (), block=4), np.repeat([[1 / 4, 1 / 6]] * 3, 4, axis=1)),
     ],
@@ -158,11 +158,11 @@ def test_joined_statistics_are_those_of_all_numbers(axis: int | None, histogram:
     found = joined(observed(first, axis, histogram), observed(second, axis, histogram))
     whole = observed(np.concatenate([first, second]), axis, histogram)
     assert (found.low, found.high, found.count, found.ignored) == (whole.low, whole.high, 48, 0)
-    for mine, other in ((found.channels, whole.channels),):
-        assert (mine is None) == (other is None) == (axis is None)
-        if mine is not None and other is not None:
-            np.testing.assert_array_equal(mine.minima, other.minima)
-            np.testing.assert_allclose(mine.mean, other.mean)
+    mine, other = found.channels, whole.channels
+    assert (mine is None) == (other is None) == (axis is None)
+    if mine is not None and other is not None:
+        np.testing.assert_array_equal(mine.minima, other.minima)
+        np.testing.assert_allclose(mine.mean, other.mean)
     if histogram:
         assert found.histogram is not None
         assert whole.histogram is not None

@@ -133,7 +133,7 @@ def test_scales_of_a_bias_are_products_along_its_last_axis(shape: tuple[int, ...
 
 
 def test_bfloat16_scales_are_the_next_ones_that_are_not_smaller() -> None:
-    """The results are limited to the normal numbers of float16, from 2**-14 to 65504."""
+    """The results are from 2**-14 to 65280, the largest number that float16 and bfloat16 both hold."""
     scales = np.float32(10.0) ** np.linspace(-3, 4.8, 200, dtype=np.float32)
     found = bfloat16_at_least(scales)
     bits = found.view(np.uint32)

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of constants at their limits: numbers as texts, integers, lengths of lists.
-
-The last test is of the format that the folder of a recipe implies.
-"""
+"""Fillers of constants at their limits: numbers as texts, integers, lengths of lists."""
 
 from __future__ import annotations
-
-from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,20 +9,8 @@ import pytest
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resources.resource_limits import counted_memory, limited
-from circlekit.recipes.load import _format_of_folder
 from circlekit.recipes.prototext.filler_data import MAX_LISTED, Folder, filler_of
-from tests.recipes.filling import INTEGERS, fill
-
-
-def written(data: bytes, dtype: DType, count: int | None, resample: bool = False) -> Any:
-    """Return the filler that a recipe gets for the bytes ``data`` of ``count`` elements."""
-    return filler_of(np.frombuffer(data, np.uint8), dtype, count, None, resample)
-
-
-def npy(array: np.typing.NDArray[np.generic]) -> bytes:
-    stream = BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
+from tests.recipes.filling import INTEGERS, fill, npy, written
 
 
 @pytest.mark.parametrize(
@@ -148,16 +129,3 @@ def test_random_integers_are_clipped(dtype: DType, highest: int) -> None:
     """2**63 - 1024 is the largest float64 below 2**63."""
     data = fill("gaussian", ["1e30", "0"], dtype, 2)
     assert np.frombuffer(data, dtype.numpy).tolist() == [highest] * 2
-
-
-@pytest.mark.parametrize(
-    ("path", "format"),
-    [
-        ("CircleRecipes/a/b/test.recipe", "circle"),
-        ("CircleRecipes/a/b/c/test.recipe", None),
-        ("TensorFlowLiteRecipes/test.recipe", "tflite"),
-        ("TensorFlowLiteRecipes/circle/x/test.recipe", "circle"),
-    ],
-)
-def test_the_format_that_a_folder_implies(path: str, format: str | None) -> None:
-    assert _format_of_folder(Path("/") / path) == format

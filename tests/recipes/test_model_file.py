@@ -13,7 +13,7 @@ import pytest
 from circlekit.errors import FormatError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
-from circlekit.recipes.model_file import ModelFile, data_of, hdf5_of, name_of, shape_of
+from circlekit.recipes.model_file import ModelFile, data_of, dims_of, hdf5_of, name_of
 
 ANY_MODEL = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
 
@@ -117,7 +117,7 @@ def test_tensors_have_names_dtypes_and_shapes(path: Path) -> None:
     facts = with_tree(path, subgraphs=[{"tensors": tensors}, {}])
     assert facts.tensor_dtypes() == [("a", "INT8"), ("(noname)", "FLOAT32"), ("(noname)", "FLOAT32")]
     assert facts.tensor_shapes() == [("a", "[-1,2]"), ("(noname)", "[3]"), ("(noname)", "[]")]
-    assert (name_of({"name": ""}), shape_of({})) == ("(noname)", [])
+    assert (name_of({"name": ""}), dims_of({})) == ("(noname)", [])
 
 
 def test_data_has_the_shape_of_its_tensor_where_it_can(path: Path) -> None:

@@ -61,7 +61,7 @@ def test_unchanged_recipe_is_accepted() -> None:
         ('output: "y"\n', 'output: "y" }', "7:13: expected identifier or number, got }"),
         ("RELU } }", "RELU }", 'expected "}"'),
         ('"Add"', '"Custom"', "expected a custom_code in the custom operation"),
-        ("\noperand", "\nsignature_def { subgraph_index: 1 } operand", "one of the 1 graphs, got 1"),
+        ("\noperand", "\nsignature_def { subgraph_index: 1 } operand", "the index of a graph, 0 to 0, got 1"),
         ("\noperand", '\nsignature_def { inputs { name: "a" } } operand', "a tensor or a tensor_index"),
         ("\noperand { n", "\n$operand { n", "unexpected character '$'"),
         ("shape { dim: 3 }", "shape { dim: 3 } shape_signature { dim: -1 dim: 3 }", "expected 1 dimension"),
@@ -85,7 +85,7 @@ def test_missing_graphs_are_reported() -> None:
     text = RECIPE.replace('"Add"', '"While"').replace("add_options { activation: RELU }", "")
     for index in (1, -1):
         options = f"while_options {{ cond_subgraph_index: {index} }}"
-        with pytest.raises(ParseError, match=f"r:5:.*expected an index of one of the 1 graphs, got {index}"):
+        with pytest.raises(ParseError, match=f"r:5:.*expected the index of a graph, 0 to 0, got {index}"):
             read_recipe(text.replace('output: "y" ', f'output: "y" {options}'), "r")
 
 
@@ -154,7 +154,7 @@ def test_ports_of_signatures_name_a_tensor_of_their_graph() -> None:
     )
     model = read_recipe(RECIPE + port % (0, 'tensor: "y"'), "r")
     assert [v.name for v in model.signatures[0].outputs.values()] == ["y"]
-    message = "r:8:69: expected an index of one of the 3 operands, got 3"
+    message = "r:8:69: expected the index of an operand, 0 to 2, got 3"
     with pytest.raises(ParseError, match="^" + re.escape(message)):
         read_recipe(RECIPE + port % (3, "tensor_index: 2"), "r")
 

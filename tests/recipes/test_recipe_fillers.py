@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from circlekit.errors import LimitError, ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.recipes.prototext.filler_data import Folder, filled, filler_of
-from tests.recipes.filling import FLOATS, INTEGERS, fill, no_files
+from tests.recipes.filling import FLOATS, INTEGERS, fill, no_files, npy, written
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
@@ -117,17 +116,6 @@ def test_strings_are_listed_if_the_list_gives_the_same_bytes(
 ) -> None:
     encoded = {"tag": "base64", "arg": [b64encode(data).decode()]}
     assert written(data, DType.STRING, count) == (found or encoded)
-
-
-def written(data: bytes, dtype: DType, count: int | None, resample: bool = False) -> Any:
-    """Return the filler that a recipe gets for the bytes ``data`` of ``count`` elements."""
-    return filler_of(np.frombuffer(data, np.uint8), dtype, count, None, resample)
-
-
-def npy(array: np.typing.NDArray[np.generic]) -> bytes:
-    stream = BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def test_files() -> None:

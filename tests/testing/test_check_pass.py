@@ -180,6 +180,19 @@ def test_a_positive_that_is_refused_shows_the_refusals() -> None:
         check_pass(Refuse, POSITIVE, needs_near_miss=False)
 
 
+@pytest.mark.parametrize("rule", ["unchanged()", "unchanged( )"])
+def test_a_near_miss_of_a_pipeline_is_run_as_in_a_pipeline(rule: str) -> None:
+    """In O1, this pass does not replace one operator by two; alone, it does."""
+    recipe = f"""
+        graph main(%x: f32[2,3], %w: f32[4,3], %b: f32[4]) -> %y {{ %y = FullyConnected(%x, %w, %b) }}
+        rules {{ passes(O1) {rule} }}
+    """
+    with pytest.raises(PassTestError) as caught:
+        check_pass("replace_non_const_fc_with_batch_matmul", recipe)
+    (only,) = str(caught.value).splitlines()
+    assert only.startswith("expected a recipe that shows what")
+
+
 def test_missing_recipes() -> None:
     class Idle(_OnSub):
         """Does nothing."""

@@ -11,6 +11,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.value import Array, Shape, Value
 from circlekit.testing.model_builder import INPUT_SHAPES, ModelBuilder, Rejected, example, graph_of
+from tests.testing.draws import decide
 
 SHAPE = (2, 3)
 
@@ -20,11 +21,6 @@ def builder(*shapes: Shape) -> ModelBuilder:
     inputs = [Value(f"x{number}", f32, shape) for number, shape in enumerate(shapes)]
     arrays: list[Array] = [np.ones([d or 3 for d in shape], np.float32) for shape in shapes]
     return ModelBuilder(Graph("main", inputs), arrays, np.random.default_rng(5))
-
-
-def decide(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch, *probabilities: float) -> None:
-    """Make exactly the events of these probabilities happen."""
-    monkeypatch.setattr(m, "chance", lambda probability: probability in probabilities)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from circlekit.ir.verifier import check
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.picture import OperandPattern, parse_picture
-from circlekit.testing import format_columns, random_model, random_models
+from circlekit.testing import random_model, random_models
 from circlekit.testing.model_builder import MAX_MAGNITUDE, ModelBuilder, Rejected, example
 from circlekit.testing.random_constants import broadcast_shape
 from circlekit.testing.random_models import OTHER_DTYPES, add_instance
@@ -81,18 +81,13 @@ def test_examples_have_the_type_of_the_value() -> None:
     assert array.dtype == np.float32
 
 
-def test_tables_are_aligned() -> None:
-    text = format_columns([("name", "count"), ("a", 10), ("longer", 7)])
-    assert text.splitlines() == ["name    count", "a          10", "longer      7"]
-
-
 # -- instances of pictures ---------------------------------------------------------------------
 
 
 def instances(
     monkeypatch: pytest.MonkeyPatch, picture: str, *probabilities: float, count: int = 12
 ) -> list[list[Any]]:
-    """Return the operators of ``count`` instances of ``picture``, except rejected ones; at least of one.
+    """Make ``count`` instances of ``picture``; return the operators of each that is not rejected.
 
     Exactly the events of ``probabilities`` happen: 0.9 takes an operand from the pool, 0.6 the newest value
     that fits, 0.5 one of the shape of the first operand.  0.5 also leaves out an optional operand.  0.29 lets

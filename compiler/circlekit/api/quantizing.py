@@ -12,7 +12,7 @@ from typing import Any
 from circlekit.api.models import FilePath
 from circlekit.api.quantization_choice import QuantizationChoice
 from circlekit.api.rewriting import optimize
-from circlekit.errors import ModelError, UnsupportedError, names_in
+from circlekit.errors import ModelError, UnsupportedError, counted, names_in
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model, check_model
@@ -148,13 +148,14 @@ def quantize(
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
     if not (seconds >= 0 and math.isfinite(seconds)):
         raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
+    _require_types(operators, calibration)
     if not math.isfinite(target_sqnr or 0):
         raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
-    unwanted = list(without)
+    unwanted = names_in("a technique", without)
     if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
@@ -170,7 +171,7 @@ def quantize(
         chosen,
         estimator,
         dict(operators or {}),
-        None if only is None else list(only),  # read once per plan
+        None if only is None else names_in("an operator", only),
         runtime,
         interface,
         given,
@@ -190,6 +191,14 @@ def quantize(
     return report
 
 
+def _require_types(operators: object, calibration: object) -> None:
+    """Raise ModelError if one of these arguments of ``quantize`` is, for example, a list or a path."""
+    types = {"operators": (operators, Mapping), "calibration": (calibration, Calibration)}
+    for name, (argument, kind) in types.items():
+        if not isinstance(argument, kind | None):
+            raise ModelError(f"{name}: expected a {kind.__name__}, got {type(argument).__name__}")
+
+
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
     """Yield the notes that apply: there was no float operator, the file grows, sparse constants became dense.
 
@@ -200,7 +209,8 @@ def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
     if (report.after.file_size or 0) > (report.before.file_size or 0):
         yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
     if densified:
-        yield f"{densified} sparse constants become dense: there are no kernels for sparse integers"
+        constants = counted(densified, "sparse constant")
+        yield f"{constants} made dense: there are no kernels for sparse integers"
 
 
 def _count_sparse(model: Model) -> int:

@@ -21,7 +21,7 @@ from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
-from circlekit.recipes.model_file import ModelFile, data_of, hdf5_of, name_of, shape_of
+from circlekit.recipes.model_file import ModelFile, data_of, dims_of, hdf5_of, name_of
 from circlekit.targets.planners import PLANNERS
 
 # -- verify ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ VIEWS = {
     "op_version": View("the highest version of each kind of operator", ModelFile.op_versions, ","),
     "tensor_dtype": View("the element type of each tensor", ModelFile.tensor_dtypes, " "),
     "tensor_shape": View(
-        "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
+        "the shape of each tensor", lambda model: [(name_of(t), dims_of(t)) for t in model.tensors()], " "
     ),
 }  # fmt: skip
 """The views by the name of their flag."""

@@ -43,6 +43,9 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.optimization_report import OutputDifference
 from circlekit.passes.engine.registry import find_pass
 
+SIZE_ONE = "size_1"
+"""The label of the run on normal inputs whose unknown dimensions are 1; other sets have 2."""
+
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
 
@@ -77,8 +80,10 @@ def reference_runs(
     kernels: Kernels | None = None,
     pair: PairedRuns | None = None,
 ) -> tuple[list[Run], list[str]]:
-    """Run ``model`` on ``records``, or on all seeded input sets; return the runs, and notes on failed sets.
+    """Run ``model`` on ``records``, or on seeded inputs; return the runs, and notes on inputs that failed.
 
+    Seeded inputs are normal, boundary and zero sets, with 2 for unknown dimensions or, if that fails, 1.  If
+    it does not fail, one more run has normal inputs with 1 (SIZE_ONE).
     ``kernels``, ``pair``: see ``Verifier``.  Raise UnsupportedError if an operator has no kernel, and the
     error of the run if it fails on normal inputs or on a record.  Other seeded sets on which the run fails
     are left out.
@@ -100,6 +105,11 @@ def reference_runs(
                 raise
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
+    try:
+        runs += _run_of_size_one(model, runs[0], kernels, pair)
+    except CirclekitError as error:
+        sizes = "unknown dimensions of 1, which the model does not take"
+        notes.append(f"not compared with {sizes}: {error.message}")
     return runs, notes
 
 
@@ -122,6 +132,19 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRun
         raise
     except CirclekitError:
         return Run.of(which.label, model, make_inputs(model.main, which), kernels, pair)
+
+
+def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
+    """Return [a run on normal inputs whose unknown dimensions are 1]; [] if ``normal`` is that run already.
+
+    A rewrite may be wrong only for the size 1, because such a dimension broadcasts.
+    """
+    inputs = make_inputs(model.main, InputSet("normal"))
+    given = normal.inputs.values() if isinstance(normal.inputs, Mapping) else normal.inputs
+    if all(a.shape == b.shape for a, b in zip(inputs, given, strict=True)):
+        return []
+    expect_runs(model, 1)
+    return [Run.of(SIZE_ONE, model, inputs, kernels, pair)]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
@@ -165,9 +188,8 @@ class Verifier:
     """Runs a reference model once, and compares other models with it.
 
     Arguments:
-    ``records``: inputs of the main graph, as arrays in graph order or by name.  By default these are three
-    kinds of seeded sets (normal, boundary, zero), for the main graph and each other graph that a signature
-    names.
+    ``records``: inputs of the main graph, as arrays in graph order or by name.  By default these are the
+    seeded sets of ``reference_runs``, for the main graph and each other graph that a signature names.
     ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
     set of the whole model.
     ``pair``: runs a second model on the same inputs, right after each run of the reference.

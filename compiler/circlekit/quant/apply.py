@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.dtypes import DType, f16, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -43,7 +43,8 @@ def apply(model: Model, plan: Plan) -> None:
 def require_graphs(model: Model, plan: Plan) -> None:
     """Raise ModelError unless ``plan`` has as many graphs as ``model``."""
     if len(plan.graphs) != len(model.graphs):
-        raise ModelError(f"expected a plan of {len(model.graphs)} graphs, got one of {len(plan.graphs)}")
+        expected = counted(len(model.graphs), "graph")
+        raise ModelError(f"expected a plan of {expected}, got one of {len(plan.graphs)}")
 
 
 class _Applier:
@@ -52,12 +53,14 @@ class _Applier:
     ``stored``: the form of each value that is quantized so far.
     ``converted``: copies of values in other forms.  The key of a copy is (value, ``key`` of the copy's form);
     the key of a float copy is (value, f32).
+    ``copied``: the constants of which there is a copy.
     """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
         self.graph, self.plan = graph, plan
         self.stored: dict[Value, TensorForm] = {}
         self.converted: dict[tuple[Value, Any], Value] = {}
+        self.copied: set[Value] = set()
 
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
         """Quantize the graph.
@@ -182,8 +185,10 @@ class _Applier:
 
     def _name(self, value: Value, form: TensorForm) -> str:
         """Return a name for a copy of the constant ``value``: the first copy takes the constant's name."""
-        is_first = all(other is not value for other, _ in self.converted)
-        return value.name if is_first else self.graph.unique_name(f"{value.name}_{form.dtype.short}")
+        if value in self.copied:
+            return self.graph.unique_name(f"{value.name}_{form.dtype.short}")
+        self.copied.add(value)
+        return value.name
 
     def _converted(self, value: Value, form: TensorForm) -> Value:
         """Return ``value`` itself if it is stored in ``form``, else the result of a QUANTIZE to ``form``.

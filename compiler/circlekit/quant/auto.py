@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from circlekit.errors import counted
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
@@ -33,7 +34,7 @@ from circlekit.quant.search_budget import (
     ROTATION_RUNS,
     SearchBudget,
 )
-from circlekit.quant.settings_search import LEAST_GAIN_DB, SettingsSearch
+from circlekit.quant.settings_search import LEAST_GAIN_DB, SettingsSearch, verdict
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
@@ -151,21 +152,22 @@ class Auto:
             return False  # the samples, or those that the budget pays for, are too few to hold one back
         most_runs = int(min(runs, 96))  # no more than the default of find_rotations
         found = find_rotations(self.model, samples[0], most_runs)
-        self._budget.spend(most_runs / 2)
+        self._budget.spend(most_runs / 2)  # an estimate: the search seldom needs all runs
         if not found:
             return False
         copy = clone(self.model)
         rotate(copy, found)
         before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
         self._budget.spend(ROTATION_RUNS * len(samples))
-        is_better = paired_gain(before, after) > LEAST_GAIN_DB
-        verdict = "better" if is_better else "rejected"
+        gain = paired_gain(before, after)
         ratios = f"{decibels(before):.2f} to {decibels(after):.2f} dB"
-        self.notes.append(f"rotation of {len(found)} pairs of layers: {ratios}, {verdict}")
-        if is_better:
-            rotate(self.model, found)
-            self.techniques.append(rotated(found))
-        return is_better
+        result = f"{ratios}, {verdict(gain, LEAST_GAIN_DB)}"
+        self.notes.append(f"rotation of {counted(len(found), 'pair')} of layers: {result}")
+        if gain <= LEAST_GAIN_DB:
+            return False
+        rotate(self.model, found)
+        self.techniques.append(rotated(found))
+        return True
 
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
         """Round the weights of each layer by GPTQ or to nearest, whichever is better; return the outcome.

@@ -73,7 +73,7 @@ def choose(
     """Return the plan of the float ``model``, which is not changed.
 
     ``ranges``: see ``Ranges``.  An operator is refused if a tensor whose range it needs has none.
-    ``schemes``: the scheme of each operator, None for float (see ``selection.schemes_of``).
+    ``schemes``: the scheme of each operator, None for float (see ``operator_selection.schemes_of``).
     ``scheme``: the name of the default scheme; it is only recorded in the plan.
     ``target``: the runtime that has to run the quantized model; None: LiteRT.
     ``given``: for each graph, in their order, the forms of some tensors and constants by name.  A tensor gets
@@ -234,22 +234,32 @@ class GraphChooser(KernelForms):
         producer's result must have the form of an operand (``results_follow``), that operand must satisfy
         the same conditions; it gets ``form``, too.
         """
+        values = []  # those that get ``form``
+        while (producer := self._free_producer(value, form)) is not None:
+            values.append(value)
+            rule = self.rule_of(producer)
+            if rule.results_follow is None:
+                self.tensors.update(dict.fromkeys(reversed(values), form))
+                return True
+            value = present_operand(producer, next(indices_of(producer, [rule.results_follow])))
+            if len(producer.results) > 1 or value.is_const:
+                break
+        return False
+
+    def _free_producer(self, value: Value, form: TensorForm) -> Op | None:
+        """Return the producer of ``value``; None if one of the conditions of ``_try_store`` excludes it.
+
+        The operand that the producer may have to follow is not examined.
+        """
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
-            return False
+            return None
         if value.name in self.given and not form.same_as(given_form(self.given[value.name], form.dtype)):
-            return False
+            return None
         if op not in self.schemes or self.scheme_of(op).activations is not form.dtype:
-            return False
+            return None
         rule = self.rule_of(op)
-        if form.dtype in rule.fixed or rule.symmetric:
-            return False
-        if rule.results_follow is not None:
-            source = present_operand(op, next(indices_of(op, [rule.results_follow])))
-            if len(op.results) > 1 or source.is_const or not self._try_store(source, form):
-                return False
-        self.tensors[value] = form
-        return True
+        return None if form.dtype in rule.fixed or rule.symmetric else op
 
     def _choose_weights(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constant weights and of the bias of ``op``.

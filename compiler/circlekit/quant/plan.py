@@ -271,21 +271,49 @@ def _one_or_list(numbers: Sequence[Any]) -> Any:
 
 def _decoded(tree: Mapping[str, Any]) -> Plan:
     """Return the plan in a JSON object; raise the errors that ``from_json`` converts."""
+    if not isinstance(tree, dict):
+        raise ValueError(f"expected an object, got {tree!r:.40}")
     inputs, outputs = (_dtype(tree[side]) if tree.get(side) else None for side in ("inputs", "outputs"))
     graphs = [_decoded_graph(graph) for graph in tree["graphs"]]
-    preparation = Preparation(**tree.get("preparation", {}))
+    preparation = _decoded_preparation(tree.get("preparation", {}))
+    return Plan(_text(tree["scheme"]), graphs, inputs, outputs, preparation)
+
+
+def _decoded_preparation(tree: Mapping[str, Any]) -> Preparation:
+    """Return the preparation in a JSON object; raise ValueError for an unknown or wrong field."""
+    known = Preparation.__dataclass_fields__
+    for name in tree:
+        if name not in known:
+            raise ValueError(f"preparation has no field {name}{did_you_mean(name, known)}")
+    preparation = Preparation(**tree)
     passes, techniques = preparation.passes, preparation.techniques
     for text in (preparation.target, *(passes if isinstance(passes, list) else [passes])):
         _text(text)
+    _flag(tree, "is_calibrated")
     if not isinstance(techniques, list) or not all(isinstance(record, dict) for record in techniques):
         raise ValueError(f"expected a list of objects as techniques, got {techniques!r}")
-    return Plan(_text(tree["scheme"]), graphs, inputs, outputs, preparation)
+    return preparation
 
 
 def _text(content: Any) -> str:
     """Return ``content``, a part of a JSON document; raise ValueError if it is no text."""
     if not isinstance(content, str):
         raise ValueError(f"expected a text, got {content!r}")
+    return content
+
+
+def _flag(tree: Mapping[str, Any], name: str) -> bool:
+    """Return the field ``name`` of a JSON object, by default False; raise ValueError if it is no bool."""
+    content = tree.get(name, False)
+    if not isinstance(content, bool):
+        raise ValueError(f"expected true or false as {name}, got {content!r}")
+    return content
+
+
+def _integer(content: Any, name: str) -> int:
+    """Return ``content``, the field ``name`` of a JSON object; raise ValueError if it is no integer."""
+    if type(content) is not int:
+        raise ValueError(f"expected an integer as {name}, got {content!r}")
     return content
 
 
@@ -320,20 +348,21 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
 def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
     """Return the form in a JSON object; raise FormatError, beginning with ``where``, for a wrong object."""
     try:
-        scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
-        if scale.ndim > 1:
+        scale, zero_points = np.atleast_1d(tree.get("scale", [])), tree.get("zero_point", [])
+        zero_points = zero_points if isinstance(zero_points, list) else [zero_points]
+        if scale.ndim > 1 or scale.dtype.kind not in "iufO":  # O: integers beyond 64 bits
             raise ValueError("expected a number or a list of numbers as scale")
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
             scales = tuple(scale.astype(np.float32).tolist())
         return TensorForm(
             _dtype(tree["dtype"]),
             scales,
-            tuple(int(z) for z in zero_point.tolist()),
-            int(tree.get("axis", 0)),
-            int(tree.get("block", 0)),
-            bool(tree.get("narrow", False)),
-            str(tree.get("reason", "")),
-            bool(tree.get("rounds", False)),
+            tuple(_integer(zero_point, "zero_point") for zero_point in zero_points),
+            _integer(tree.get("axis", 0), "axis"),
+            _integer(tree.get("block", 0), "block"),
+            _flag(tree, "narrow"),
+            _text(tree.get("reason", "")),
+            _flag(tree, "rounds"),
         )
     except KeyError as error:
         raise FormatError(f"{where} has no {error}") from None

@@ -230,16 +230,17 @@ class _GraphChecker:
                 )
             if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
                 continue
-            numbers = self.plan.constants.get(bias.name)
-            if numbers is not None and old is not None:
+            stored = self.plan.constants.get(bias.name) if old is not None else None
+            if stored is not None and old is not None:
                 _require_form(old, bias, where)
-                numbers = np.rint(numbers * (old.scales.astype(np.float64) / form.scales))
-                self.plan.constants[bias.name] = numbers.astype(np.int64)
+                numbers = np.rint(stored * (old.scales.astype(np.float64) / form.scales))
             else:
                 numbers = bias.array().reshape(-1) / form.scales.astype(np.float64)
             if np.abs(numbers).max(initial=0) >= LARGEST_BIAS[scheme.bias]:
                 raise ModelError(f"{where} does not fit into {scheme.bias.short}: "
                                  "the scales of data and weights are too small")  # fmt: skip
+            if stored is not None:
+                self.plan.constants[bias.name] = numbers.astype(np.int64)
             plan.operands[index] = form
 
     def _require_integers(self, value: Value, form: TensorForm, where: str) -> None:
@@ -330,8 +331,10 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
             expected = f"a constant with rows of a multiple of {form.block} elements"
             raise ModelError(f"{where}: expected {expected}, got {format_shape(value.shape)}")
         wanted = value.numel // form.block
+    elif count > 1 and shape and form.axis not in range(len(shape)):
+        raise ModelError(f"{where}: expected an axis from 0 to {len(shape) - 1}, got {form.axis}")
     else:
-        wanted = shape[form.axis] if count > 1 and 0 <= form.axis < len(shape) else 1
+        wanted = shape[form.axis] if count > 1 and shape else 1
     if count != wanted:
         raise ModelError(f"{where}: expected {counted(wanted, 'scale')}, got {count}")
     scales = form.scales

@@ -140,11 +140,9 @@ class SettingsSearch:
                 self.notes.append(f"{settings}: not tried, the budget is spent")
                 continue
             outcome = run(settings)
-            needed = least_gain + FEW_SAMPLES_DB / len(outcome)
-            is_better = paired_gain(best_outcome, outcome) > needed
-            verdict = "better" if is_better else "rejected"
-            self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict}")
-            if is_better:
+            gain, needed = paired_gain(best_outcome, outcome), least_gain + FEW_SAMPLES_DB / len(outcome)
+            self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict(gain, needed)}")
+            if gain > needed:
                 best, best_outcome = settings, outcome
         return best
 
@@ -179,6 +177,13 @@ class SettingsSearch:
             sweep = Sweep(model, plan, samples, held=0, techniques={}, reference=reference)  # only measures
             outcome += sweep.run()
         return outcome
+
+
+def verdict(gain: float, needed: float) -> str:
+    """Return ``better`` or why a change is rejected; ``gain``, ``needed``: in dB, see ``paired_gain``."""
+    if gain > needed:
+        return "better"
+    return f"rejected: gain minus standard errors {gain:.2f} dB, needed above {needed:.2f} dB"
 
 
 def _changes_of_ranges(bits: int) -> list[Change]:

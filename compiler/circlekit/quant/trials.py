@@ -179,7 +179,7 @@ class Trials:
         return self._parts[strength]
 
     def _estimators_of(self, strength: float) -> list[dict[str, str]]:
-        """Return for each graph the name of the best estimator of each tensor."""
+        """Return for each graph the name of the best estimator of each tensor, chosen on all samples."""
         if strength not in self._estimators:
             assert self.activations is not None  # the caller checked it
             parts = self._calibrated(strength)

@@ -95,7 +95,7 @@ def product_of(op: Op, products: Iterable[Product]) -> Product | None:
 
 
 def form_of_stored(value: Value) -> TensorForm:
-    """Return the form of ``value``, which is quantized already; raise ModelError if it has no scale."""
+    """Return the form of ``value``, which is quantized already; raise ModelError unless it has one scale."""
     return TensorForm(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 

@@ -45,11 +45,10 @@ from circlekit.ir.verifier import check, verify
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.pass_manager import run_passes
-from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
+from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
 from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.rules.rule import Subject
-from circlekit.recipes.rules.text_rules import RuleBlock
+from circlekit.recipes.rules.rule import RuleBlock, Subject
 from circlekit.rewrite.base import Context
 from circlekit.targets.target import find_target
 
@@ -139,7 +138,6 @@ class _Test:
         """Run the test.  A CirclekitError that it raises is a failure of the test, too."""
         rules = self.case.rules()
         self.result.passes = rules.passes
-        names = [name.replace("-", "_") for name in rules.passes]  # a flag has - in place of _
         assert self.case.recipe is not None  # rules() raises otherwise
         model = load_recipe(self.case.recipe)
         with_tables = all(graph.table for graph in model.graphs)  # the recipe states the order of values
@@ -149,13 +147,13 @@ class _Test:
         findings = [str(finding) for finding in verify(base)]
         if findings:
             self.result.notes.append(f"not run, the model is invalid: {'; '.join(findings)}")
-            if names:
+            if rules.passes:
                 self.result.failures.append("passes cannot run on an invalid model")
             return
         self.run_reference(base)
         if self.with_litert:
             self.compare_with_litert(base, "before", rules.tolerance)
-        self.optimize(base, names, rules)
+        self.optimize(base, rules)
 
     # -- before the passes ---------------------------------------------------------------------
 
@@ -215,14 +213,12 @@ class _Test:
 
     # -- after the passes ----------------------------------------------------------------------
 
-    def optimize(self, base: Model, names: Sequence[str], rules: RuleBlock) -> None:
-        """Run the passes ``names`` on a copy of ``base``; check the rules, compare values with ``base``."""
-        fmt = rules.format or base.format
-        model = clone(base)
-        passes = pass_names(names, format=fmt)
-        exact = only_pipelines(names)  # pipelines omit approximate rewrites
-        context = Context(fmt, exact=exact, settings=rules.settings)
-        records = run_passes(model, select_passes(names, format=fmt), context)
+    def optimize(self, base: Model, rules: RuleBlock) -> None:
+        """Run the passes on a copy of ``base``; check ``rules``, and compare values with ``base``."""
+        model, context = clone(base), rules.context(base.format)
+        fmt = context.format
+        passes = pass_names(rules.names, format=fmt)
+        records = run_passes(model, select_passes(rules.names, format=fmt), context)
         check(model)
         name = f"{self.case.name}.opt.{fmt}"
         legal = legalize(model, fmt)

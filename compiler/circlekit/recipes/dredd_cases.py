@@ -27,8 +27,8 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.load import decoded
 from circlekit.recipes.rules.one_rules import parse_one_rules
-from circlekit.recipes.rules.rule import Rule
-from circlekit.recipes.rules.text_rules import RuleBlock, parse_text_rules
+from circlekit.recipes.rules.rule import Rule, RuleBlock
+from circlekit.recipes.rules.text_rules import parse_text_rules
 
 ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 

@@ -9,6 +9,7 @@ the fields that the file has; for others, ``tree.get(field, default)`` gives the
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
@@ -156,7 +157,7 @@ class ModelFile:
 
     def tensor_shapes(self) -> list[tuple[str, str]]:
         """Return (name, shape as text) of each tensor; in ``[1,-1,3]`` the second dimension is unknown."""
-        return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
+        return [(name_of(tensor), f"[{','.join(map(str, dims_of(tensor)))}]") for tensor in self.tensors()]
 
     # -- validity ------------------------------------------------------------------------------
 
@@ -170,8 +171,8 @@ def name_of(tensor: Tree) -> str:
     return str(tensor.get("name") or NO_NAME)
 
 
-def shape_of(tensor: Tree) -> list[int]:
-    """Return ``shape_signature`` of ``tensor``, or ``shape`` if there is none."""
+def dims_of(tensor: Tree) -> list[int]:
+    """Return the dimensions of ``tensor`` as ONE prints them: ``shape_signature``, else ``shape``."""
     dims: Any = tensor.get("shape_signature")
     if dims is None:
         dims = tensor.get("shape", ())
@@ -210,14 +211,14 @@ def hdf5_of(file: ModelFile) -> bytes:
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
     groups: dict[str, dict[str, Array]] = {}
+    counts: Counter[str] = Counter()  # how many numbers each name has used
     for tensor in file.tensors():
-        name = name_of(tensor).replace("/", "_")
+        name = unique = name_of(tensor).replace("/", "_")
         if name == NO_NAME:
             continue
-        count, unique = 0, name
         while unique in groups:
-            count += 1
-            unique = f"{name}_{count}"
+            counts[name] += 1
+            unique = f"{name}_{counts[name]}"
         group = groups[unique] = {}
         data = data_of(file, tensor)
         if data is not None:

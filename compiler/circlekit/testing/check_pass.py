@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, counted
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
@@ -20,7 +20,7 @@ from circlekit.passes.engine.registry import find_pass, select_passes
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in
 from circlekit.recipes.load import load_recipe
-from circlekit.recipes.rules.text_rules import RuleBlock
+from circlekit.recipes.rules.rule import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
@@ -41,8 +41,8 @@ def check_pass(
     """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, with reasons.
 
     ``tested``: the class of the pass, or its name.
-    ``recipes``: the text of a recipe, the path of a file or folder, or a sequence of these.  In a folder, the
-    files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
+    ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
+    folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
     ``needs_near_miss``: whether at least one near miss is required; use False for a pass without conditions.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
@@ -56,12 +56,14 @@ def check_pass(
       interface;
     - the result is valid, and its shapes can be inferred;
     - unless a pass declares that it changes values or the interface: the model and the result, both written
-      to files and read back, have equal outputs on seeded inputs (normal, boundary and zero); LiteRT gives
-      the same outputs; if LiteRT runs a TFLite model before the passes, it also runs the result;
-    - a second run of the pass changes nothing.
+      to files and read back, have equal outputs on seeded inputs (normal, boundary and zero, with 2 and with
+      1 for unknown dimensions); LiteRT gives the same outputs; if LiteRT runs a TFLite model before the
+      passes, it also runs the result;
+    - a second run of the passes changes nothing.
 
-    A recipe that cannot be read, or whose text does not follow the grammar, raises FileError or ParseError at
-    once.
+    A model that LiteRT does not run, for example because it lacks an operator, is only run by circlekit.
+    A recipe that cannot be read, or whose text does not follow the grammar, raises FileError, FormatError or
+    ParseError at once.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
     name = (find_pass(tested) if isinstance(tested, str) else tested).name
@@ -70,7 +72,7 @@ def check_pass(
     with tempfile.TemporaryDirectory(prefix="check-pass-") as folder:
         for case in _cases(name, recipes, Path(folder)):
             rules = case.rules()
-            is_near_miss = any(getattr(rule, "text", "") == NEAR_MISS_RULE for rule in rules.rules)
+            is_near_miss = any(rule.text.replace(" ", "") == NEAR_MISS_RULE for rule in rules.rules)
             positives += not is_near_miss
             near_misses += is_near_miss
             try:
@@ -110,27 +112,29 @@ def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: boo
     if result.failures:
         return
     model = load_recipe(case.recipe)
-    target = rules.format or model.format
-    if result.litert_refusal and result.litert and target == "tflite":
+    context = rules.context(model.format)
+    if result.litert_refusal and result.litert and context.format == "tflite":
         yield f"LiteRT runs the model before the pass, but not after it: {result.litert_refusal}"
-    yield from _requirement_failures(model, rules, target, is_near_miss)
+    yield from _requirement_failures(model, rules, context, is_near_miss)
 
 
-def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_miss: bool) -> Iterator[str]:
-    """Yield a sentence for each violated requirement that ``run_case`` does not check.
+def _requirement_failures(
+    model: Model, rules: RuleBlock, context: Context, is_near_miss: bool
+) -> Iterator[str]:
+    """Run the passes again; yield a sentence for each violated requirement that ``run_case`` does not check.
 
-    ``target``: the format for which the passes run, tflite or circle.
+    ``model``: that of the recipe, which is changed.  ``context``: for the passes; it gets their refusals.
     """
-    names = [name.replace("-", "_") for name in rules.passes]
-    passes = select_passes(names, format=target)
-    context = Context(target, settings=rules.settings, refusals=[])
+    passes = select_passes(rules.names, format=context.format)
+    context.refusals = []
     original = clone(model)
     changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
     if is_near_miss and (changes or unequal):
-        yield f"expected no change, got {changes} changes: {unequal or 'the result equals the model'}"
+        made = counted(changes, "change")
+        yield f"expected no change, got {made}: {unequal or 'the result equals the model'}"
     if not is_near_miss and not changes:
-        why = [refusal.sentence for refusal in context.refusals or ()] or ["nothing matched"]
+        why = [refusal.sentence for refusal in context.refusals] or ["nothing matched"]
         yield f"expected a change, got none: {'; '.join(dict.fromkeys(why))}"
     check_shapes(model)
     after_first_run = clone(model)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlekit as ck
-from circlekit.errors import CirclekitError, LimitError, ModelError, UnsupportedError
+from circlekit.errors import CirclekitError, FileError, LimitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine, runner
@@ -117,11 +117,18 @@ def test_an_interrupted_run_continues(
         ck.calibrate(model, samples(), state=path)
 
 
+def test_a_state_with_another_extension_is_refused_before_samples_are_run(model: ck.Model) -> None:
+    given = samples()
+    with pytest.raises(FileError, match=r"state\.txt: expected the extension \.json or \.npz"):
+        ck.calibrate(model, given, state="state.txt")
+    assert len(list(given)) == 9
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"samples": "others"}, "sample 1 differs from sample 1 of the interrupted run"),
-        ({"samples": "fewer"}, "expected the 2 samples of the interrupted run, got only 1"),
+        ({"samples": "fewer"}, "expected 2 samples as in the interrupted run, got only 1"),
         ({"channels": False}, "statistics of %x .* differ from"),
         ({"runner": Runner("litert")}, "expected a calibration by litert, got one by circlekit"),
         ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),

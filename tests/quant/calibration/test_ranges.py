@@ -223,6 +223,11 @@ def test_percentiles_of_few_samples(count: int) -> None:
         )
 
 
+def test_percentiles_of_more_numbers_than_float32_has_integers() -> None:
+    """float32 rounds the largest index, 2**24 + 19, to 2**24 + 20."""
+    assert percentile(np.zeros(2**24 + 20, np.float32), 99.99999) == 0.0  # type: ignore[arg-type]
+
+
 def test_entropy_clips_what_is_rare(seen: TensorStatistics) -> None:
     low, high = estimate_range(seen, "entropy")
     assert -30 < low < -2.5

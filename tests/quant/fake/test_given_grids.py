@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with FAKE_QUANT become integer models that differ by at most one step of the result's grid."""
+"""Models with rounding operators become integer models that differ by at most one step of the result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.convolution.conv import Conv2D
 from circlekit.quant.plan import Plan
 from circlekit.testing import is_available, run_litert, tflite_of
+from tests.quant.fake.networks import X, conv, network
 
 CONV = """
     %w = const f32[4,3,3,3] gaussian(0, 0.3)
@@ -191,3 +194,66 @@ def test_kernels_that_miss_the_grid_get_finer_numbers(body: str, bits: int) -> N
     assert all("misses the grid" in op.reason or "no " in op.reason for op in report.floats)
     if is_available():
         np.testing.assert_allclose(run_litert(tflite_of(model), data)[0], result, atol=1e-6)
+
+
+def form_of(value: Value) -> Quantization:
+    assert value.quantization is not None
+    return value.quantization
+
+
+FAKE_QUANT = "{min: %s, max: %s, num_bits: %d, narrow_range: %s} : f32[2,4,4,3]\n"
+
+
+@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("narrow", ["true", "false"])
+def test_roundings_become_the_parameters_of_integers(bits: int, narrow: str) -> None:
+    """An integer model differs from the rounding one by at most one step, and clips at the same place.
+
+    LiteRT, the oracle of the kernel of FAKE_QUANT, does not run narrow ranges.
+    """
+    body = f"  %q = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.5, bits, narrow)}"
+    body += f"  %u = FakeQuant(%w) {{min: -2.0, max: 2.0, num_bits: {bits}, narrow_range: true}}"
+    body += f" : f32[3,1,1,3]\n{conv('%y', '%q', '%u')}"
+    body += f"  %z = FakeQuant(%y) {FAKE_QUANT % (-1.5, 2.0, bits, narrow)}"
+    model = network(body)
+    x = 2 * X  # partly outside of the range
+    expected = circlekit.run(model, [x])[0]
+    circlekit.quantize(model, "int8")
+    assert {v.dtype.short for op in model.main if op.code == "CONV_2D" for v in op.results} == {"i8"}
+    assert not any(op.code == "FAKE_QUANT" for op in model.main)
+    step = 3.5 / (2**bits - 1 - (narrow == "true"))
+    got = circlekit.run(model, [x])[0]
+    assert np.abs(got - expected).max() <= 1.001 * step
+    assert got.max() <= 2.0 + step / 2  # clipped, after the range was moved by up to half a step
+
+
+def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() -> None:
+    """As exports of PyTorch have them: uint8 for activations, int8 per channel for weights.
+
+    Activations become int8: 128 is subtracted from the zero points 128 and 100.
+    """
+    form = "u8[2,4,4,3] quant(scale: 0.0078125, zero_point: 128)"
+    body = f"  %xq = Quantize(%x) : {form}\n  %xd = Dequantize(%xq) : f32[2,4,4,3]\n"
+    body += "  %wq = Quantize(%w) : i8[3,1,1,3] quant(scale: [0.02, 0.03, 0.04], axis: 0)\n"
+    body += f"  %wd = Dequantize(%wq) : f32[3,1,1,3]\n{conv('%y', '%xd', '%wd')}"
+    body += "  %zq = Quantize(%y) : u8[2,4,4,3] quant(scale: 0.03125, zero_point: 100)\n"
+    body += "  %z = Dequantize(%zq) : f32[2,4,4,3]\n"
+    model = network(body)
+    expected = circlekit.run(model, [X])[0]
+    circlekit.quantize(model, "int8")
+    (layer,) = (op for op in model.main if isinstance(op, Conv2D))
+    data, weights, result = (form_of(v) for v in (layer.input, layer.filter, layer.output))
+    assert (data.scale.tolist(), data.zero_point.tolist()) == ([0.0078125], [0])
+    assert weights.scale == pytest.approx([0.02, 0.03, 0.04])
+    assert (result.scale.tolist(), result.zero_point.tolist()) == ([0.03125], [-28])
+    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 1.001 * 0.03125
+
+
+def test_ranges_follow_through_functions_and_joins() -> None:
+    """LEAKY_RELU and CONCATENATION have no rounding of their own, but their ranges follow."""
+    body = f"  %q = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.5, 8, 'false')}"
+    body += "  %l = LeakyRelu(%q) {alpha: 0.5} : f32[2,4,4,3]\n"
+    body += "  %z = Concatenation(%q, %l) {axis: 3} : f32[2,4,4,6]\n"
+    model = network(body)
+    report = circlekit.quantize(model, "int8")
+    assert not any(op.is_float for op in report.plan.main.operators.values())

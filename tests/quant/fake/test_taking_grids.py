@@ -46,7 +46,7 @@ def test_a_grid_has_the_numbers_of_its_operator(bits: int, narrow: bool, low: fl
     ("low", "high", "bits"),
     [
         *((1.0, 1.0, 8), (2.0, 1.0, 8), (0.0, np.inf, 8), (-np.inf, 0.0, 8), (np.nan, 1.0, 8)),
-        *((0.0, 1.0, 1), (0.0, 1.0, 17)),
+        *((0.0, 1.0, 1), (0.0, 1.0, 17), (0.0, 1e-44, 8), (0.0, 1e-17, 8), (-3e38, 3e38, 8)),
     ],
 )
 def test_operators_that_have_no_grid(low: float, high: float, bits: int) -> None:
@@ -54,10 +54,14 @@ def test_operators_that_have_no_grid(low: float, high: float, bits: int) -> None
     assert grid_of(FakeQuant(x, min=low, max=high, num_bits=bits)) is None
 
 
+def quantization(scale: list[float], zero_point: list[int], axis: int = 0) -> Quantization:
+    return Quantization(np.array(scale, np.float32), np.array(zero_point, np.int64), axis)
+
+
 @pytest.mark.parametrize("dtype", [DType.INT4, i8, u8, i16])
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int) -> None:
-    scale, zero_point = np.array([0.5, 0.25, 2.0], np.float32)[:count], np.array([3, 0, -1])[:count]
+    scale, zero_point = np.array([0.5, 0.25, 2.0], np.float32)[:count], np.array([3, 0, 1])[:count]
     value = Value("x", dtype, (2, 3), None, Quantization(scale, zero_point, 1))
     grid = stored_grid(Dequantize(value))
     assert grid is not None
@@ -71,8 +75,7 @@ def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int)
 
 @pytest.mark.parametrize(("zero_points", "expected"), [([], [0, 0, 0]), ([3], [3, 3, 3])])
 def test_a_form_has_a_zero_point_for_each_scale(zero_points: list[int], expected: list[int]) -> None:
-    quantization = Quantization(np.ones(3, np.float32), np.array(zero_points, np.int64))
-    grid = stored_grid(Dequantize(Value("x", i8, (3,), None, quantization)))
+    grid = stored_grid(Dequantize(Value("x", i8, (3,), None, quantization([1, 1, 1], zero_points))))
     assert grid is not None
     assert list(grid.form.zero_point) == expected
 
@@ -80,10 +83,14 @@ def test_a_form_has_a_zero_point_for_each_scale(zero_points: list[int], expected
 @pytest.mark.parametrize(
     ("dtype", "quantization"),
     [
-        (DType.INT32, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))),
+        (DType.INT32, quantization([1], [0])),
         (i8, None),
-        (i8, Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))),
-        (i8, Quantization(np.ones(3, np.float32), np.zeros(2, np.int64))),
+        (i8, quantization([], [])),
+        (i8, quantization([1, 1], [0, 0, 0])),
+        (i8, quantization([1, 1, 1], [0, 0, 0])),  # the axis has the size 2
+        (i8, quantization([1, 1], [0, 0], axis=1)),
+        *((i8, quantization([scale], [0])) for scale in (0, -1, np.nan, np.inf, 1e-40, 1e30)),
+        *((dtype, quantization([1], [zero_point])) for dtype, zero_point in ((i8, 128), (u8, -1))),
         (DType.FLOAT16, None),
     ],
 )
@@ -118,6 +125,16 @@ def test_what_remains_of_rounding_operators(body: str, outputs: str, codes: str,
     assert " ".join(op.code for op in model.main) == codes
     assert {name.split("/")[-1] if name.endswith("highest") else name for name in found} == set(grids.split())
     assert all(form.dtype is i8 for form in found.values())
+
+
+def test_a_grid_is_followed_through_a_long_chain() -> None:
+    chain = "\n".join(f"%a{n + 1} = Reshape(%a{n}, [4])" for n in range(1500))
+    model = circlekit.parse(
+        f"graph main(%x: f32[4]) -> %y {{\n%a0 = Neg(%x)\n{chain}\n%y = {FAKE.replace('%t', '%a1500')}\n}}"
+    )
+    (found,) = take_grids(model)
+    assert {"a0", "a700", "y"} <= found.keys()
+    assert not any(op.code == "FAKE_QUANT" for op in model.main)
 
 
 @pytest.mark.parametrize("largest", [126, 127])

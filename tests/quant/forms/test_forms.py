@@ -45,6 +45,17 @@ def test_operands_are_made_in_the_form_of_a_concatenation(body: str, outputs: st
         assert plan.tensors["m"].same_as(shared) == is_shared
 
 
+def test_a_long_chain_of_movement_is_made_in_the_form_of_a_concatenation() -> None:
+    chain = "\n".join(f"%a{n + 1} = Transpose(%a{n}, [1, 0])" for n in range(1500))
+    plan = planned(f"""graph main(%x: f32[1,8]) -> %y {{
+      %a0 = Mul(%x, 0.5)
+      {chain}
+      %b = Mul(%x, 40.0)
+      %y = Concatenation(%a1500, %b) {{axis: 1}}
+    }}""")
+    assert plan.tensors["a0"].same_as(plan.tensors["y"])
+
+
 @pytest.mark.parametrize(("scheme", "dtype"), [("int16x8", "i16"), ("float", "i8")])
 def test_operands_with_another_scheme_keep_their_form(scheme: str, dtype: str) -> None:
     text = """graph main(%x: f32[1,8]) -> %y {

@@ -1,49 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms, with which a model was trained: in other dtypes, with finer steps, and for other tensors."""
+"""Given forms, with which a model was trained: where they fit, with finer steps, and for other tensors."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.quant.choose import GraphChooser
 from circlekit.quant.forms.given_forms import (
     add_ranges,
-    covered_range,
     finer_form,
     fits_activations,
     fits_weights,
-    given_form,
     wanted_step,
     with_followed,
 )
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import SCHEMES
+from circlekit.targets.target import find_target
 
 FORM = TensorForm(i8, (0.5,), (3,), rounds=True)
 CHANNELS = TensorForm(i8, (0.5, 0.25), (0, 0), axis=1)
-
-
-@pytest.mark.parametrize("dtype", [i8, u8])
-@pytest.mark.parametrize("other", [i8, u8])
-def test_a_form_in_the_other_8_bit_dtype_has_the_same_grid(dtype: DType, other: DType) -> None:
-    form = given_form(TensorForm(dtype, (0.5, 2.0), (3, 7)), other)
-    assert form is not None
-    assert form.dtype is other
-    assert covered_range(form) == covered_range(TensorForm(dtype, (0.5, 2.0), (3, 7)))
-
-
-def test_forms_that_do_not_exist_in_a_dtype() -> None:
-    assert given_form(FORM, i16) is given_form(FORM, None) is given_form(None, i8) is None
-    wide = TensorForm(i16, (0.5,), (0,))
-    assert given_form(wide, i16) is wide
-
-
-def test_a_range_is_that_of_all_channels() -> None:
-    assert covered_range(FORM) == (-65.5, 62.0)
-    assert covered_range(TensorForm(u8, (1.0, 0.5), (255, 0))) == (-255.0, 127.5)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +53,9 @@ def test_activations_have_one_scale_and_int16_no_zero_point(
         ("int8", CHANNELS, None, False),
         ("int8_per_tensor", CHANNELS, 1, False),
         ("int8", FORM, 1, False),
+        ("int8", replace(CHANNELS, zero_point=(0, 1)), 1, False),
+        ("weight_int4", CHANNELS, 1, True),
+        ("uint8", FORM, 1, True),
         ("int8", TensorForm(i8, (0.5,), (0,)), 1, True),
         ("int8_per_tensor", TensorForm(i8, (0.5,), (0,)), None, True),
         ("uint8", TensorForm(u8, (0.5,), (128,)), None, True),
@@ -128,9 +113,21 @@ def test_the_wanted_step_is_the_least_after_movement() -> None:
     values = {value.name: value for value in MOVED.values()}
     assert wanted_step(values["r"], forms(y=0.5)) == 0.5
     assert wanted_step(values["m"], forms(y=0.5, t=0.25)) == 0.25
+    assert wanted_step(values["m"], forms(y=0.25, t=0.5)) == 0.25
     assert wanted_step(values["m"], forms(m=2.0, t=0.25)) == 2.0
     assert wanted_step(values["t"], forms(n=0.5)) is None  # TANH computes other numbers
     assert wanted_step(values["m"], {}) is None
+
+
+def test_the_ways_to_a_wanted_step_are_not_followed_one_by_one() -> None:
+    """Each pair of TRANSPOSEs doubles the number of ways from %a0 to %y."""
+    lines = [
+        f"%b{n} = Transpose(%a{n}, [1, 0]) %c{n} = Transpose(%a{n}, [1, 0]) %a{n + 1} = Maximum(%b{n}, %c{n})"
+        for n in range(2000)
+    ]
+    text = "graph main(%a0: f32[2,2]) -> %y {\n" + "\n".join([*lines, "%y = Reshape(%a2000, [4])\n}"])
+    (source,) = circlekit.parse(text).main.inputs
+    assert wanted_step(source, forms(y=0.5)) == 0.5
 
 
 def test_forms_follow_through_movement_and_from_the_constant_of_a_minimum() -> None:
@@ -141,6 +138,55 @@ def test_forms_follow_through_movement_and_from_the_constant_of_a_minimum() -> N
     assert with_followed(MOVED, {}) == {}
     assert with_followed(MOVED, forms(c=0.5))["k"].scale == (0.5,)
     assert with_followed(MOVED, forms(c=0.5, k=0.25))["k"].scale == (0.25,)
+
+
+def chooser(text: str, scheme: str, given: dict[str, TensorForm]) -> GraphChooser:
+    """Return a chooser for the graph ``text`` that has made a plan.
+
+    All tensors have the range -2 to 2, except those with a form in ``given``.
+    """
+    graph = circlekit.parse(text).main
+    ranges = {value.name: (-2.0, 2.0) for value in graph.values()}
+    made = GraphChooser(graph, ranges, dict.fromkeys(graph, SCHEMES[scheme]), find_target("litert"), given)
+    made.plan()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("scheme", "form", "fits"),
+    [
+        ("int8", TensorForm(i8, (0.5,), (3,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (0,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (3,)), False),
+    ],
+)
+def test_an_operand_is_rounded_to_the_form_of_the_result_only_if_that_fits(
+    scheme: str, form: TensorForm, fits: bool
+) -> None:
+    """int16 activations have no zero point."""
+    pool = "MaxPool2D(%x) {filter_height: 2, filter_width: 2, act: RELU}"
+    made = chooser(f"graph main(%x: f32[1,4,4,2]) -> %y {{ %y = {pool} }}", scheme, {"y": form})
+    (op,) = made.graph
+    assert made.scheme_of(op).name == scheme
+    assert (0 in made.operand_forms[op]) == made.read_form(op, 0).same_as(form) == fits
+
+
+@pytest.mark.parametrize(
+    ("scheme", "form", "fits"),
+    [
+        ("int8", TensorForm(i8, (0.5,), (-100,)), True),
+        ("int16x8", TensorForm(i16, (0.5,), (-20000,)), False),
+    ],
+)
+def test_steps_become_finer_only_if_the_given_form_fits(scheme: str, form: TensorForm, fits: bool) -> None:
+    """The numbers from the lowest of the form to the bound 1.5 take less than half of its integers."""
+    text = "graph main(%x: f32[4]) -> %y {\n%c = const f32[] [1.5]\n%k = Minimum(%x, %c)\n%y = Neg(%k)\n}"
+    made = chooser(text, scheme, {"c": form, "k": form})
+    reader = made.graph.ops[1]
+    made.refined.add(reader)
+    made.refine_operands(reader)
+    finer = made.operand_forms[reader].get(0)
+    assert (finer is not None and finer.scale[0] < form.scale[0]) == fits
 
 
 def test_ranges_follow_from_operands() -> None:

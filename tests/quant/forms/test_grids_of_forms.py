@@ -15,16 +15,12 @@ from circlekit.quant.forms.given_forms import (
     covered_range,
     finer_activation,
     finer_form,
-    fits_activations,
-    fits_weights,
     given_form,
     given_ranges,
-    wanted_step,
     with_followed,
 )
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.scheme import SCHEMES
 
 
 def numbers_of(form: TensorForm) -> set[float]:
@@ -45,35 +41,6 @@ def test_int8_and_uint8_stand_for_the_same_numbers(zero_point: int) -> None:
     for dtype in (None, i16, i32):
         assert given_form(form, dtype) is None
     assert given_form(None, i8) is None
-
-
-def test_which_forms_activations_and_weights_may_have() -> None:
-    one, shifted, two = (
-        TensorForm(i8, (0.5,), (0,)),
-        TensorForm(i8, (0.5,), (3,)),
-        TensorForm(i8, (1.0, 2.0), (0, 0), 1),
-    )
-    fitting = {
-        "int8": (one, shifted),
-        "int16x8": (one,),
-        "uint8": (one, shifted),
-    }
-    for name, forms in fitting.items():
-        assert [fits_activations(f, SCHEMES[name]) for f in (None, one, shifted, two)] == [
-            f in forms for f in (None, one, shifted, two)
-        ]  # fmt: skip
-    second = replace(two, zero_point=(0, 1))
-    for name, axis, expected in (
-        ("int8", 1, (one, two)),
-        ("int8", 0, (one,)),
-        ("int8", None, (one,)),
-        ("int8_per_tensor", 1, (one,)),
-        ("uint8", 1, (one, shifted)),
-        ("weight_int4", 1, (one, two)),
-        ("weight_int4_block32", 1, ()),
-    ):
-        found = [f for f in (None, one, shifted, two, second) if fits_weights(f, SCHEMES[name], axis)]
-        assert tuple(found) == expected, name
 
 
 def test_finer_weights_keep_their_numbers() -> None:
@@ -132,6 +99,7 @@ def test_covered_ranges(dtype: DType, scale: tuple[float, ...], zero_point: tupl
         (0, 127, 2),
         (10, 137, 2),
         (200, 255, None),  # 0 is at 108 steps
+        (108, 108, None),
         (110, 171, 4),
         (0, 20, 2),
         (100, 163, 4),
@@ -186,16 +154,6 @@ def test_forms_follow_where_numbers_stay_on_the_grid() -> None:
     assert with_followed(model.main, {"x": positive}) == {"x": positive, "r": positive}
     low = TensorForm(i8, (0.5,), (-100,))
     assert with_followed(model.main, {"x": low}) == {"x": low, "r": low}
-
-
-def test_the_step_to_which_a_tensor_will_be_rounded() -> None:
-    model = circlekit.parse(NET)
-    values = {v.name: v for v in model.main.values()}
-    forms = {name: TensorForm(i8, (scale,), (0,)) for name, scale in (("y", 0.5), ("z", 0.25), ("t", 0.125))}
-    assert wanted_step(values["y"], forms) == wanted_step(values["n"], forms) == 0.5
-    assert wanted_step(values["m"], forms) == 0.25
-    assert wanted_step(values["x"], forms) is None
-    assert wanted_step(values["k"], forms) == 0.125, "the smallest of two"
 
 
 def test_ranges_that_follow() -> None:

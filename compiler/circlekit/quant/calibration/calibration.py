@@ -70,7 +70,8 @@ class Calibration:
     def load(path: FilePath) -> Calibration:
         """Return the calibration in the file at ``path``, which ``save`` wrote.
 
-        Raise FileError if the file cannot be read, FormatError if it is not a calibration.
+        Raise FileError for another extension or if the file cannot be read, FormatError if it is not a
+        calibration, LimitError if an .npz file exceeds the memory limit.
         """
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)

@@ -28,7 +28,7 @@ from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.value import Array
-from circlekit.quant.calibration.histogram import Histogram
+from circlekit.quant.calibration.histogram import INDEX_LIMIT, Histogram
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
 from circlekit.quant.readable_json import readable_json
 
@@ -98,6 +98,9 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
         if document[DOCUMENT] != VERSION:
             raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
         found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
+        for key, fact in found.items():
+            if isinstance(fact, int) and not 0 <= fact < 2**63:
+                raise ValueError(f"expected an integer from 0 to 2**63 - 1 as {key}, got {fact}")
         with np.errstate(all="ignore"):  # a number too large for float32 becomes infinite, and is refused
             return found, [_graph(graph, arrays) for graph in document["graphs"]]
     except KeyError as error:
@@ -217,19 +220,23 @@ def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Channel
 
 
 def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histogram:
-    """Return the histogram that ``fields`` describes; raise ValueError for a wrong bin width or count."""
+    """Return the histogram that ``fields`` describes; raise ValueError for wrong bins or counts."""
     base, _, exponent = str(fields["bin_width"]).partition("**")
-    counts = _array(fields["counts"], np.int64, arrays)
-    if base != "2" or not -1000 < int(exponent) < 1000 or not counts.size or counts.min() < 0:
+    counts, first = _array(fields["counts"], np.int64, arrays), int(fields["first_bin"])
+    if base != "2" or not -1000 < int(exponent) < 1000 or abs(first) >= INDEX_LIMIT:
         raise ValueError(
-            "expected a histogram with a bin_width such as 2**-5 and with counts of at least 0, "
-            f"got {fields['bin_width']!r} and {counts.size} counts, the lowest {counts.min(initial=0)}"
+            f"expected a bin_width such as 2**-5 and a first_bin of magnitude below {INDEX_LIMIT}, "
+            f"got {fields['bin_width']!r} and {first}"
         )
-    return Histogram(int(exponent), int(fields["first_bin"]), counts)
+    if counts.min(initial=0) < 0 or not counts.any():
+        raise ValueError(f"expected counts of at least 0, some above 0, got {counts.tolist()[:8]}")
+    return Histogram(int(exponent), first, counts)
 
 
 def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
     """Return ``content``, a list of numbers or the name of one of ``arrays``, as a vector of ``dtype``."""
+    if isinstance(content, str) and content not in arrays:
+        raise ValueError(f"expected a list of numbers or the name of an array in the file, got {content!r}")
     numbers = arrays[content] if isinstance(content, str) else content
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.quant.calibration.calibration import (
@@ -30,6 +30,7 @@ from circlekit.quant.calibration.calibration import (
     make_names_distinct,
     observed_values,
 )
+from circlekit.quant.calibration.calibration_file import check_path
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
@@ -68,11 +69,14 @@ def collect(
     be continued: it is complete, it belongs to another model, engine, selection or other samples, or the
     model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, or if a tensor with
     statistics per channel changes its number of channels; UnsupportedError if the engine cannot run the
-    model; and the errors of ``Interpreter.run``.
+    model; FileError if ``state`` has another extension or cannot be written; and the errors of
+    ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
         source = source or str(samples)
+    if state is not None:
+        check_path(state)  # before samples are run for nothing
     runner = runner or Runner()
     make_names_distinct(model)
     selection = Selection.of(model, channels, histograms)
@@ -160,7 +164,7 @@ class _Jobs(Iterator[Job]):
                 number = skipped - 1
                 raise ModelError(f"sample {number} differs from sample {number} of the interrupted run")
         if skipped < done.samples:
-            expected = f"expected the {done.samples} samples of the interrupted run"
+            expected = f"expected {counted(done.samples, 'sample')} as in the interrupted run"
             raise ModelError(f"{expected}, got only {skipped}")
 
     def __next__(self) -> Job:

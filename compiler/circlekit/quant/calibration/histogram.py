@@ -14,10 +14,13 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The magnitudes of indices of bins (see ``_bin``) are below 2 ** (MAX_NUMBER_BITS + 1).
+"""The width of a bin is at least the largest number divided by 2 to this power, up to a factor of 2.
 
 So large numbers get wide bins, even if all numbers are almost equal.
 """
+
+INDEX_LIMIT = 2 ** (MAX_NUMBER_BITS + 1)
+"""The magnitudes of indices of bins (see ``_bin``) are below this limit."""
 
 SMALLEST_EXPONENT = -149
 """The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""

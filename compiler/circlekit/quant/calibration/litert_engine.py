@@ -76,7 +76,7 @@ class LitertEngine:
         with watched(Progress()):
             save(legalize(model, "tflite"), self._path, "tflite")
         self._interpreter: Any = None
-        self._tensors: list[tuple[Value, int]] = []
+        self._tensors: dict[Value, int] = {}  # LiteRT's index of each observed tensor
 
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
@@ -88,7 +88,7 @@ class LitertEngine:
                 self._prepare()
             self._run(sample)
             with np.errstate(all="ignore"):
-                for value, index in self._tensors:
+                for value, index in self._tensors.items():
                     self._observer.see(value, self._tensor(index))
                 for op in self._observer.inside:
                     self._observer.see_inside(op, [self._operand(value) for value in op.inputs])
@@ -116,7 +116,7 @@ class LitertEngine:
         for value in self._values:
             if value.name not in indices:
                 raise UnsupportedError(f"LiteRT does not keep the tensor %{value.name}; {ADVICE}")
-        self._tensors = [(value, indices[value.name]) for value in self._values]
+        self._tensors = {value: indices[value.name] for value in self._values}
         self._interpreter = interpreter
 
     def _run(self, sample: Sequence[Array]) -> None:
@@ -144,7 +144,7 @@ class LitertEngine:
             return constant_elements(value)
         if value.is_variable:
             return np.zeros(value.static_shape, value.dtype.numpy)  # its initial state, from which runs begin
-        return self._tensor(dict(self._tensors)[value])
+        return self._tensor(self._tensors[value])
 
     def _tensor(self, index: int) -> Array:
         """Return a view of the tensor with LiteRT's ``index``; the view is valid until the next run."""

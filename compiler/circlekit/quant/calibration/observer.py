@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, did_you_mean, names_in
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -71,10 +71,10 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
     """
     if isinstance(choice, bool):
         return names if choice else []
-    choice = list(choice)
-    for name in sorted(set(choice) - set(names)):
+    chosen = names_in("a tensor", choice)
+    for name in sorted(set(chosen) - set(names)):
         raise ModelError(f"no computed float tensor is named {name!r}{did_you_mean(name, names)}")
-    return choice
+    return chosen
 
 
 class Observer:

@@ -100,6 +100,7 @@ def percentile(numbers: Sequence[float], percent: float) -> float:
     if rounded in (0, 100) or ordered.size == 1:
         return float(ordered[-1 if rounded == 100 else 0])
     last = ordered.size - 1
+    # for more than 2**24 numbers, float32 may round the index up to ``last``
     index = min(int(float(np.float32(last) * rounded) / 100.0), last - 1)
     below = float(np.float32(index) / np.float32(last))
     fraction = np.float32((float(rounded) / 100.0 - below) / ((index + 1.0) / last - below))

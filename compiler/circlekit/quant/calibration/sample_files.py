@@ -98,7 +98,7 @@ class SampleFile:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether there is a file or folder at ``path``; no system has one with too long a name."""
+    """Return whether there is a file or folder at ``path``; False for names that no system allows."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -22,11 +22,11 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantized_values import followed_operand, is_quantized
-from circlekit.quant.parameters import along_axis
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE, along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import is_computed_float, present_operand
 
@@ -138,28 +138,27 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
       compute means: then a QUANTIZE can convert the operand first.  An operand without a form cannot get
       ``form`` if it is constant or has another user, or if the producer computes means.
     """
-    op = value.producer
-    rule = None if op is None else op.quantization_rule
-    if op is None or rule is None:
-        return True
-    if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
-        return False
-    if form.dtype in rule.fixed:
-        scale, zero_point = rule.fixed[form.dtype]
-        return form.scale == (scale,) and form.zero_point == (zero_point,)
-    followed = followed_operand(op)
-    if followed is None:
-        return True
-    if not rule.averages and (
-        rule.operands_follow or getattr(op, "act", Activation.NONE) is not Activation.NONE
-    ):
-        return True
-    known = grids.get(followed.name)
-    if known is not None:
-        return known.same_as(form)
-    # with another user, the operand may need another form
-    is_free = followed.use_count == 1 and not followed.is_const and not rule.averages
-    return is_free and _can_have(followed, form, grids)
+    while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
+        if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
+            return False
+        if form.dtype in rule.fixed:
+            scale, zero_point = rule.fixed[form.dtype]
+            return form.scale == (scale,) and form.zero_point == (zero_point,)
+        followed = followed_operand(op)
+        if followed is None:
+            return True
+        if not rule.averages and (
+            rule.operands_follow or getattr(op, "act", Activation.NONE) is not Activation.NONE
+        ):
+            return True
+        known = grids.get(followed.name)
+        if known is not None:
+            return known.same_as(form)
+        # with another user, the operand may need another form
+        if followed.use_count != 1 or followed.is_const or rule.averages:
+            return False
+        value = followed
+    return True
 
 
 def _rounding_grids(value: Value) -> Iterator[Grid | None]:
@@ -196,13 +195,15 @@ def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
     If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
     Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
-    is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
-    grids[value.name] = form if is_only else replace(form, rounds=False)
-    followed = None if value.producer is None else followed_operand(value.producer)
-    if followed is None or followed.name in grids or followed.use_count != 1:
-        return
-    if not followed.is_const and _can_have(followed, form, grids):
-        _give_form(followed, form, grids)
+    while True:
+        is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
+        grids[value.name] = form if is_only else replace(form, rounds=False)
+        followed = None if value.producer is None else followed_operand(value.producer)
+        if followed is None or followed.name in grids or followed.use_count != 1:
+            return
+        if followed.is_const or not _can_have(followed, form, grids):
+            return
+        value = followed
 
 
 def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
@@ -271,13 +272,14 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have more than 16 bits, no scale, or a wrong number of zero points.
+    Return None if the integers have more than 16 bits or no scale, and for scales and zero points that are
+    invalid or too many.
     """
     value = op.input
     quantization = value.quantization
     if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
         return None
-    if quantization.zero_point.size not in (0, 1, quantization.scale.size):
+    if not _is_valid(quantization, value):
         return None
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
@@ -291,17 +293,32 @@ def stored_grid(op: Dequantize) -> Grid | None:
     return Grid(form, largest + shift)
 
 
+def _is_valid(quantization: Quantization, value: Value) -> bool:
+    """Return whether the ``quantization`` of ``value`` has scales and zero points that a form may have."""
+    scale, zero_point, axis = quantization.scale, quantization.zero_point, quantization.quantized_dimension
+    low, high = value.dtype.limits
+    if not ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE)).all():  # False for NaN
+        return False
+    if zero_point.size not in (0, 1, scale.size) or ((zero_point < low) | (zero_point > high)).any():
+        return False
+    shape = value.shape or ()
+    return scale.size == 1 or (axis in range(len(shape)) and shape[axis] == scale.size)
+
+
 def grid_of(op: FakeQuant) -> Grid | None:
     """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
 
-    Return None for an invalid range or number of bits.
+    Return None for an invalid range or number of bits, and for steps that are too small or large for a scale.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     low, high = np.float32(op.min), np.float32(op.max)
     if not (np.isfinite(low) and np.isfinite(high) and low < high and 2 <= op.num_bits <= 16):
         return None
     first, last = int(op.narrow_range), 2**op.num_bits - 1
-    step, zero = op.grid()
+    with np.errstate(all="ignore"):
+        step, zero = op.grid()
+    if not SMALLEST_SCALE <= step <= LARGEST_SCALE:
+        return None
     dtype: DType = i8 if op.num_bits <= 8 else i16
     shift = dtype.limits[0] - first  # the smallest number of the grid becomes the smallest integer
     reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"

@@ -241,11 +241,12 @@ def has_rounding(value: Value) -> bool:
     Between ``value`` and a user that rounds it there may be operators whose result has the scale of their
     operand, such as RESHAPE.  Operators before the producer are not examined.
     """
-    for op in value.users:
-        if isinstance(op, FakeQuant | Quantize):
+    pending = [value]
+    while pending:
+        moved = pending.pop()
+        if any(isinstance(op, FakeQuant | Quantize) for op in moved.users):
             return True
-        if followed_operand(op) is value and any(has_rounding(v) for v in op.results):
-            return True
+        pending += [v for op in moved.users if followed_operand(op) is moved for v in op.results]
     return isinstance(value.producer, FakeQuant | Dequantize)
 
 

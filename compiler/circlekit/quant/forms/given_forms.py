@@ -98,14 +98,22 @@ def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
     The form is the given form of ``value``.  If there is none, it is the given form with the smallest scale
-    among the results of operators that read ``value`` without requantizing it, such as RESHAPE.
+    among the results of operators that read ``value`` without requantizing it, such as RESHAPE.  If such a
+    result has no given form, the results of its own users count in the same way.
     ``given``: the given forms by name of the tensor.
     """
-    if value.name in given:
-        return given[value.name].scale[0]
-    rules = ((user, user.quantization_rule or OWN_RANGES) for user in value.users)
-    moved = (v for user, rule in rules if rule.results_follow or rule.operands_follow for v in user.results)
-    return min((step for v in moved if (step := wanted_step(v, given)) is not None), default=None)
+    steps, found = [], [value]
+    seen = {value}
+    for moved in found:  # grows in the loop
+        if moved.name in given:
+            steps.append(given[moved.name].scale[0])
+            continue
+        for user in moved.users:
+            rule = user.quantization_rule or OWN_RANGES
+            if rule.results_follow or rule.operands_follow:
+                found += [result for result in user.results if result not in seen]
+                seen.update(user.results)
+    return min(steps, default=None)
 
 
 def covered_range(form: TensorForm) -> tuple[float, float]:
@@ -180,9 +188,11 @@ def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | 
     ``low``, ``high``: numbers that ``form`` can store.  The new form covers 0, too, so that its zero point
     fits the dtype.  ``form`` has one scale.  The scale is divided by the largest possible power of 2, so the
     new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the scale is
-    too small.
+    too small, or if both ends are 0.
     """
     low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        return None
     least, greatest = form.dtype.limits
     factor = 1
     while 2 * factor * (high - low) / form.scale[0] <= greatest - least:

@@ -166,8 +166,9 @@ def raise_patterns(
         sqnr = measured_sqnr(model, make_plan(schemes), samples)
         if sqnr is None:
             continue
-        is_kept = sqnr >= best + MIN_PATTERN_GAIN
-        verdict = "kept" if is_kept else "rejected"
+        needed = best + MIN_PATTERN_GAIN
+        is_kept = sqnr >= needed
+        verdict = "kept" if is_kept else f"rejected: needed {needed:.1f} dB"
         result.notes.append(
             f"{name}, {counted(len(ops), 'operator')} raised to {raise_to}: {sqnr:.1f} dB, {verdict}"
         )

@@ -55,7 +55,7 @@ def raise_outputs(
         return result
     is_kept = after >= before + LEAST_GAIN_DB
     codes = ", ".join(dict.fromkeys(plan.main.operators[name].code for name in tail))
-    verdict = "kept" if is_kept else "rejected"
+    verdict = "kept" if is_kept else f"rejected: needed {before + LEAST_GAIN_DB:.1f} dB"
     note = f"the last operators ({codes}) raised to int16: {before:.1f} to {after:.1f} dB, {verdict}"
     kept, sqnr = (schemes, after) if is_kept else (result.schemes, before)
     return Raised(kept, sqnr, [*result.notes, note])

@@ -128,7 +128,7 @@ class _RecipeReader:
     def check_graph(self, index: int, recipe: Tree, field: str) -> None:
         """Raise ParseError at ``field`` unless ``index`` is that of a graph."""
         if not 0 <= index < len(self.graphs):
-            message = f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
+            message = f"expected the index of a graph, 0 to {len(self.graphs) - 1}, got {index}"
             self.fail(message, recipe, field)
 
     def tensor_map(self, recipe: Tree, indices: dict[str, int]) -> Tree:
@@ -139,7 +139,7 @@ class _RecipeReader:
         elif index is None:
             self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
         elif not 0 <= index < len(indices):
-            message = f"expected an index of one of the {len(indices)} operands, got {index}"
+            message = f"expected the index of an operand, 0 to {len(indices) - 1}, got {index}"
             self.fail(message, recipe, "tensor_index")
         return {"name": recipe.get("name", ""), "tensor_index": index}
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the result of passes: a rule, the model that it checks, and the reading of a rule's arguments.
+"""Rules for the result of passes: rules of a test, the model that they check, the reading of arguments.
 
 Rules are written in ``.ck`` recipes, as ``ops(Add: 1)``, or in ONE's ``test.rule``.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -19,7 +20,9 @@ from circlekit.ir.op import REGISTRY
 from circlekit.ir.text.lexer import Source
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
+from circlekit.passes.engine.registry import only_pipelines
 from circlekit.recipes.model_file import ModelFile
+from circlekit.rewrite.base import Context
 
 
 @dataclass
@@ -67,6 +70,33 @@ class Rule:
         return f"{self.place}: {self.text}: {found}" if found else ""
 
 
+@dataclass
+class RuleBlock:
+    """The rules of one test, and the passes after which they must hold: a block ``rules { }``, for example.
+
+    ``passes``: their names, or their flags, which have ``-`` in place of ``_``.
+    ``format``: the format of the result; None: that of the recipe.
+    ``tolerance``: the allowed difference of an output relative to its largest magnitude; None: the default.
+    ``settings``: {name of a pass option: value}.
+    """
+
+    passes: tuple[str, ...] = ()
+    format: str | None = None
+    tolerance: float | None = None
+    rules: list[Rule] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the passes."""
+        return [name.replace("-", "_") for name in self.passes]
+
+    def context(self, fmt: str) -> Context:
+        """Return a new context for the passes; ``fmt``: the format of the recipe's model."""
+        exact = only_pipelines(self.names)  # pipelines omit approximate rewrites
+        return Context(self.format or fmt, exact=exact, settings=self.settings)
+
+
 class Call:
     """One rule of a ``.ck`` recipe, as parsed: ``name(argument, ..., name: argument, ...)``.
 
@@ -91,9 +121,10 @@ class Call:
     def text(self) -> str:
         """Return the rule as it is written, with single spaces in place of line breaks and longer spaces."""
         tokens = self.source.tokens
-        start = tokens.index(self.node.token)
+        start = bisect_left(tokens, self.node.token.at, key=lambda token: token.at)
         depth = 0  # number of open brackets; the rule ends with the bracket that closes its arguments
-        for token in tokens[start + 1 :]:
+        for index in range(start + 1, len(tokens)):
+            token = tokens[index]
             depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
             if depth == 0:
                 return " ".join(self.source.text[self.node.token.at : token.at + 1].split())

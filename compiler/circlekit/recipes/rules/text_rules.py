@@ -17,10 +17,8 @@ the same values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from operator import eq, ge, le
-from typing import Any
 
 import numpy as np
 
@@ -39,23 +37,7 @@ from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.passes.engine.pass_settings import all_options
 from circlekit.passes.engine.registry import unknown_pass
-from circlekit.recipes.rules.rule import Call, Check, Rule, Subject, show
-
-
-@dataclass
-class RuleBlock:
-    """A block ``rules { }``: the passes to run, and the rules that must hold after them.
-
-    ``format``: the format of the result; None: that of the recipe.
-    ``tolerance``: the allowed difference of an output relative to its largest magnitude; None: the default.
-    ``settings``: {name of a pass option: value}.
-    """
-
-    passes: tuple[str, ...] = ()
-    format: str | None = None
-    tolerance: float | None = None
-    rules: list[Rule] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
+from circlekit.recipes.rules.rule import Call, Check, Rule, RuleBlock, Subject, show
 
 
 def parse_text_rules(text: str, label: str) -> list[RuleBlock]:

@@ -19,7 +19,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
-from circlekit.recipes.load import is_test_recipe, load_recipe, read_recipe
+from circlekit.recipes.load import _format_of_folder, is_test_recipe, load_recipe, read_recipe
 from circlekit.recipes.prototext.recipe_reader import read_tree
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
@@ -209,16 +209,23 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     path.write_text(unary('type: "Abs"'))
     assert load_recipe(path).format == "circle"
     assert load_recipe(path, "tflite").format == "tflite"
-    # CircleThings implies circle only if it is one of the three folders above the recipe
-    for depth, fmt in ((0, "circle"), (1, "circle"), (2, "tflite")):
-        folder = tmp_path.joinpath("CircleThings", *"abc"[: depth + 1])
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "test.recipe").write_text(path.read_text())
-        assert load_recipe(folder / "test.recipe").format == fmt
     below = tmp_path / "TensorFlowLiteRecipes" / "test.recipe"
     below.parent.mkdir()
     below.write_text(unary('type: "Abs"', "MXINT8"))
     assert load_recipe(below).format == "circle"
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [
+        ("CircleRecipes/a/b/test.recipe", "circle"),
+        ("CircleRecipes/a/b/c/test.recipe", None),
+        ("TensorFlowLiteRecipes/test.recipe", "tflite"),
+        ("TensorFlowLiteRecipes/circle/x/test.recipe", "circle"),
+    ],
+)
+def test_the_format_that_one_of_three_folders_implies(path: str, format: str | None) -> None:
+    assert _format_of_folder(Path("/") / path) == format
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms and integers of a plan at the limits that a model and its operators set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
+from circlekit.quant.plan import Plan, TensorForm
+from tests.quant.test_recurrent import lstm, records
+
+Document = dict[str, Any]
+
+
+BLOCKS = """
+graph main(%x: f32[1,64]) -> %y {
+  %w = const f32[64,64] gaussian(0, 0.3)
+  %y = FullyConnected(%x, %w)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"block": 64}, "expected 64 scales, got 128"),
+        ({"block": 1}, "expected 4096 scales, got 128"),
+        ({"block": 48}, "expected a constant with rows of a multiple of 48 elements"),
+        ({"block": -32}, "expected a block of at least 1 element, got -32"),
+        ({"scale": [0.5] * 127}, "expected 128 scales, got 127"),
+    ],
+)
+def test_blocks_of_a_plan_divide_the_rows(change: Document, message: str) -> None:
+    model = circlekit.parse(BLOCKS)
+    document: Document = json.loads(circlekit.quantize(model, "weight_int4_block32").plan.to_json())
+    circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
+    document["graphs"][0]["operators"]["y"]["operands"]["1"].update(change)
+    with pytest.raises(CirclekitError, match=message):
+        circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
+
+
+CHANGES_OF_A_FORM: list[tuple[dict[str, Any], str | None]] = [
+    ({"zero_point": -128}, None),
+    ({"zero_point": 127}, None),
+    ({"zero_point": 128}, "expected zero points from -128 to 127, got 128"),
+    ({"scale": SMALLEST_SCALE}, None),
+    ({"scale": SMALLEST_SCALE / 2}, "expected scales from"),
+    ({"scale": LARGEST_SCALE * 2}, "expected scales from"),
+    ({"scale": [], "zero_point": []}, "expected 1 scale, got 0"),
+    ({"zero_point": []}, "expected 1 zero point, got 0"),
+    ({"axis": 7}, None),  # a form with one scale does not use its axis
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES_OF_A_FORM, ids=str)
+def test_the_limits_of_forms(change: Document, message: str | None) -> None:
+    """The form of %x may be changed up to the limits; beyond them the plan is refused (``message``)."""
+    text = "graph main(%x: f32[2,3]) -> %y {\n  %y = Abs(%x)\n}"
+    model = circlekit.parse(text)
+    document: Document = json.loads(
+        circlekit.quantize(model, "int8", [[np.ones((2, 3), np.float32)]], auto=False).plan.to_json()
+    )
+    document["graphs"][0]["tensors"]["x"].update(change)
+    if "scale" in change and message is None:
+        document["graphs"][0]["tensors"]["y"].update(change)
+    plan = Plan.from_json(json.dumps(document))
+    if message is None:
+        after = circlekit.quantize(circlekit.parse(text), plan=plan).after
+        assert after.op_count == 3  # QUANTIZE, ABS, DEQUANTIZE
+        return
+    with pytest.raises(CirclekitError, match=message):
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+
+
+@pytest.mark.parametrize("factor", [1, 4])
+def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
+    """If the scale of %x becomes ``factor`` times as large, the real numbers of the bias stay the same."""
+    text = BLOCKS.replace("%w)", "%w, %b)").replace("  %y", "  %b = const f32[64] uniform(-4, 4)\n  %y")
+    given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]]
+    model = circlekit.parse(text)
+    bias = model.main.ops[0].inputs[2]
+    assert bias is not None
+    numbers = bias.array()
+    document: Document = json.loads(circlekit.quantize(model, "int8", given, auto=False).plan.to_json())
+    graph = document["graphs"][0]
+    scale = np.float32(graph["operators"]["y"]["operands"]["2"]["scale"])
+    integers = np.rint(numbers / scale).astype(int)
+    graph["constants"]["b"] = {"dtype": "int64", "shape": [64], "data": integers.tolist()}
+    graph["tensors"]["x"]["scale"] *= factor
+    other = circlekit.parse(text)
+    circlekit.quantize(other, plan=Plan.from_json(json.dumps(document)))
+    (layer,) = (op for op in other.main if op.code == "FULLY_CONNECTED")
+    stored = layer.inputs[2]
+    assert stored is not None
+    assert stored.quantization is not None
+    np.testing.assert_allclose(stored.quantization.scale, scale * factor, rtol=1e-6)
+    np.testing.assert_allclose(stored.array() * scale * factor, numbers, atol=factor * scale.max())
+    graph["tensors"]["x"]["scale"] = 1e-12
+    plan = Plan.from_json(json.dumps(document))
+    with pytest.raises(ModelError, match="the bias %b does not fit into i32: the scales of data and weights"):
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+    assert plan.to_json() == Plan.from_json(json.dumps(document)).to_json()  # the plan is as before
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_allowed"),
+    [([-127, 127], True), ([-128, 127], True), ([0, 128], False), ([0.5, 1.0], False), ([-129, 0], False)],
+)
+def test_integers_of_a_plan_fit_their_dtype(numbers: list[float], is_allowed: bool) -> None:
+    plain = circlekit.quantize(circlekit.parse(BLOCKS), "dynamic_int8").plan
+    document: Document = json.loads(plain.to_json())
+    data = np.resize(numbers, 4096).tolist()
+    dtype = "float32" if 0.5 in numbers else "int64"
+    document["graphs"][0]["constants"]["w"] = {"dtype": dtype, "shape": [64, 64], "data": data}
+    model, plan = circlekit.parse(BLOCKS), Plan.from_json(json.dumps(document))
+    if is_allowed:
+        circlekit.quantize(model, plan=plan)
+        assert model.main.ops[0].inputs[1].array().reshape(-1).tolist() == data  # type: ignore[union-attr]
+        return
+    with pytest.raises(ModelError, match="expected integers from -128 to 127 in the plan's constants, got"):
+        circlekit.quantize(model, plan=plan)
+
+
+def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:
+    model = lstm(("norm",))
+    calibration = circlekit.calibrate(model, records(model, 2, 1))
+    plan = circlekit.quantize(clone(model), calibration=calibration).plan
+    (op,) = plan.main.operators.values()
+    names = ", ".join(op.inner)
+    for name, form in op.inner.items():
+        op.inner[name] = replace(form, scale=())
+        with pytest.raises(ModelError, match=f"inner tensor {name}: expected 1 scale, got 0"):
+            circlekit.quantize(model, plan=plan)
+        op.inner[name] = TensorForm(DType.FLOAT16)
+        with pytest.raises(ModelError, match=f"inner tensor {name}: expected {form.dtype.short}, got f16"):
+            circlekit.quantize(model, plan=plan)
+        op.inner[name] = form
+    op.inner.clear()
+    with pytest.raises(ModelError, match=f"expected the inner tensors {names}, got none$"):
+        circlekit.quantize(model, plan=plan)
+
+
+def test_an_empty_constant_has_no_blocks() -> None:
+    text = BLOCKS.replace("const f32[64,64]", "const f32[0,64]")
+    document: Document = json.loads(
+        circlekit.quantize(circlekit.parse(BLOCKS), "weight_int4_block32").plan.to_json()
+    )
+    document["graphs"][0]["operators"]["y"]["operands"]["1"].update(scale=[])
+    with pytest.raises(
+        ModelError, match=r"expected a constant with rows of a multiple of 32 elements, got \[0,64\]"
+    ):
+        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
