@@ -246,18 +246,18 @@ def test_invalid_input_gives_a_short_error_and_exit_code_1(
 
 
 @pytest.mark.parametrize(
-    ("output", "sentence"),
+    ("output", "code", "sentence"),
     [
-        ("no/such/out.circle", "no/such does not exist"),
-        ("out.onnx", "expected the extension .circle or .tflite, or a format (--format)"),
-        ("out.tflite --format circle", "the extension is for tflite, but the format is circle"),
+        ("no/such/out.circle", 1, "no/such does not exist"),
+        ("out.onnx", 2, "expected the extension .circle or .tflite, or a format (--format)"),
+        ("out.tflite --format circle", 2, "the extension is for tflite, but the format is circle"),
     ],
 )
 def test_invalid_output_is_refused_before_optimizing(
-    output: str, sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, code: int, sentence: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *flags = output.split()
-    assert main(["missing.circle", str(tmp_path / name), *flags]) == 1
+    assert main(["missing.circle", str(tmp_path / name), *flags]) == code
     err = capsys.readouterr().err
     assert sentence in err
     assert "missing.circle" not in err, "expected the output to be checked first"

@@ -57,7 +57,7 @@ def test_what_a_target_cannot_run_is_listed(net: Path) -> None:
     plain = call_command("circlekit", "report", str(net), "--no-values", "--target", "none", "-o", "-")
     assert "has no ATAN2" not in plain.stdout
     unknown = call_command("circlekit", "report", str(net), "--target", "tflmm", "-o", "-")
-    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "no target is named tflmm; did you mean tflm?" in unknown.stderr
 
 

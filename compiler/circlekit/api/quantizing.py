@@ -153,12 +153,15 @@ def quantize(
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")
+    if not isinstance(operators or {}, Mapping):
+        raise ModelError(f"operators: expected a dict {{pattern: scheme}}, got {type(operators).__name__}")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
-    unwanted = list(without)
+    unwanted = names_in("a technique", without)
     if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
     runtime = find_target(target)
+    limit = None if budget is None else Budget.parse(budget)
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(
         passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
@@ -170,7 +173,7 @@ def quantize(
         chosen,
         estimator,
         dict(operators or {}),
-        None if only is None else list(only),  # read once per plan
+        None if only is None else names_in("a pattern", only),  # read once per plan
         runtime,
         interface,
         given,
@@ -179,7 +182,6 @@ def quantize(
     checked = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:
         _require_samples_to_mix(chosen, checked)
-        limit = None if budget is None else Budget.parse(budget)
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
     result = choice.quantize(model, checked, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques

@@ -70,7 +70,7 @@ def test_three_flags_are_suggested_at_most() -> None:
         ("resize net.ck -o o.tflite --batch two", "expected an integer, got 'two' ("),
         ("compare net.ck net.ck --min-sqnr much", "expected a finite number, got 'much' ("),
         ("check net.ck --target circle", "no target is named circle; did you mean luci?"),
-        ("convert net.ck o.onnx", "or a format (--format)\n"),
+        ("convert net.ck o.onnx", "or a format (--format) ("),
         (
             "inspect text.tflite",
             "text.tflite: expected a tflite file, got a text; as a recipe: text.tflite:1:1: ",

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target, load, save, target_format
-from circlekit.cli.arguments import Parser, output_of
+from circlekit.cli.arguments import Parser, output_of, refusing
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, source_of
 from circlekit.errors import FileError
@@ -113,6 +113,9 @@ def _recipe(arguments: argparse.Namespace) -> int:
     if arguments.gaussian:
         arguments.refuse("--gaussian is for --reverse, which writes a recipe")
     arguments.recipe = arguments.input
+    if arguments.output != PIPE:
+        with refusing(arguments):
+            target_format(arguments.output, arguments.format)
     if PIPE not in (arguments.input, arguments.output):
         return _make_from_file(arguments)
     return _make_with_pipe(arguments)
