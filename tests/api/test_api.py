@@ -188,6 +188,14 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
         lambda m, p: circlekit.save(m, p / "a.onnx"),
         "a.onnx: unknown extension .onnx; expected .tflite, .lite, .circle, or pass a format",
     ),
+    "format": (
+        lambda m, p: circlekit.save(m, p / "a.circle", "onnx"),
+        "expected format tflite or circle, got 'onnx'",
+    ),
+    "options of another type": (
+        lambda m, p: circlekit.convert(p / "a.circle", p / "b.circle", "O1"),  # type: ignore[arg-type]
+        "expected circlekit.api.options.Options, got str",
+    ),
     "array instead of list": (
         lambda m, _: circlekit.run(m, np.zeros(3)),  # type: ignore[arg-type]
         "inputs: expected a list of arrays, or a dict by input name, got ndarray",
@@ -252,9 +260,13 @@ def test_a_mistake_is_answered_with_a_sentence(mistake: str, model: circlekit.Mo
     assert sentence in error.value.message
 
 
-def test_one_name_to_disable_needs_no_list(model: circlekit.Model) -> None:
-    report = circlekit.optimize(model, disable="fuse_batchnorm_with_tconv")
+def test_one_name_needs_no_list(model: circlekit.Model) -> None:
+    report = circlekit.optimize(parse_model(RECIPE), disable="fuse_batchnorm_with_tconv")
     assert "fuse_batchnorm_with_tconv" not in report.changes
+    model.main.outputs[0].name = "out"  # more than one letter
+    assert len(circlekit.extract(model, outputs="out").main) == 3
+    assert len(circlekit.select(model, names="out").main) == 1
+    assert circlekit.merge([model], outputs="out").main.outputs[0].name == "out"
 
 
 def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:

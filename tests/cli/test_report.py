@@ -132,5 +132,9 @@ def test_view_writes_node_data_of_a_measure_or_a_comparison(
     (data,) = json.loads(target.read_text()).values()
     assert data["name"] == "relative difference"
     assert {entry["value"] for entry in data["results"].values()} == {0.0}
+    other = net.with_name("other.tflite")
+    other.write_bytes(net.read_bytes())
+    assert front_door.main([*words[:-1], str(other), "--against", str(other)]) == 1
+    assert other.read_bytes() == net.read_bytes()
     assert front_door.main(words[:-2]) == 2
     assert "-o FILE" in capsys.readouterr().err

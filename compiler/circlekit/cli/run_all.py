@@ -177,4 +177,4 @@ def _print(results: Sequence[TaskResult]) -> None:
     print(f"\n{len(results)} models: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}")
 
 
-run_all = Command("circlekit run-all", DESCRIPTION, "PIPELINE FOLDER -o DIR", _declare, _run)
+run_all = Command("circlekit run-all", DESCRIPTION, "pipeline folder -o DIR", _declare, _run)
