@@ -313,6 +313,9 @@ def test_parts_of_a_recipe_are_files_of_its_format(
     divided = load_parts(tmp_path / "net.conn.json")
     assert [part.format for part in divided.parts] == ["tflite", "tflite"]
     assert divided.source.source == str(tmp_path / "net.ck")
+    (tmp_path / "net.ck").write_text("graph main(%x: f32[2]) -> %x { }")
+    assert partition_command(words) == 0
+    assert load_parts(tmp_path / "net.conn.json").parts == []
 
 
 @pytest.mark.parametrize(("section", "default"), [("OPNAME", "npu"), ("OPCODE", "cpu")])

@@ -111,9 +111,11 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     extension of the parts is that of the model's format.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
-    if format_of(source) is None:
-        suffix = f".{divided.parts[0].model.format}"
-    files = [f"{stem}.{n:05}_{part.backend}{suffix}" for n, part in enumerate(divided.parts, 1)]
+    is_model = format_of(source) is not None  # not a recipe
+    files = [
+        f"{stem}.{n:05}_{part.backend}{suffix if is_model else f'.{part.model.format}'}"
+        for n, part in enumerate(divided.parts, 1)
+    ]
     connected = connection(divided, source, files)
     for file, part in zip(files, divided.parts, strict=True):
         save(part.model, Path(folder) / file)
