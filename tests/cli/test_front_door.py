@@ -285,6 +285,10 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["optimize", "--fuse_batchnorm_with_t"], {"--fuse_batchnorm_with_tconv"}),
         (["inspect", "net.t"], {"net.tflite"}),
         (["run", "-o", "net.t"], {"net.tflite"}),
+        (["quantize", "-o", "net.t"], {"net.tflite"}),
+        (["calibrate", "net.tflite", "net.t"], {"net.tflite"}),
+        (["recipe", "net.t"], {"net.tflite"}),
+        (["recipe", "net.ck", "net.t"], {"net.tflite"}),
         (["dredd", "--keep", "n"], {"nets"}),
     ],
 )

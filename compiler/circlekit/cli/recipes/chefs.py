@@ -64,8 +64,8 @@ def _write_stream(model: Model, format: str) -> None:
 
 
 RECIPE_TO_WRITE = (
-    "the recipe to write: in the text form if its name ends in .ck, else in ONE's language (test.recipe);"
-    " large constants become .npy files beside it"
+    "the recipe to write: in the text form if its name ends in .ck, else in ONE's language (test.recipe),"
+    " with large constants in .npy files beside it"
 )
 """The help text of an argument for a recipe."""
 
