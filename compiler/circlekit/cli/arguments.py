@@ -221,10 +221,10 @@ def flag_key(flag: str) -> str:
     return flag.replace("_", "-")
 
 
-def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def argument_type(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return ``parse`` as a type for argparse: its ValueError or CirclekitError is reported to the user."""
 
-    def parse_argument(text: str) -> Any:
+    def parse_argument(text: Any) -> Any:
         try:
             return parse(text)
         except (CirclekitError, ValueError) as error:

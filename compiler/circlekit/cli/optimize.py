@@ -25,7 +25,7 @@ from circlekit.cli.circle2circle import (
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
-from circlekit.errors import FileError
+from circlekit.errors import FileError, counted
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.ir.resources.progress import Forwarded, watched
@@ -97,7 +97,7 @@ def _run_many(
         arguments.refuse("expected different models, got a model twice")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
-        arguments.refuse(f"expected a folder for {len(paths)} models, got the file {folder}")
+        arguments.refuse(f"expected a folder for {counted(len(paths), 'model')}, got the file {folder}")
     is_new = not folder.exists()
     with translated(folder, "made"):
         folder.mkdir(exist_ok=True)

@@ -268,7 +268,9 @@ def test_random_samples_are_said_to_be_random(model: ck.Model, capsys: pytest.Ca
     assert ck.Calibration.load("out.json").source == "2 random samples, seed 5"
 
 
-@pytest.mark.parametrize(("count", "words"), [("1", "1 sample ("), ("2", "2 samples (")])
+@pytest.mark.parametrize(
+    ("count", "words"), [("1", "1 sample (1 random sample,"), ("2", "2 samples (2 random samples,")]
+)
 def test_the_output_has_the_number_of_samples_in_singular_or_plural(
     count: str, words: str, model: ck.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
