@@ -111,7 +111,7 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     extension of the parts is that of the model's format.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
-    is_model = format_of(source) is not None  # not a recipe
+    is_model = format_of(source) is not None  # by its extension; else it is, in most cases, a recipe
     files = [
         f"{stem}.{n:05}_{part.backend}{suffix if is_model else f'.{part.model.format}'}"
         for n, part in enumerate(divided.parts, 1)

@@ -21,7 +21,7 @@ from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.run_results import Entry, Finished, run_document, run_lines
 from circlekit.cli.result import source_of
 from circlekit.equivalence.data_files.input_files import read_records
-from circlekit.equivalence.data_files.output_files import check_extension, check_output, write_outputs
+from circlekit.equivalence.data_files.output_files import check_output, check_output_extension, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--signature and --graph exclude each other")
     if arguments.output is not None:
         with refusing(arguments):
-            check_extension(arguments.output)
+            check_output_extension(arguments.output)
     model = load(source_of(arguments.model))
     entry = _entry(model, arguments.signature, arguments.graph)
     if arguments.output is not None:
