@@ -10,10 +10,10 @@ from pathlib import Path
 from circlekit.api.models import check_apart, check_target, load, save, target_format
 from circlekit.cli.arguments import Parser, output_of, refusing
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.result import PIPE, source_of
+from circlekit.cli.result import PIPE, output_to, source_of
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
-from circlekit.io.write.save import encoded
+from circlekit.io.write.save import encoded, write
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.recipes.load import decoded, load_recipe, read_recipe
@@ -57,10 +57,9 @@ def _recipe_on_stdin(format: str | None) -> Model:
 
 
 def _write_stream(model: Model, format: str) -> None:
-    """Write ``model`` to the standard output; raise FileError if the standard output is closed."""
-    if sys.stdout is None:
-        raise FileError("cannot write the model: the standard output is closed")
-    sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
+    """Write ``model`` to the standard output; raise FileError if that is closed or a terminal."""
+    with output_to(PIPE) as stream:
+        write(encoded(legalize(model, format), format), stream, model.source)
 
 
 RECIPE_TO_WRITE = (
