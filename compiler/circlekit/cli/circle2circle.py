@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circlekit.api.options import Options, read_pipeline
-from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.pass_list import print_passes
 from circlekit.cli.result import (
@@ -79,7 +79,9 @@ def _add_flags(parser: Parser) -> None:
         help="verify; if outputs differ, name the rewrite that is wrong, and write the smallest model that"
         " shows it to OUTPUT.bisect.ck",
     )
-    parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
+    parser.add_argument(
+        "--record", type=output_path, metavar="DIR", help="verify, and keep the compared values as HDF5 files"
+    )
     parser.add_argument(
         "--explain", type=parse_pass_or_all, metavar="PASS",
         help="say what PASS rewrote, and why it did not rewrite more; all: explain every pass, first those"

@@ -84,12 +84,21 @@ def test_the_result_of_circle_reduce_does_not_replace_its_input(net: Path, capsy
         "compare net.circle net.circle --csv -",
         "dredd net.ck --json -",
         "dredd net.ck --junit -",
+        "optimize net.circle out.circle --record -",
     ],
 )
 def test_results_that_cannot_go_to_the_standard_output(words: str, net: Path) -> None:
     done = call_command("circlekit", *words.split(), cwd=net.parent)
     assert done.returncode == 2
     assert "expected a file or a folder, got -, the standard output" in done.stderr
+    assert not (net.parent / "-").exists()
+
+
+def test_files_of_one_s_commands_cannot_go_to_the_standard_output(net: Path) -> None:
+    for words in ("circlechef-file net.ck -", "tflchef-reverse net.circle -"):
+        done = call_command(*words.split(), cwd=net.parent)
+        assert done.returncode == 255
+        assert "expected a file or a folder, got -, the standard output" in done.stderr
     assert not (net.parent / "-").exists()
 
 

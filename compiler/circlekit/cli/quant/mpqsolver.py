@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target
-from circlekit.cli.arguments import Parser, add_model_flags, finite_number
+from circlekit.cli.arguments import Parser, add_model_flags, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
@@ -49,7 +49,9 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
     )
-    parser.add_argument("--save_intermediate", metavar="FOLDER", help="write what is tried, and its errors")
+    parser.add_argument(
+        "--save_intermediate", type=output_path, metavar="FOLDER", help="write what is tried, and its errors"
+    )
     parser.add_switch("--patterns", help="make operators int16 that the next two flags select")
     parser.add_switch("--u8_layernorm_with_s16_variance", help="operators for the variance of layer norms")
     parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target, load, save, target_format
-from circlekit.cli.arguments import Parser, output_of, refusing
+from circlekit.cli.arguments import Parser, output_of, output_path, refusing
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, output_to, source_of
 from circlekit.errors import FileError
@@ -23,7 +23,7 @@ from circlekit.recipes.recipe_export import write_recipe
 def _declare_file(parser: Parser) -> None:
     parser.add_argument("recipe", help="a test.recipe, or a model in the text form (.ck)")
     format = parser.get_default("format")  # each of these commands has a fixed format
-    parser.add_argument("output", help=f"the .{format} file to write")
+    parser.add_argument("output", type=output_path, help=f"the .{format} file to write")
 
 
 def _make_from_file(arguments: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ RECIPE_TO_WRITE = (
 
 def _declare_reverse(parser: Parser) -> None:
     parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
-    parser.add_argument("recipe", help=RECIPE_TO_WRITE)
+    parser.add_argument("recipe", type=output_path, help=RECIPE_TO_WRITE)
     _add_gaussian(parser)
 
 
