@@ -84,6 +84,28 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
         circlekit.quantize(circlekit.parse(NET), **{"samples": SAMPLES, **arguments})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"scheme": "magic"},
+        {"estimator": "magic"},
+        {"target": "magic"},
+        {"passes": "magic"},
+        {"passes": "magic", "samples": None},
+        {"without": "magic"},
+        {"raise_to": "magic"},
+        {"operators": {"LOGISTIC": "magic"}},
+        {"budget": "magic"},
+    ],
+    ids=str,
+)
+def test_unknown_names_are_refused_before_the_model_changes(arguments: dict[str, Any]) -> None:
+    model = circlekit.parse(ROUNDED)
+    with pytest.raises(CirclekitError, match="magic"):
+        circlekit.quantize(model, **{"samples": SAMPLES, **arguments})
+    assert difference(model, circlekit.parse(ROUNDED)) is None
+
+
 def test_the_report_says_what_the_user_may_not_expect() -> None:
     """The file grows if the weights are few, and a model of integers has nothing to quantize."""
     grows = "the file grows: sparse or tiny weights take more bytes as integers with scales"

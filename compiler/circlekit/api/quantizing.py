@@ -24,6 +24,7 @@ from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.calibration import make_names_distinct
 from circlekit.quant.calibration.observer import Channels, Histograms
+from circlekit.quant.calibration.ranges import check_estimator
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
 from circlekit.quant.mixed.mixed_precision import raise_operators
@@ -132,11 +133,11 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and is no kind
-    of operator, and for calibrations and plans that do not fit.  The model may have changed by then,
-    because ``passes`` run first.  Raise ShapeError or ModelError for samples that do not fit (see
-    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose,
-    samples must fit the model after the passes.
+    Raise UnsupportedError for unknown names, and ShapeError or ModelError for samples that do not fit (see
+    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose, samples
+    must fit the model after the passes.  Raise ModelError for a pattern that selects nothing and is no kind
+    of operator, and for calibrations and plans that do not fit; the model may have changed by then, because
+    ``passes`` run first.
     """
     check_model(model)
     started = time.monotonic()
@@ -160,13 +161,17 @@ def quantize(
     if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
+    for name in (raise_to, *(operators or {}).values()):
+        find_scheme(name)  # raises for an unknown name
+    check_estimator(estimator)
     runtime = find_target(target)
     limit = None if budget is None else Budget.parse(budget)
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(
         passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
     )
-    if samples is not None and not any(find_pass(p).changes_interface for p in pass_names(steps.passes)):
+    names = pass_names(steps.passes)  # raises for an unknown name
+    if samples is not None and not any(find_pass(name).changes_interface for name in names):
         samples = list(checked_samples(model, samples))  # before the model is changed
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
