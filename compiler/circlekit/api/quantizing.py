@@ -170,8 +170,8 @@ def quantize(
     steps = Preparation(
         passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
     )
-    names = pass_names(steps.passes)  # raises for an unknown name
-    if samples is not None and not any(find_pass(name).changes_interface for name in names):
+    selected = pass_names(steps.passes)  # raises for an unknown name
+    if samples is not None and not any(find_pass(name).changes_interface for name in selected):
         samples = list(checked_samples(model, samples))  # before the model is changed
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
