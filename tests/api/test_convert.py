@@ -67,6 +67,7 @@ def test_an_extension_may_be_that_of_the_other_format(net: Path, tmp_path: Path)
         ("a.bin", None, "a.bin: expected the extension .circle or .tflite, or a format (--format)"),
         ("a.tflite", "circle", "a.tflite: the extension is for tflite, but the format is circle"),
         ("", "circle", "a file without a name cannot be written"),
+        ("a.bin", "onnx", "expected format tflite or circle, got 'onnx'"),
     ],
 )
 def test_the_format_to_write_follows_from_extension_and_argument(
@@ -75,7 +76,7 @@ def test_the_format_to_write_follows_from_extension_and_argument(
     if " " not in expected:
         assert target_format(name, format) == expected
         return
-    with pytest.raises(FileError) as error:
+    with pytest.raises((FileError, UnsupportedError)) as error:
         target_format(name, format)
     assert error.value.message == expected
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,10 @@ def test_a_plan_gives_the_model_of_its_run(text: str) -> None:
         ({"without": ["rotation", "magic"]}, "without: expected some of rotation, .*, got 'magic'"),
         ({"target_sqnr": 1.0, "samples": None}, "expected samples for mixed precision, got none"),
         ({"budget": "20%", "samples": []}, "expected samples for mixed precision, got none"),
+        ({"budget": "20"}, "budget: expected 0% to 100% of one of operators, macs, bytes, got '20'"),
+        ({"budget": 20}, "budget: expected 0% to 100% of one of operators, macs, bytes, got 20"),
+        ({"operators": ["CONV_2D"]}, "operators: expected a dict {pattern: scheme}, got list"),
+        ({"only": [3]}, "expected the name of a pattern, got int"),
         ({"budget": "20%", "scheme": "one_uint8"}, "mixed precision: expected a scheme of LiteRT, got"),
     ],
     ids=str,
@@ -77,6 +82,28 @@ def test_a_plan_gives_the_model_of_its_run(text: str) -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(CirclekitError, match=sentence):
         circlekit.quantize(circlekit.parse(NET), **{"samples": SAMPLES, **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"scheme": "magic"},
+        {"estimator": "magic"},
+        {"target": "magic"},
+        {"passes": "magic"},
+        {"passes": "magic", "samples": None},
+        {"without": "magic"},
+        {"raise_to": "magic"},
+        {"operators": {"LOGISTIC": "magic"}},
+        {"budget": "magic"},
+    ],
+    ids=str,
+)
+def test_unknown_names_are_refused_before_the_model_changes(arguments: dict[str, Any]) -> None:
+    model = circlekit.parse(ROUNDED)
+    with pytest.raises(CirclekitError, match="magic"):
+        circlekit.quantize(model, **{"samples": SAMPLES, **arguments})
+    assert difference(model, circlekit.parse(ROUNDED)) is None
 
 
 def test_the_report_says_what_the_user_may_not_expect() -> None:
@@ -104,9 +131,10 @@ def test_the_sizes_are_those_of_the_files(tmp_path: Path) -> None:
         assert summary.file_size == (tmp_path / name).stat().st_size
 
 
-def test_patterns_may_come_from_an_iterator() -> None:
+@pytest.mark.parametrize("as_argument", [iter, list, "".join])
+def test_patterns_are_an_iterable_or_one_text(as_argument: Callable[[list[str]], Any]) -> None:
     model = circlekit.parse(NET)
-    circlekit.quantize(model, samples=SAMPLES, only=iter(["LOGISTIC"]))
+    circlekit.quantize(model, samples=SAMPLES, only=as_argument(["LOGISTIC"]))
     assert [op.code for op in model.ops()] == ["FULLY_CONNECTED", "QUANTIZE", "LOGISTIC", "DEQUANTIZE"]
 
 

@@ -24,7 +24,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(bad), str(good)
 
 
-def test_the_command_in_a_process(files: tuple[str, str]) -> None:
+def test_the_result_of_several_models(files: tuple[str, str]) -> None:
     bad, good = files
     done = call_command("circlekit", "check", bad, good, "--target", "tflm")
     assert (done.returncode, done.stderr) == (1, "")
@@ -56,7 +56,7 @@ def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     assert first["findings"][0]["operator"] == "LOCAL_RESPONSE_NORMALIZATION"
 
 
-def test_the_result_of_an_optimization_in_a_process(files: tuple[str, str], tmp_path: Path) -> None:
+def test_an_optimization_says_what_its_targets_cannot_run(files: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     done = call_command("circlekit", "optimize", "--O1", "--target", "luci,tflm", files[0], str(out))
     assert done.returncode == 0

@@ -48,7 +48,7 @@ def test_activation_ignored_by_circle_runtimes_becomes_an_operator(tmp_path: Pat
 def test_contradicting_extension_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "in.ck"
     source.write_text(NORMS)
-    assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 1
+    assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 2
     assert "the extension is for circle, but the format is tflite" in capsys.readouterr().err
     assert circle2tflite([str(source), str(tmp_path / "out")]) == 0
 

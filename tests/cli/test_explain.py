@@ -76,6 +76,7 @@ def test_explain_all_and_one_operator(net: Path) -> None:
             2,
             f"there is no pass '{FUSED[:-1]}f'; did you mean {FUSED}",
         ),
+        (["--explain", "O1"], 2, "expected the name of a pass, got the pipeline O1"),
         (["--explain-op", "Sigmoid"], 1, "no operator or result Sigmoid; did you mean LOGISTIC?"),
         (["--explain-op", "Transpos"], 1, "no operator or result Transpos; did you mean "),
     ],

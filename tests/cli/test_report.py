@@ -57,7 +57,7 @@ def test_what_a_target_cannot_run_is_listed(net: Path) -> None:
     plain = call_command("circlekit", "report", str(net), "--no-values", "--target", "none", "-o", "-")
     assert "has no ATAN2" not in plain.stdout
     unknown = call_command("circlekit", "report", str(net), "--target", "tflmm", "-o", "-")
-    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "no target is named tflmm; did you mean tflm?" in unknown.stderr
 
 
@@ -132,5 +132,9 @@ def test_view_writes_node_data_of_a_measure_or_a_comparison(
     (data,) = json.loads(target.read_text()).values()
     assert data["name"] == "relative difference"
     assert {entry["value"] for entry in data["results"].values()} == {0.0}
+    other = net.with_name("other.tflite")
+    other.write_bytes(net.read_bytes())
+    assert front_door.main([*words[:-1], str(other), "--against", str(other)]) == 1
+    assert other.read_bytes() == net.read_bytes()
     assert front_door.main(words[:-2]) == 2
     assert "-o FILE" in capsys.readouterr().err

@@ -74,6 +74,16 @@ def test_a_cfg_file_runs_on_every_model(zoo: Path, tmp_path: Path) -> None:
     assert len(circlekit.load(out / "a.opt.circle").main) == 1
 
 
+def test_models_of_one_name_and_two_formats_have_cfg_files_of_their_own(zoo: Path, tmp_path: Path) -> None:
+    circlekit.save(circlekit.parse(NET), zoo / "a.tflite")
+    cfg = tmp_path / "opt.cfg"
+    keys = "input_path={model}\noutput_path={out}/{name}.opt.circle\nremove_unnecessary_add=True\n"
+    cfg.write_text(f"[onecc]\none-optimize=True\n[one-optimize]\n{keys}")
+    out = tmp_path / "out"
+    assert run_all([str(cfg), str(zoo), "-o", str(out), "-j", "1"]) == 0
+    assert {path.name for path in out.glob("*.cfg")} == {"a.circle.cfg", "a.tflite.cfg"}
+
+
 def test_a_model_that_kills_its_process(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(*arguments: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -154,7 +154,7 @@ def test_unusable_inputs(name: str, net: str, tmp_path: Path, capsys: Output) ->
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["-o", "out.txt"], 1, "out.txt: expected one of .npz, .npy, .h5"),
+        (["-o", "out.txt"], 2, "out.txt: expected one of .npz, .npy, .h5"),
         (["-o", "-"], 2, "expected a file or a folder, got -"),
         (["-o", "no/out.npz"], 1, "does not exist"),
         (["-o", "out.npy"], 1, "an npy file holds one output, got 2"),

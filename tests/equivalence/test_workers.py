@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from circlekit.equivalence import workers
 from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 
 
@@ -46,6 +47,19 @@ def test_how_a_process_ended(code: int, end: str) -> None:
 
 def test_no_jobs_have_no_results() -> None:
     assert list(Workers(square, lost).results([], 2)) == []
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_a_process_is_started_only_for_a_job(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[workers._Worker[int, str]] = []
+
+    class Counted(workers._Worker[int, str]):
+        def __init__(self, settings: Workers[int, str]) -> None:
+            started.append(self)
+            super().__init__(settings)
+
+    monkeypatch.setattr(workers, "_Worker", Counted)
+    assert len(list(Workers(square, lost, ahead=ahead).results(range(3), 50))) == len(started) == 3
 
 
 def test_jobs_may_be_an_endless_iterator() -> None:

@@ -155,8 +155,8 @@ def test_a_bias_with_a_leading_axis_has_its_scales_on_the_last_one(scheme: str) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"operators": ["FULLY_CONNECTED"]}, "operators: expected a Mapping, got list"),
-        ({"operators": "FULLY_CONNECTED"}, "operators: expected a Mapping, got str"),
+        ({"operators": ["FULLY_CONNECTED"]}, "operators: expected a dict {pattern: scheme}, got list"),
+        ({"operators": "FULLY_CONNECTED"}, "operators: expected a dict {pattern: scheme}, got str"),
         ({"calibration": "ranges.json"}, "calibration: expected a Calibration, got str"),
     ],
 )

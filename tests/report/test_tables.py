@@ -180,6 +180,15 @@ def test_node_data_by_position() -> None:
     assert values(error_data(model, {"conv": 0.5, "y": math.inf})) == {"0": 0.5}
 
 
+def test_errors_of_the_main_graph_are_not_shown_in_other_graphs() -> None:
+    text = "graph main(%x: f32[4]) -> %y { %y = Relu(%x) }\n"
+    data = error_data(circlekit.parse(text + text.replace("main", "other")), {"y": 0.5})
+    assert {name: graph["results"] for name, graph in data.items()} == {
+        "main": {"0": {"value": 0.5}},
+        "other": {},
+    }
+
+
 def test_control_characters_are_shown_as_escapes() -> None:
     assert visible("a\nb\u202ec\x00") == "a\nb\\u202ec\\x00"
 

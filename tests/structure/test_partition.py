@@ -301,6 +301,23 @@ def test_the_backends_come_from_one_flag_or_file(tmp_path: Path, capsys: pytest.
     assert files[0].count("cpu") > files[1].count("cpu")
 
 
+def test_parts_of_a_recipe_are_files_of_its_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.ck").write_text(
+        "model tflite\ngraph main(%x: f32[2]) -> %z { %y = Neg(%x)  %z = Abs(%y) }"
+    )
+    words = [str(tmp_path / "net.ck"), "--opcode", "NEG=npu", "--default", "cpu", "-o", str(tmp_path)]
+    assert partition_command(words) == 0
+    assert "net.00001_npu.tflite" in capsys.readouterr().out
+    divided = load_parts(tmp_path / "net.conn.json")
+    assert [part.format for part in divided.parts] == ["tflite", "tflite"]
+    assert divided.source.source == str(tmp_path / "net.ck")
+    (tmp_path / "net.ck").write_text("graph main(%x: f32[2]) -> %x { }")
+    assert partition_command(words) == 0
+    assert load_parts(tmp_path / "net.conn.json").parts == []
+
+
 @pytest.mark.parametrize(("section", "default"), [("OPNAME", "npu"), ("OPCODE", "cpu")])
 def test_the_default_of_the_other_section_is_ignored(section: str, default: str, tmp_path: Path) -> None:
     text = f"[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n[{section}]\n_=npu\n"

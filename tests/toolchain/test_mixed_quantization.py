@@ -135,7 +135,7 @@ def test_the_side_of_auto_follows_from_the_errors(work: Path, capsys: pytest.Cap
         (["--bisection_type", "left"], "or pattern, got bisection, left"),
         (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "1.5"], "must be in [0, 1]"),
         (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "-0.5"], "must be in [0, 1]"),
-        (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "abc"], "expected a number, got 'abc'"),
+        (["--bisection_type", "i16_back", "--ampq_qerror_ratio", "abc"], "invalid float value: 'abc'"),
     ],
 )
 def test_wrong_options(

@@ -54,6 +54,12 @@ def test_flags_and_words_correspond(words: str, values: dict[str, Any]) -> None:
     assert parsed(*again) == values
 
 
+@pytest.mark.parametrize("flag", ["--number", "--scale"])
+def test_numbers_are_checked(flag: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match="invalid float value: 'large'"):
+        parsed(flag, "large")
+
+
 def test_choices_of_a_flag() -> None:
     with pytest.raises(argparse.ArgumentError, match="invalid choice: 'c'"):
         parsed("-n", "c")

@@ -18,9 +18,8 @@ from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.load import load_bytes
-from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.file_writer import require_directory
-from circlekit.io.write.save import format_of
+from circlekit.io.write.save import check_extension, check_format, format_of
 from circlekit.io.write.save import save as save_file
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.text import parse_model
@@ -110,16 +109,16 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     ``format``: circle or tflite.  None: the format that the extension of ``path`` names; if ``path`` has no
     extension, the format of ``model``.
     Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
-    UnsupportedError for an operator that cannot be replaced, FileError if the file cannot be written, or if
-    its extension is unknown and ``format`` is None.
+    UnsupportedError for an operator that cannot be replaced or an unknown ``format``, FileError if the file
+    cannot be written, or if its extension is unknown and ``format`` is None.
     """
     check_model(model)
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"cannot save to {type(path).__name__}: expected a path")
-    suffix = Path(path).suffix
-    if format is None and suffix and format_of(path) is None:
-        known = ", ".join(EXTENSIONS)
-        raise FileError(f"{os.fspath(path)}: unknown extension {suffix}; expected {known}, or pass a format")
+    if format is None:
+        check_extension(path, ", or pass a format")
+    else:
+        check_format(format)
     file_format = format or format_of(path) or model.format
     save_file(legalize(model, file_format), path, file_format)
 
@@ -186,8 +185,10 @@ def target_format(output: FilePath, format: str | None) -> str:
 
     This is ``format``, or, if ``format`` is None, the format that the extension of ``output`` names.
     Raise FileError if ``output`` is empty, if its extension names another format than ``format``, or if
-    ``format`` is None and the extension is unknown.
+    ``format`` is None and the extension is unknown; UnsupportedError if ``format`` is unknown.
     """
+    if format is not None:
+        check_format(format)
     if not os.fspath(output):
         raise FileError("a file without a name cannot be written")
     named = format_of(output)

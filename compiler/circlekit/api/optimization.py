@@ -41,7 +41,7 @@ class Optimization:
     """The optimization of one model.
 
     The functions in ``rewriting`` call ``run_passes``, ``legalize`` and ``conclude`` in this order, the first
-    two in a ``with`` block of ``bisecting``.
+    two in a ``with`` block of ``bisecting``.  ``optimize`` calls ``legalize`` only if the user named targets.
 
     ``model``: the model, which changes in place.  ``options``: the result of ``checked_options``.
     ``format``: the format in which the model will be written.

@@ -10,7 +10,7 @@ from typing import Any
 
 from circlekit.api.models import FilePath
 from circlekit.equivalence.data_files.tensor_files import check_folder
-from circlekit.errors import ParseError, RewriteError, names_in
+from circlekit.errors import ModelError, ParseError, RewriteError, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.file_map import map_file
 from circlekit.passes.engine.explain import ALL_PASSES
@@ -56,13 +56,13 @@ def checked_options(options: Options) -> Options:
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
     ``options``.  Settings have the values that passes read: see ``checked_settings``.
-
-    A record has one array for each input of a model.
     Raise RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
     does not run; UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder
     or a file of records cannot be read; FormatError if a file of records is not HDF5 or has another layout;
-    ModelError for a name that is not a string.
+    ModelError for a name that is not a string, or for another type of ``options``.
     """
+    if not isinstance(options, Options):
+        raise ModelError(f"expected circlekit.api.options.Options, got {type(options).__name__}")
     disable, selected = names_in("a pass", options.disable), names_in("a pass", options.passes)
     names = pass_names(selected, disable)
     settings = checked_settings(options.settings)

@@ -168,8 +168,7 @@ class QuantizationChoice:
         if samples is not None and calibration is None and self._reads_ranges():
             calibration = self.collected(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
-            hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
-            raise ModelError(f"{scheme.name} needs the ranges of activations: {hint}")
+            raise ModelError(f"{scheme.name} needs the ranges of activations: give samples or a calibration")
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else self._ranges_of(model, calibration)

@@ -24,6 +24,7 @@ from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.calibration import make_names_distinct
 from circlekit.quant.calibration.observer import Channels, Histograms
+from circlekit.quant.calibration.ranges import check_estimator
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
 from circlekit.quant.mixed.mixed_precision import raise_operators
@@ -132,11 +133,11 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and is no kind
-    of operator, and for calibrations and plans that do not fit.  The model may have changed by then,
-    because ``passes`` run first.  Raise ShapeError or ModelError for samples that do not fit (see
-    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose,
-    samples must fit the model after the passes.
+    Raise UnsupportedError for unknown names, and ShapeError or ModelError for samples that do not fit (see
+    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose, samples
+    must fit the model after the passes.  Raise ModelError for a pattern that selects nothing and is no kind
+    of operator, and for calibrations and plans that do not fit; the model may have changed by then, because
+    ``passes`` run first.
     """
     check_model(model)
     started = time.monotonic()
@@ -146,11 +147,8 @@ def quantize(
             names = "samples, calibration, operators, only, target_sqnr and budget"
             raise UnsupportedError(f"a plan decides everything: expected none of {names}")
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
-    if not (seconds >= 0 and math.isfinite(seconds)):
-        raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
     _require_types(operators, calibration)
-    if not math.isfinite(target_sqnr or 0):
-        raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
+    _require_finite(seconds, target_sqnr)
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("expected a scheme that quantizes, got float")
@@ -159,19 +157,24 @@ def quantize(
     if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
+    for name in (raise_to, *(operators or {}).values()):
+        find_scheme(name)  # raises for an unknown name
+    check_estimator(estimator)
     runtime = find_target(target)
+    limit = None if budget is None else Budget.parse(budget)
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(
         passes if isinstance(passes, str) else names_in("a pass", passes), target, calibration is not None
     )
-    if samples is not None and not any(find_pass(p).changes_interface for p in pass_names(steps.passes)):
+    selected = pass_names(steps.passes)  # raises for an unknown name
+    if samples is not None and not any(find_pass(name).changes_interface for name in selected):
         samples = list(checked_samples(model, samples))  # before the model is changed
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
         chosen,
         estimator,
         dict(operators or {}),
-        None if only is None else names_in("an operator", only),
+        None if only is None else names_in("a pattern", only),
         runtime,
         interface,
         given,
@@ -180,7 +183,6 @@ def quantize(
     checked = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:
         _require_samples_to_mix(chosen, checked)
-        limit = None if budget is None else Budget.parse(budget)
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
     result = choice.quantize(model, checked, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques
@@ -193,10 +195,20 @@ def quantize(
 
 def _require_types(operators: object, calibration: object) -> None:
     """Raise ModelError if one of these arguments of ``quantize`` is, for example, a list or a path."""
-    types = {"operators": (operators, Mapping), "calibration": (calibration, Calibration)}
-    for name, (argument, kind) in types.items():
+    for name, argument, kind, expected in (
+        ("operators", operators, Mapping, "dict {pattern: scheme}"),
+        ("calibration", calibration, Calibration, "Calibration"),
+    ):
         if not isinstance(argument, kind | None):
-            raise ModelError(f"{name}: expected a {kind.__name__}, got {type(argument).__name__}")
+            raise ModelError(f"{name}: expected a {expected}, got {type(argument).__name__}")
+
+
+def _require_finite(seconds: float, target_sqnr: float | None) -> None:
+    """Raise UnsupportedError unless these arguments are finite, and ``seconds`` at least 0."""
+    if not (seconds >= 0 and math.isfinite(seconds)):
+        raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
+    if not math.isfinite(target_sqnr or 0):
+        raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:

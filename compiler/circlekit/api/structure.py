@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.api.models import FilePath, load, save
-from circlekit.errors import FileError, ModelError, counted
+from circlekit.errors import FileError, ModelError, counted, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.value import Array
 from circlekit.structure import merge as merging
@@ -55,7 +56,7 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
     operators share state with others.
     """
     check_model(model)
-    return selection.select(model, ids, names)
+    return selection.select(model, ids, names_in("a result", names))
 
 
 def extract(model: Model, inputs: Iterable[str] = (), outputs: Iterable[str] = ()) -> Model:
@@ -67,7 +68,7 @@ def extract(model: Model, inputs: Iterable[str] = (), outputs: Iterable[str] = (
     operators share state with others.
     """
     check_model(model)
-    return selection.extract(model, list(inputs), list(outputs))
+    return selection.extract(model, names_in("a value", inputs), names_in("a value", outputs))
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -97,7 +98,7 @@ def merge(
     models = list(models)
     for model in models:
         check_model(model)
-    return merging.merge(models, connect, list(outputs))
+    return merging.merge(models, connect, names_in("an output", outputs))
 
 
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
@@ -106,10 +107,15 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     A connection lists the file of each part and the names of the inputs and outputs of the part.  An input
     reads the output of the same name of another part.
     ``source``: the file name of the divided model.  For ``NAME.circle`` the written files are
-    ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.
+    ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  For a recipe, the
+    extension of the parts is that of the model's format.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
-    files = [f"{stem}.{n:05}_{part.backend}{suffix}" for n, part in enumerate(divided.parts, 1)]
+    is_model = format_of(source) is not None  # by its extension; else it is, in most cases, a recipe
+    files = [
+        f"{stem}.{n:05}_{part.backend}{suffix if is_model else f'.{part.model.format}'}"
+        for n, part in enumerate(divided.parts, 1)
+    ]
     connected = connection(divided, source, files)
     for file, part in zip(files, divided.parts, strict=True):
         save(part.model, Path(folder) / file)

@@ -6,12 +6,15 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.cli.output.terminal import printable
+from circlekit.errors import CirclekitError, did_you_mean
 from circlekit.io.schema import FORMATS
+from circlekit.io.write.save import check_extension
 from circlekit.ir.resources.byte_sizes import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
 from circlekit.targets.target_choice import choose_targets
@@ -71,15 +74,16 @@ class Parser(argparse.ArgumentParser):
         """Add ``--format``: circle or tflite, or None without the flag."""
         self.add_argument("--format", choices=tuple(FORMATS), help=help)
 
-    def add_output(self, help: str) -> None:
+    def add_output(self, help: str, type: Callable[[str], str] = str) -> None:
         """Let the user give the path to write as the last argument or after ``-o``.
 
-        ``output_of`` returns the path from the parsed arguments.
+        ``type``: checks the path.  ``output_of`` returns the path from the parsed arguments.
         """
-        self.add_argument("output", nargs="?", help=help)
+        self.add_argument("output", nargs="?", type=type, help=help)
         self.add_argument(
-            "-o", "--output", dest="output_path", metavar="OUTPUT", help="in place of the argument output"
-        )
+            "-o", "--output", dest="output_path", type=type, metavar="OUTPUT",
+            help="in place of the argument output",
+        )  # fmt: skip
 
     def add_switch(self, *flags: str, help: str) -> None:
         """Add a flag without a value."""
@@ -121,7 +125,7 @@ class Parser(argparse.ArgumentParser):
             message = self._unknown(unknown.split())
         heading = "error:" if self.one_usage is None else "ERROR: Invalid argument."
         code = USAGE_ERROR if self.one_usage is None else self.one_usage
-        self.exit(code, f"{heading} {message} ({self.prog} --help lists the flags)\n")
+        self.exit(code, printable(f"{heading} {message} ({self.prog} --help lists the flags)\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError if ``value`` is not a choice of ``action``; the error names similar choices."""
@@ -168,6 +172,15 @@ def output_of(arguments: argparse.Namespace) -> str:
     return str(given[0])
 
 
+@contextmanager
+def refusing(arguments: argparse.Namespace) -> Iterator[None]:
+    """Return a context in which a CirclekitError is reported as wrong usage; then the command exits."""
+    try:
+        yield
+    except CirclekitError as error:
+        arguments.refuse(error.message)
+
+
 def add_inputs(parser: Parser, purpose: str) -> None:
     """Add ``--inputs``; ``purpose``: the beginning of its help text, such as "run on the inputs"."""
     parser.add_argument(
@@ -208,14 +221,15 @@ def flag_key(flag: str) -> str:
     return flag.replace("_", "-")
 
 
-def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return ``parse`` as a type for argparse: the user sees the message of its ValueError."""
+def argument_type(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return ``parse`` as a type for argparse: its ValueError or CirclekitError is reported to the user."""
 
-    def parse_argument(text: str) -> Any:
+    def parse_argument(text: Any) -> Any:
         try:
             return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+        except (CirclekitError, ValueError) as error:
+            message = error.message if isinstance(error, CirclekitError) else str(error)
+            raise argparse.ArgumentTypeError(message) from None
 
     return parse_argument
 
@@ -229,11 +243,8 @@ def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
 
 
 def _targets(text: str) -> str:
-    """Return ``text`` if all its names are targets; raise ValueError if a name is unknown."""
-    try:
-        choose_targets(text, "")  # the format matters only where no target is named
-    except UnsupportedError as error:
-        raise ValueError(error.message) from None
+    """Return ``text`` if all its names are targets; raise UnsupportedError if a name is unknown."""
+    choose_targets(text, "")  # the format matters only where no target is named
     return text
 
 
@@ -249,6 +260,15 @@ def output_path(word: str) -> str:
     """
     if word == "-":
         raise argparse.ArgumentTypeError("expected a file or a folder, got -, the standard output")
+    return word
+
+
+def model_path(word: str) -> str:
+    """Return the path in the argument ``word``, of a model to write in the format of its extension.
+
+    Refuse ``-`` and unknown extensions; a path without extension is accepted.
+    """
+    argument_type(check_extension)(output_path(word))
     return word
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circlekit.api.options import Options, read_pipeline
-from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.pass_list import print_passes
 from circlekit.cli.result import (
@@ -21,16 +21,9 @@ from circlekit.cli.result import (
     run_conversion,
     run_conversion_as_one_does,
 )
-from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.pipeline_file import Pipeline
-from circlekit.passes.engine.registry import (
-    all_passes,
-    every_pass,
-    pass_names,
-    passes_with,
-    unknown_name,
-)
+from circlekit.passes.engine.registry import all_passes, every_pass, find_pass, pass_names
 from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import Pass
 
@@ -86,7 +79,9 @@ def _add_flags(parser: Parser) -> None:
         help="verify; if outputs differ, name the rewrite that is wrong, and write the smallest model that"
         " shows it to OUTPUT.bisect.ck",
     )
-    parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
+    parser.add_argument(
+        "--record", type=output_path, metavar="DIR", help="verify, and keep the compared values as HDF5 files"
+    )
     parser.add_argument(
         "--explain", type=parse_pass_or_all, metavar="PASS",
         help="say what PASS rewrote, and why it did not rewrite more; all: explain every pass, first those"
@@ -205,20 +200,13 @@ def parse_passes(text: str) -> list[str]:
     names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")
-    try:
-        pass_names(names)
-    except CirclekitError as error:
-        raise argparse.ArgumentTypeError(error.message) from None
+    argument_type(pass_names)(names)
     return names
 
 
 def parse_pass(text: str) -> str:
     """Return the name of the pass ``text``, which may be spelled with ``-`` for ``_``."""
-    name = text.replace("-", "_")
-    passes = passes_with([name])
-    if name not in passes:
-        raise argparse.ArgumentTypeError(unknown_name("pass", text, passes))
-    return name
+    return str(argument_type(find_pass)(text.replace("-", "_")).name)
 
 
 def parse_pass_or_all(text: str) -> str:

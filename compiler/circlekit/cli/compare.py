@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.api.models import load, records_of
-from circlekit.cli.arguments import Parser, add_inputs, finite_number, non_negative_number
+from circlekit.cli.arguments import Parser, add_inputs, finite_number, non_negative_number, output_path
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
 from circlekit.cli.output.terminal import paragraph, text_columns
-from circlekit.cli.result import source_name, source_of
+from circlekit.cli.result import PIPE, source_name, source_of
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.data_files.input_files import GIVEN
 from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
@@ -58,7 +58,7 @@ def _declare(parser: Parser) -> None:
         "--per-layer", help="also compare results of operators that have the same name in both models",
     )  # fmt: skip
     parser.add_argument(
-        "--csv", metavar="FILE",
+        "--csv", type=output_path, metavar="FILE",
         help="for a quantized model: write a row for each operator, in the columns of TensorFlow's"
         " QuantizationDebugger",
     )  # fmt: skip
@@ -74,6 +74,8 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.before == arguments.after == PIPE:
+        arguments.refuse("expected at most one model from the standard input, got two")
     are_files = [Path(p).suffix.lower() in ARRAY_SUFFIXES for p in (arguments.before, arguments.after)]
     if any(are_files):
         if not all(are_files):
@@ -94,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
         result.layers = _within(result.layers, arguments.tolerance)
     if arguments.csv is not None and result.judgement is not None:
         write_file(arguments.csv, [result.judgement.to_csv().encode()])
-    if arguments.json:
+    if arguments.json and not arguments.quiet:
         print(json_text(_document(arguments, result), allow_nan=False))
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
@@ -151,7 +153,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
 
 
 def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> None:
-    """End with a usage error if a flag is given that needs the quantized form of a float model."""
+    """End with a usage error if a flag needs a float model and its quantized form, unless these are given."""
     if not is_quantized and (arguments.csv is not None or arguments.min_sqnr is not None):
         arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
 

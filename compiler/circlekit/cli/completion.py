@@ -21,6 +21,10 @@ None stands for an argument without a type: its words are completed as paths, to
 """
 
 
+OUTPUTS = ("output", "output_path")
+"""Attributes of the parsed arguments that are paths, whatever the types of the arguments are."""
+
+
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
     """Return the script for ``shell`` ("bash" or "zsh").
 
@@ -43,7 +47,7 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
                 action.choices = sorted(every_pass())
             elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-            elif action.choices is None and action.type in PATH_TYPES:
+            elif action.choices is None and (action.type in PATH_TYPES or action.dest in OUTPUTS):
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         parsers.add_parser(name, help=summaries[name], parents=[parser], add_help=False)
     return str(shtab.complete(root, shell))

@@ -89,9 +89,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 circledump = Command(
-    "circledump", "Print a whole model file.", "model", _declare, _run, one=OneCodes(unread=255)
+    "circledump", "Print a whole model file.", "file", _declare, _run, one=OneCodes(unread=255)
 )
-tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _run, one=OneCodes(unread=255))
+tfldump = Command("tfldump", "Print a whole model file.", "file", _declare, _run, one=OneCodes(unread=255))
 
 
 def _dump(model: ModelFile) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.api.models import check_apart
-from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
+from circlekit.cli.arguments import MODEL_HELP, Parser, input_file, output_path
 from circlekit.cli.command import FAILED, Command, OneCodes, for_each_file
 from circlekit.cli.output.cost_table import cost_lines, cost_of
 from circlekit.cli.output.json_text import json_of_each
@@ -190,7 +190,9 @@ def _declare_tensordump(parser: Parser) -> None:
     parser.add_argument("file", metavar="circle", help="the file to read")
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--tensors", action="store_true", help="print the tensors")
-    target.add_argument("--tensors_to_hdf5", metavar="FILE", help="write the tensors to an HDF5 file")
+    target.add_argument(
+        "--tensors_to_hdf5", type=output_path, metavar="FILE", help="write the tensors to an HDF5 file"
+    )
 
 
 def _tensordump(arguments: argparse.Namespace) -> int:

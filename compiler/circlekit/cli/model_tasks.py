@@ -111,7 +111,8 @@ def _passes(task: Task) -> TaskResult:
 
 
 def _configuration(task: Task) -> TaskResult:
-    path = Path(task.folder) / f"{Path(task.model).stem}.cfg"
+    # the whole file name: a folder may have net.circle and net.tflite
+    path = Path(task.folder) / f"{Path(task.model).name}.cfg"
     write_file(path, [task.filled(task.pipeline).encode()])
     return _called(task, ["-C", str(path)], onecc)
 

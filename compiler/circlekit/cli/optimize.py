@@ -25,7 +25,7 @@ from circlekit.cli.circle2circle import (
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
-from circlekit.errors import FileError
+from circlekit.errors import FileError, counted
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.ir.resources.progress import Forwarded, watched
@@ -37,8 +37,9 @@ MakeOptions = Callable[[str], Options]
 
 def _declare_files(parser: Parser) -> None:
     parser.add_argument(
-        "models", nargs="*", metavar="input", help="model files, or models as text; - is stdin"
-    )
+        "models", nargs="*", metavar="input",
+        help="model files, or models as text; - is stdin; without -o, the second is the file to write",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="the file to write; for several models a folder; - is stdout",
@@ -92,9 +93,11 @@ def _run_many(
     """Convert each model into the folder ``output``, even if other models fail; return the exit code."""
     if PIPE in (*paths, output):
         arguments.refuse("expected files and an output folder, got - (a standard stream)")
+    if len(set(paths)) < len(paths):
+        arguments.refuse("expected different models, got a model twice")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
-        arguments.refuse(f"expected a folder for {len(paths)} models, got the file {folder}")
+        arguments.refuse(f"expected a folder for {counted(len(paths), 'model')}, got the file {folder}")
     is_new = not folder.exists()
     with translated(folder, "made"):
         folder.mkdir(exist_ok=True)
@@ -132,16 +135,17 @@ def _output_of(folder: Path, path: str, format: str | None) -> tuple[str, str]:
     the output would replace the model itself.
     """
     format = format or identify(map_file(path)) or load(path).format
-    output_path = str(folder / Path(path).with_suffix(f".{format}").name)
+    output_path = str(folder / f"{Path(path).stem}.{format}")
     check_apart(path, output_path)
     return output_path, format
 
 
-optimize = Command("circlekit optimize", DESCRIPTION, "input... -o PATH", _declare_optimize, _optimize)
+POSITIONALS = "input output | input ... -o PATH"
+optimize = Command("circlekit optimize", DESCRIPTION, POSITIONALS, _declare_optimize, _optimize)
 convert_command = Command(
     "circlekit convert",
     "Write a model in the other format. Operators that this format lacks are replaced by others.",
-    "input... -o PATH",
+    POSITIONALS,
     _declare_convert,
     _convert,
 )

@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_apart, check_target, read, records_of
-from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import Command
 from circlekit.cli.result import PIPE, output_to, quietly, source_name, source_of
@@ -44,10 +44,7 @@ def _declare(parser: Parser) -> None:
         help="compare with the result of these passes",
     )  # fmt: skip
     add_inputs(parser, "compare the values on the inputs")
-    parser.add_argument(
-        "--target", metavar="NAME,NAME",
-        help="list the operators that these runtimes cannot run (default: as for circlekit check)",
-    )  # fmt: skip
+    add_target(parser, "list the operators that these runtimes cannot run (default: as for circlekit check)")
     parser.add_switch("--no-values", help="do not run the models to compare their values")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from circlekit.api.models import ModelFile
+from circlekit.api.models import ModelFile, target_format
 from circlekit.api.options import Options
 from circlekit.api.rewriting import convert
-from circlekit.cli.arguments import Parser
+from circlekit.cli.arguments import Parser, refusing
 from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.json_text import json_text
@@ -74,7 +74,11 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
     """Convert the file ``source`` to the file ``target``, and print the result; ``-`` is a standard stream.
 
     ``arguments``: see ``add_result_flags``.  ``options``: the passes and the checks of the conversion.
+    Report wrong usage and exit if the extension of ``target`` does not fit ``arguments.format``.
     """
+    if target != PIPE:
+        with refusing(arguments):
+            target_format(target, arguments.format)
     with output_to(target) as output:
         report = converted(arguments, source, output, options)
         if arguments.json and not arguments.quiet:

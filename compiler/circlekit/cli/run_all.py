@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from circlekit.cli.arguments import Parser, add_scheduler, argument_type, output_path, positive_count
-from circlekit.cli.arguments import count as natural
+from circlekit.cli.arguments import Parser, add_scheduler, argument_type, count, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED as EXIT_FAILED
 from circlekit.cli.command import Command
@@ -37,7 +36,7 @@ CFG_SUFFIXES = (".cfg", ".ini")
 
 DESCRIPTION = """Run a pipeline or a command on all models of a folder.
 
-PIPELINE is O1, a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In a .cfg
+PIPELINE is O1, a list of passes, a .toml file with passes, a .cfg file of onecc, or a command line. In a .cfg
 file and in a command line, {model} stands for the path of a model, {name} for its file name, {stem} for this
 name without extension, and {out} for the folder of its results:
 
@@ -68,7 +67,7 @@ def _declare(parser: Parser) -> None:
         help="local processes (default: one per processor)",
     )
     parser.add_argument(
-        "--retries", type=natural, default=RETRIES, metavar="N",
+        "--retries", type=count, default=RETRIES, metavar="N",
         help=f"how often a model whose local process dies runs again (default: {RETRIES})",
     )  # fmt: skip
     parser.add_argument("--json", type=output_path, metavar="FILE", help="write the results as JSON")
@@ -168,8 +167,8 @@ def _print(results: Sequence[TaskResult]) -> None:
     rows = [["model", "status", "seconds", "operators"]]
     for result in results:
         after = "" if result.after is None else f" -> {result.after}"
-        count = "" if result.before is None else f"{result.before}{after}"
-        rows.append([result.model, result.status, f"{result.seconds:.1f}", count])
+        operators = "" if result.before is None else f"{result.before}{after}"
+        rows.append([result.model, result.status, f"{result.seconds:.1f}", operators])
     print(format_columns(rows, left=2))
     for result in results:
         if result.status != DONE:
@@ -178,4 +177,4 @@ def _print(results: Sequence[TaskResult]) -> None:
     print(f"\n{len(results)} models: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}")
 
 
-run_all = Command("circlekit run-all", DESCRIPTION, "PIPELINE FOLDER -o DIR", _declare, _run)
+run_all = Command("circlekit run-all", DESCRIPTION, "pipeline folder -o DIR", _declare, _run)

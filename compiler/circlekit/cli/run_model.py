@@ -14,13 +14,14 @@ from circlekit.cli.arguments import (
     count,
     output_path,
     positive_count,
+    refusing,
 )
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.run_results import Entry, Finished, run_document, run_lines
 from circlekit.cli.result import source_of
 from circlekit.equivalence.data_files.input_files import read_records
-from circlekit.equivalence.data_files.output_files import check_output, write_outputs
+from circlekit.equivalence.data_files.output_files import check_output, check_output_extension, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs
@@ -67,6 +68,9 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--inputs and random inputs (--random, --seed) exclude each other")
     if arguments.signature is not None and arguments.graph is not None:
         arguments.refuse("--signature and --graph exclude each other")
+    if arguments.output is not None:
+        with refusing(arguments):
+            check_output_extension(arguments.output)
     model = load(source_of(arguments.model))
     entry = _entry(model, arguments.signature, arguments.graph)
     if arguments.output is not None:
@@ -87,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         write_outputs(arguments.output, entry.outputs, outputs)
     finished = Finished(arguments, entry, records, outputs, timing)
-    if arguments.json:
+    if arguments.json and not arguments.quiet:
         print(json_text(run_document(finished), allow_nan=False))
     elif not arguments.quiet:
         print(*run_lines(finished), sep="\n")

@@ -56,6 +56,8 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.node_data_only != (arguments.output is not None):
         arguments.refuse("expected --node-data-only and -o FILE together")
+    if arguments.measure is not None and not arguments.node_data_only:
+        arguments.refuse("--measure needs --node-data-only")
     if arguments.measure == "error" and arguments.against is None:
         arguments.refuse("the error is the difference from another model: expected --against MODEL")
     if arguments.node_data_only:
@@ -88,7 +90,8 @@ def _is_installed(viewer: str) -> bool:
 
 def _write_node_data(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
-    check_apart(arguments.model, arguments.output)
+    for path in filter(None, (arguments.model, arguments.against)):
+        check_apart(path, arguments.output)
     measure = arguments.measure or ("macs" if arguments.against is None else "error")
     data = _data(load(arguments.model), measure, arguments.against)
     write_file(arguments.output, [json_text(data).encode()])

@@ -66,19 +66,24 @@ class Workers(Generic[J, R]):
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of each job, in any order.
 
+        ``processes``: how many there are at most; a process is started when there is a job for it.
         A job must not be None.  Jobs, results and reports are pickled.  If the iteration ends early, all
         processes are killed.
         """
         # ``repeated``: jobs to give out again, the last one first: their process ended during another job
         waiting, repeated = iter(jobs), list[J]()
-        workers = [_Worker(self) for _ in range(processes)]
+        workers: list[_Worker[J, R]] = []
+
+        def next_job() -> J | None:
+            return repeated.pop() if repeated else next(waiting, None)
+
         try:
             while True:
+                while len(workers) < processes and (job := next_job()) is not None:
+                    workers.append(_Worker(self))
+                    workers[-1].give(job)
                 for worker in workers:
-                    while len(worker.jobs) < self.ahead:
-                        job = repeated.pop() if repeated else next(waiting, None)
-                        if job is None:
-                            break
+                    while len(worker.jobs) < self.ahead and (job := next_job()) is not None:
                         worker.give(job)
                 busy = [worker for worker in workers if worker.jobs]
                 if not busy:
@@ -88,7 +93,7 @@ class Workers(Generic[J, R]):
                     yield from worker.receive() if worker.pipe in ready else worker.check_time()
                     if worker.has_ended:
                         repeated += list(worker.jobs)[::-1]
-                        workers[workers.index(worker)] = _Worker(self)
+                        workers.remove(worker)
         finally:
             for worker in workers:
                 worker.end()
@@ -99,7 +104,7 @@ class _Worker(Generic[J, R]):
 
     ``jobs``: the first one runs, the others wait.  ``since``: the time at which the first job began.
     ``news``: the reports of the first job so far.
-    ``has_ended``: whether the process was lost; the owner then replaces it.
+    ``has_ended``: whether the process was lost.
     """
 
     def __init__(self, settings: Workers[J, R]) -> None:

@@ -36,12 +36,16 @@ def cost_data(model: Model, measure: str) -> dict[str, Any]:
 
 
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
-    """Return the node data of ``errors``: {name of an operator's first result: relative difference}.
+    """Return the node data of ``errors``: {name of a result in the main graph: relative difference}.
 
-    Operators without an entry and infinite differences are left out.
+    The number of an operator is the error of its first result.  Operators without an entry, those of other
+    graphs and infinite differences are left out.
     """
-    title = "relative difference"
-    return _node_data(model, title, lambda op: errors.get(op.results[0].name if op.results else ""))
+
+    def error_of(op: Op) -> float | None:
+        return errors.get(op.results[0].name) if op.results and op.graph is model.main else None
+
+    return _node_data(model, "relative difference", error_of)
 
 
 def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Graph, postorder
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -31,6 +32,9 @@ each node that has a position.  A row has: the index of the node, the count of t
 row (2 or 3), the position of the node in the order of the runtime, the offset in bytes of its value, and the
 offset of its scratch buffer if there is one.
 """
+
+
+MAX_UINT32 = 2**32 - 1
 
 
 @dataclass(eq=False)
@@ -137,8 +141,11 @@ def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | No
     """Return the content of the metadata METADATA.
 
     ``nodes``, ``plan``: the results of ``execution_plan``.  ``positions``: the position of each node in the
-    order of the runtime; a node with None has no row.
+    order of the runtime; a node with None has no row.  Raise UnsupportedError for an offset of 4 GiB or more.
     """
+    largest = max(plan.offsets, default=0)
+    if largest > MAX_UINT32:
+        raise UnsupportedError(f"an execution plan has offsets below 4 GiB, this one needs {largest:,}")
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     # a graph output has the value of another node: the begin of the lifetime tells the two buffers apart
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}

@@ -83,11 +83,22 @@ class Option:
             keywords["action"] = "store_true"
         else:
             keywords["metavar"] = self.name.upper().replace("-", "_")
+            keywords["type"] = self._checked
             if self.choices:
                 keywords["choices"] = self.choices
             if self.kind is Kind.REPEATED:
                 keywords.update(action="extend", nargs="+")
         parser.add_argument(*self.flags, **keywords)
+
+    def _checked(self, text: str) -> str:
+        """Return ``text``, which is from a command line; raise an error of argparse if it is not accepted."""
+        try:
+            self.parse(text)
+        except ValueError as error:
+            is_number = self.parse in (int, float)  # for numbers, argparse's own words, which ONE prints
+            message = f"invalid {self.parse.__name__} value: {text!r}" if is_number else str(error)
+            raise argparse.ArgumentTypeError(message) from None
+        return text
 
     def read(self, text: str) -> Any:
         """Return the value for ``text``, which is from a configuration file; None for an empty text.

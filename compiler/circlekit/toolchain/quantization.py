@@ -13,8 +13,7 @@ from pathlib import Path
 
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
-from circlekit.errors import ParseError, UnsupportedError
-from circlekit.io.file_map import map_file
+from circlekit.errors import UnsupportedError
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
@@ -33,7 +32,8 @@ from circlekit.quant.one.weights_only import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.toolchain.driver import Invocation
 from circlekit.toolchain.evaluation import evaluate
-from circlekit.toolchain.mpqsolver_output import SearchFiles, bisection_heading, heading
+from circlekit.toolchain.mpqsolver_output import SearchFiles, heading
+from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
 from circlekit.toolchain.option import Values
 from circlekit.toolchain.quantizer_modes import CHANGES, GROUPS, METRICS
 from circlekit.toolchain.session import Session
@@ -263,7 +263,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
     """Return which operators become int16, as the algorithm of the option ``ampq_algorithm`` finds.
 
     ``folder``: where the files of ``save_intermediate`` are written.  Raise UnsupportedError for wrong
-    options, and the errors of ``Solver.bisect``.
+    options, and the errors of ``bisect``.
     """
     stem = str(folder / Path(str(values["input_path"])).stem)
     files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
@@ -277,18 +277,8 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
         raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
     side = SIDES[str(values["bisection_type"])]  # None: the errors of the tensors decide
     errors = _visq_errors(values, solver.model, session, stem) if side is None else None
-    try:
-        ratio = float(values.get("ampq_qerror_ratio", 0.5))
-    except ValueError:
-        raise UnsupportedError(
-            f"ampq_qerror_ratio: expected a number, got {values['ampq_qerror_ratio']!r}"
-        ) from None
-    if not 0 <= ratio <= 1:
-        raise UnsupportedError(f"quantization ratio must be in [0, 1], got {ratio:g}")
-    session.say("\n".join(bisection_heading(side, ratio)))
-    form = str(values.get("input_data_format", "h5"))
-    samples = samples_of(solver.model, values.get("input_data"), form)
-    return solver.bisect(samples, ratio, side, errors, files)
+    ratio, form = float(values.get("ampq_qerror_ratio", 0.5)), str(values.get("input_data_format", "h5"))
+    return bisect(solver, values.get("input_data"), form, ratio, side, errors, files)
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
@@ -300,11 +290,7 @@ def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -
     files.
     """
     if "ampq_bisection_visq" in values:
-        path = str(values["ampq_bisection_visq"])
-        try:
-            return read_errors(parse_json(bytes(map_file(path))), path)
-        except ValueError as error:
-            raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
+        return read_visq_file(str(values["ampq_bisection_visq"]))
     original, quantized = session.load(str(values["input_path"])), clone(recorded)
     fixed = {"input_type": "uint8", "output_type": "uint8", "granularity": "channel"}
     quantize_with_minmax(quantized, _settings({**values, "quantized_dtype": "uint8", **fixed}))

@@ -13,6 +13,7 @@ import circlekit
 from circlekit.cli import circle2circle, dump, inspection
 from circlekit.cli.recipes import chefs, circle_reduce, dredd
 from tests.cli.all_commands.test_scripts import run_script
+from tests.cli.call_command import call_command
 
 Main = Callable[[Sequence[str] | None], int]
 Output = pytest.CaptureFixture[str]
@@ -66,7 +67,85 @@ def test_target_of_circle_reduce_is_checked_before_the_search(net: Path, capsys:
         assert not ran.exists()
 
 
-@pytest.mark.parametrize("words", [["--tries", "-1"], ["--timeout", "0"], ["--timeout", "x"]])
+def test_the_result_of_circle_reduce_does_not_replace_its_input(net: Path, capsys: Output) -> None:
+    before = net.read_bytes()
+    assert circle_reduce.main([str(net), "-o", str(net), "--", "true"]) == 1
+    assert "is the input model" in capsys.readouterr().err
+    assert net.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "calibrate net.circle - --random 1",
+        "quantize net.circle -o - --random 1",
+        "fake-quantize net.circle - --inputs x.npy",
+        "partition net.circle --opcode ABS=a --default b -o -",
+        "compare net.circle net.circle --csv -",
+        "dredd net.ck --json -",
+        "dredd net.ck --junit -",
+        "optimize net.circle out.circle --record -",
+    ],
+)
+def test_results_that_cannot_go_to_the_standard_output(words: str, net: Path) -> None:
+    done = call_command("circlekit", *words.split(), cwd=net.parent)
+    assert done.returncode == 2
+    assert "expected a file or a folder, got -, the standard output" in done.stderr
+    assert not (net.parent / "-").exists()
+
+
+def test_files_of_one_s_commands_cannot_go_to_the_standard_output(net: Path) -> None:
+    for words in ("circlechef-file net.ck -", "tflchef-reverse net.circle -"):
+        done = call_command(*words.split(), cwd=net.parent)
+        assert done.returncode == 255
+        assert "expected a file or a folder, got -, the standard output" in done.stderr
+    assert not (net.parent / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "quantize net.circle out.onnx --random 1",
+            "out.onnx: unknown extension .onnx; expected .tflite, .l",
+        ),
+        ("fake-quantize net.circle out.onnx --inputs x.npy", "unknown extension .onnx"),
+        ("extract net.circle -o out.onnx --ops 0", "unknown extension .onnx"),
+        ("merge net.circle -o out.onnx", "unknown extension .onnx"),
+        ("resize net.circle -o out.onnx --batch 2", "unknown extension .onnx"),
+        ("recipe net.ck out.onnx", "expected the extension .circle or .tflite, or a format"),
+        (
+            "extract net.circle -o out.circle --ops 1-x",
+            "expected numbers and ranges such as 1-3,5, got '1-x'",
+        ),
+        ("resize net.circle -o out.circle --shapes x", "Invalid shape format: x"),
+        ("resize net.circle -o out.circle --input x", "expected NAME=SHAPE, got 'x'"),
+        ("resize net.circle -o out.circle --input x=[1],[2]", "expected NAME=SHAPE, got 'x=[1],[2]'"),
+        (
+            "quantize net.circle out.tflite --random 1 --budget 20",
+            "expected 0% to 100% of one of operators, m",
+        ),
+        ("quantize net.circle out.tflite --budget 20%", "need samples: expected --inputs or --random"),
+        ("quantize net.circle out.tflite --random 1 --set ABS=int9", "no scheme is named int9"),
+        (
+            "quantize net.circle out.tflite --random 1 --budget 9% --scheme one_uint8",
+            "expected a scheme of Lit",
+        ),
+        ("compare - -", "expected at most one model from the standard input, got two"),
+        ("view net.circle --measure macs", "--measure needs --node-data-only"),
+        ("optimize net.circle net.circle -o out", "expected different models, got a model twice"),
+        ("optimize --\x1b[31m", "unknown flag --\\x1b[31m ("),
+    ],
+)
+def test_wrong_arguments_are_wrong_usage(words: str, message: str, net: Path) -> None:
+    before = sorted(net.parent.iterdir())
+    done = call_command("circlekit", *words.split(), cwd=net.parent)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert sorted(net.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [["--tries", "0"], ["--timeout", "0"], ["--timeout", "x"]])
 def test_invalid_numbers_of_a_search_are_refused(words: list[str], net: Path, capsys: Output) -> None:
     assert circle_reduce.main([*words, str(net), "--", "true"]) == 2
     assert f"got '{words[1]}'" in capsys.readouterr().err

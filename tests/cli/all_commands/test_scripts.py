@@ -17,9 +17,10 @@ from circlekit.ir.text import parse_model
 from tests.cli.scripts import SCRIPTS
 
 COMMANDS = {name: path for name, path in SCRIPTS.items() if path.startswith("circlekit.cli")}
-"""Those of the command line; tests/toolchain starts the drivers."""
+"""The commands of ``circlekit.cli``; tests/toolchain starts the drivers."""
 
 HEAVY = {"h5py", "rich", "ai_edge_litert"}
+"""Packages that are slow to import."""
 
 
 def run_script(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands, as processes, say about names and files that they do not know."""
+"""What commands say about names and files that they do not know."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_three_flags_are_suggested_at_most() -> None:
         ("resize net.ck -o o.tflite --batch two", "expected an integer, got 'two' ("),
         ("compare net.ck net.ck --min-sqnr much", "expected a finite number, got 'much' ("),
         ("check net.ck --target circle", "no target is named circle; did you mean luci?"),
-        ("convert net.ck o.onnx", "or a format (--format)\n"),
+        ("convert net.ck o.onnx", "or a format (--format) ("),
         (
             "inspect text.tflite",
             "text.tflite: expected a tflite file, got a text; as a recipe: text.tflite:1:1: ",
@@ -80,11 +80,9 @@ def test_three_flags_are_suggested_at_most() -> None:
 def test_one_line_says_what_to_write_instead(words: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "net.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
     (tmp_path / "text.tflite").write_text("hello\n")
-    (tmp_path / "text.ck").write_text("hello\n")
     done = call_command("circlekit", *words.split(), cwd=tmp_path)
     assert done.returncode in (1, 2)
     assert sentence in done.stderr
-    assert "a text" not in call_command("circlekit", "inspect", "text.ck", cwd=tmp_path).stderr
 
 
 def test_an_operator_of_another_framework_suggests_that_of_the_schema(tmp_path: Path) -> None:

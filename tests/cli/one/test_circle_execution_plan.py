@@ -112,6 +112,14 @@ def test_what_is_refused(
     assert not out.exists()
 
 
+def test_offsets_of_4_gib_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The input and the result of NEG have 4 GiB each; the output comes after them."""
+    (tmp_path / "net.ck").write_text("graph main(%x: f32[1024,1024,1024]) -> %y { %y = Neg(%x) }")
+    assert main([str(tmp_path / "net.ck"), str(tmp_path / "out.circle")]) == 1
+    assert "offsets below 4 GiB, this one needs 8,589,934,592" in capsys.readouterr().err
+    assert not (tmp_path / "out.circle").exists()
+
+
 def test_other_metadata_is_kept_and_an_old_plan_replaced(tmp_path: Path) -> None:
     model = circlekit.parse(NET)
     model.metadata = [("other", b"text"), (METADATA, b"old")]

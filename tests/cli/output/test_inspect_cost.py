@@ -96,7 +96,7 @@ def test_many_buffers_are_listed_in_part(
     start = next(n for n, line in enumerate(lines) if line.startswith("live at the peak"))
     listed = [line for line in lines[start + 1 :] if line.startswith("%")]
     assert len(listed) == min(MAX_BUFFERS, count + 1)
-    assert lines[start + 1 + len(listed) :] == [f"... and {more} smaller ones"] * (more > 0)
+    assert lines[start + 1 + len(listed) :] == [f"... and {more} more"] * (more > 0)
 
 
 def test_graphs_are_named_if_there_are_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,11 +67,13 @@ def test_control_characters_are_escaped_even_if_stdout_is_closed(monkeypatch: py
         "optimize {} {}.opt.circle --O1",
     ],
 )
-def test_documents_have_the_version_that_the_guide_states(words: str, tmp_path: Path) -> None:
+def test_documents_have_a_version_and_are_not_printed_if_quiet(words: str, tmp_path: Path) -> None:
     path = tmp_path / "net.circle"
     circlekit.save(circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), path)
-    done = call_command("circlekit", *words.replace("{}", str(path)).split(), "--json")
-    assert json.loads(done.stdout)["schema"] == 1
+    command = ["circlekit", *words.replace("{}", str(path)).split(), "--json"]
+    assert json.loads(call_command(*command).stdout)["schema"] == 1
+    if not words.startswith(("verify", "inspect")):  # they have no --quiet that means "only errors"
+        assert call_command(*command, "--quiet").stdout == ""
 
 
 @pytest.mark.parametrize("columns", [20, 33, 80])

@@ -222,7 +222,7 @@ def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.Captu
         ("in.circle out.json --random 1 --inputs a.npz", 2, "expected either"),
         ("in.circle out.json --inputs a.npz --seed 1", 2, "--seed needs --random"),
         ("in.circle out.circle --random 1 --resume", 2, "--resume needs"),
-        ("in.circle out.txt --random 1", 1, "expected the extension .json or .npz"),
+        ("in.circle out.txt --random 1", 2, "expected the extension .json or .npz"),
         ("in.circle in.circle --random 1", 1, "is the input model"),
         ("in.circle no/out.json --random 1", 1, "does not exist"),
         ("in.circle out.json --inputs empty.txt", 1, "a line for each sample, got an empty file"),
@@ -268,7 +268,9 @@ def test_random_samples_are_said_to_be_random(model: ck.Model, capsys: pytest.Ca
     assert ck.Calibration.load("out.json").source == "2 random samples, seed 5"
 
 
-@pytest.mark.parametrize(("count", "words"), [("1", "1 sample ("), ("2", "2 samples (")])
+@pytest.mark.parametrize(
+    ("count", "words"), [("1", "1 sample (1 random sample,"), ("2", "2 samples (2 random samples,")]
+)
 def test_the_output_has_the_number_of_samples_in_singular_or_plural(
     count: str, words: str, model: ck.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:

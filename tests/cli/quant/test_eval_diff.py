@@ -105,17 +105,18 @@ def test_results_of_other_shapes_and_bools_have_no_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = []
-    for which, shape in (("first", "1,6"), ("second", "2,3")):
+    for which, shape, mixed in (("first", "1,6", "Abs(%x)"), ("second", "2,3", "Less(%x, [[0.0]])")):
         text = f"""graph main(%x: f32[1,6]) -> %y {{
           %r = Reshape(%x, [{shape}])
           %b = Greater(%x, [[0.0]])
+          %m = {mixed}
           %y = Neg(%x)
         }}"""
         circlekit.save(circlekit.parse(text), tmp_path / f"{which}.circle")
         words += [f"--{which}_model", str(tmp_path / f"{which}.circle")]
     assert circle_eval_diff([*words, "--print_layers"]) == 0
     rows = {row[0]: row[2] for line in capsys.readouterr().out.splitlines() if len(row := line.split()) > 2}
-    assert (rows["r"], rows["b"], rows["y"]) == ("-", "-", "inf")
+    assert [rows[name] for name in "rbmy"] == ["-", "-", "-", "inf"]
 
 
 @pytest.mark.parametrize(("top", "matches"), [(2, [1.0]), (3, [])])

@@ -59,9 +59,16 @@ def test_a_quantized_model_says_that_nothing_is_left_to_do(
 
 
 def test_without_data_the_error_names_the_flags(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(files) == 1
-    assert "--inputs, --random or --calibration" in capsys.readouterr().err
+    assert run(files) == 2
+    assert "int8 needs the ranges of activations: expected --inputs, --random" in capsys.readouterr().err
     assert not (files / "out.tflite").exists()
+
+
+def test_a_model_that_states_its_ranges_needs_no_data(files: Path) -> None:
+    rounded = "%q = FakeQuant(%x) {min: -2.0, max: 2.0, num_bits: 8}\n  %f = FullyConnected(%q,"
+    (files / "net.ck").write_text(LAYERS.replace("%f = FullyConnected(%x,", rounded))
+    assert run(files) == 0
+    assert "FAKE_QUANT" not in [op.code for op in circlekit.load(files / "out.tflite").main]
 
 
 def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,8 +101,6 @@ def test_a_seed_chooses_the_random_samples(files: Path) -> None:
 def test_faults_end_with_a_sentence_and_without_a_file(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(files) == 1
-    assert "give samples or a calibration" in capsys.readouterr().err
     assert run(files, "--random", "1", "--float", "re:(") == 1
     assert "not a regular expression" in capsys.readouterr().err
     assert run(files, "--random", "1", "--inputs", "x.npz") == 2
@@ -128,4 +133,5 @@ def test_a_plan_decides_everything(files: Path) -> None:
     written = out.read_bytes()
     assert run(files, "--plan", plan) == 0
     assert out.read_bytes() == written
-    assert run(files, "--plan", plan, "--float", "SOFTMAX") == 1
+    for words in (["--float", "SOFTMAX"], ["--only", "y"], ["--budget", "20%"], ["--target-sqnr", "9"]):
+        assert run(files, "--plan", plan, *words) == 2

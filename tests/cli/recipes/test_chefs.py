@@ -32,6 +32,9 @@ class Stream:
     def flush(self) -> None:
         pass
 
+    def isatty(self) -> bool:
+        return False
+
 
 COOKS = {
     "tflite": (chefs.tflchef, chefs.tflchef_file),
@@ -119,12 +122,23 @@ def test_closed_streams_end_in_a_sentence(
             "stdin",
             "expected a recipe on the standard input, which is closed",
         ),
-        ([str(tmp_path / "in.ck"), "-"], "stdout", "cannot write the model: the standard output is closed"),
+        ([str(tmp_path / "in.ck"), "-"], "stdout", "cannot write to the standard output: it is closed"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(sys, name, None)
             assert chefs.recipe(words) == 1
         assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_a_terminal_gets_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.ck").write_text(TEXT)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert chefs.recipe([str(tmp_path / "in.ck"), "-"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: the standard output is a terminal; redirect it")
 
 
 @pytest.mark.parametrize("words", [[], ["--format", "tflite"]])

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +150,18 @@ def test_pass_of_a_plugin_is_found_by_name(package: Path) -> None:
     model = parse_model(NET)
     assert circlekit.optimize(model, ["remove_two_negs"]).changes == {"remove_two_negs": 1}
     assert find_pass("remove_two_negs").__module__ == "my_passes"
+
+
+def test_a_plugin_whose_pass_has_the_name_of_a_pass_of_circlekit_is_named(package: Path) -> None:
+    """In a new process, in which no pass is imported yet."""
+    module = package / "my_passes.py"
+    module.write_text(module.read_text().replace("remove_two_negs", "remove_dead"))
+    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command, environment = [sys.executable, "-m", "circlekit", "passes"], {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    reason = "RewriteError: my_passes: the pass remove_dead is defined in circlekit.passes"
+    assert done.stderr.startswith(f"error: cannot load the passes of my-passes (my_passes): {reason}")
 
 
 def test_plugin_that_cannot_be_imported_is_named(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
         table += [(_name(b["name"]), f"{b['bytes']:,}", str(b["first"]), str(b["last"])) for b in buffers]
         yield from format_columns(table).splitlines()
         if len(graph["peak_buffers"]) > len(buffers):
-            yield f"... and {len(graph['peak_buffers']) - len(buffers)} smaller ones"
+            yield f"... and {len(graph['peak_buffers']) - len(buffers)} more"
 
 
 def _name(name: str) -> str:

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target, load, save
-from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
+from circlekit.cli.arguments import (
+    MODEL_HELP,
+    Parser,
+    argument_type,
+    count,
+    output_of,
+    output_path,
+    positive_count,
+)
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
 from circlekit.equivalence.fleet import connected
 from circlekit.errors import counted
-from circlekit.io.schema import EXTENSIONS
+from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import abridged, listed
 from circlekit.quant.calibration import Calibration, Runner, collect
@@ -37,7 +44,7 @@ MAX_NAMES = 5
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_output("a .json, .npz, .circle or .tflite file")
+    parser.add_output("a .json, .npz, .circle or .tflite file", argument_type(_output))
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--random", type=positive_count, metavar="N",
@@ -68,17 +75,22 @@ def _declare(parser: Parser) -> None:
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
 
+def _output(word: str) -> str:
+    """Return the path in the argument OUTPUT; raise an error of argparse or FileError if it is unusable."""
+    if format_of(output_path(word)) is None:
+        check_path(word)
+    return word
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    output = output_path(output_of(arguments))
-    is_model = Path(output).suffix.lower() in EXTENSIONS
+    output = output_of(arguments)
+    is_model = format_of(output) is not None
     if (arguments.inputs is None) == (arguments.random is None):
         arguments.refuse("expected either --inputs DATA or --random N")
     if arguments.seed is not None and arguments.random is None:
         arguments.refuse("--seed needs --random N")
     if arguments.resume and is_model:
         arguments.refuse("--resume needs a .json or .npz file as the output, which it can continue")
-    if not is_model:
-        check_path(output)
     check_target(output)
     check_apart(arguments.model, output)
     model = load(source_of(arguments.model))

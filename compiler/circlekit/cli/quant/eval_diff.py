@@ -155,7 +155,8 @@ def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list
         a = results_by_name(first, first_inputs, kernels=None, names=layers)
         b = results_by_name(second, second_inputs, kernels=None, names=layers)
         for name, metrics in layers.items():
-            if a[name].shape == b[name].shape and a[name].dtype.kind in "fiu":
+            are_numbers = all(results[name].dtype.kind in "fiu" for results in (a, b))
+            if a[name].shape == b[name].shape and are_numbers:
                 metrics.add(real_numbers(left[name], a[name]), real_numbers(right[name], b[name]))
     codes = {value.name: op.code for op in second.main for value in op.results}
     rows = [["result", "operator", "SQNR dB", "MSE", "MAE"]]

@@ -10,7 +10,15 @@ from typing import Any
 
 from circlekit.api.fake_quantizing import fake_quantize
 from circlekit.api.models import check_apart, check_target, load, save
-from circlekit.cli.arguments import MODEL_HELP, Parser, finite_number, integer, output_of, output_path
+from circlekit.cli.arguments import (
+    MODEL_HELP,
+    Parser,
+    finite_number,
+    integer,
+    model_path,
+    output_of,
+    refusing,
+)
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
@@ -18,7 +26,13 @@ from circlekit.cli.result import add_result_flags, quietly, source_name, source_
 from circlekit.ir.text.columns import format_columns
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.sample_files import open_samples
-from circlekit.quant.fake.insert import BITS, TRAINING_OPTIONS, Inserted
+from circlekit.quant.fake.insert import (
+    BITS,
+    TRAINING_OPTIONS,
+    FakeQuantOptions,
+    Inserted,
+    refuse_training_options,
+)
 
 DESCRIPTION = """Put FAKE_QUANT operators into a float model.
 
@@ -31,7 +45,7 @@ DATA are samples on which the ranges of activations are observed, as for circlek
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_output("the file to write, .tflite or .circle")
+    parser.add_output("the file to write, .tflite or .circle", model_path)
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--calibration", metavar="FILE",
@@ -65,7 +79,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_switch("--quantize-inputs", help="also round the inputs of the model")
     parser.add_switch("--no-optimize", help="do not run O1 first; O1 folds batch norms")
-    # these options of contrib.quantize are declared so that ``fake_quantize`` can say why it refuses them
+    # these options of contrib.quantize are declared so that ``_options`` can say why they are refused
     for name in TRAINING_OPTIONS:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, dest=name, nargs="?", const=True, help=argparse.SUPPRESS)
@@ -73,10 +87,9 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    output = output_path(output_of(arguments))
-    training = {name: v for name in TRAINING_OPTIONS if (v := getattr(arguments, name)) is not None}
-    # with a training option, ``fake_quantize`` raises the error
-    if not training and (arguments.inputs is None) == (arguments.calibration is None):
+    output = output_of(arguments)
+    options = _options(arguments)
+    if (arguments.inputs is None) == (arguments.calibration is None):
         arguments.refuse("expected either --inputs DATA or --calibration FILE")
     check_target(output)
     check_apart(arguments.model, output)
@@ -87,6 +100,22 @@ def _run(arguments: argparse.Namespace) -> int:
             samples=None if arguments.inputs is None else open_samples(arguments.inputs, model),
             calibration=None if arguments.calibration is None else Calibration.load(arguments.calibration),
             optimize=not arguments.no_optimize,
+            **vars(options),
+        )
+    save(model, output)
+    source = source_name(arguments.model)
+    if arguments.json and not arguments.quiet:
+        print(json_text(_document(inserted, source, output)))
+    elif not arguments.quiet:
+        print(*map(printable, _lines(inserted, source, output)), sep="\n")
+    return 0
+
+
+def _options(arguments: argparse.Namespace) -> FakeQuantOptions:
+    """Return where and how to round; report wrong usage and exit for a wrong value or a training option."""
+    with refusing(arguments):
+        refuse_training_options([name for name in TRAINING_OPTIONS if getattr(arguments, name) is not None])
+        return FakeQuantOptions(
             weight_bits=arguments.weight_bits,
             activation_bits=arguments.activation_bits,
             symmetric=arguments.symmetric,
@@ -96,15 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
             init_range=None if arguments.init_range is None else tuple(arguments.init_range),
             scope=arguments.scope,
             inputs=arguments.quantize_inputs,
-            **training,
         )
-    save(model, output)
-    source = source_name(arguments.model)
-    if arguments.json and not arguments.quiet:
-        print(json_text(_document(inserted, source, output)))
-    elif not arguments.quiet:
-        print(*map(printable, _lines(inserted, source, output)), sep="\n")
-    return 0
 
 
 def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:

@@ -7,19 +7,16 @@ import argparse
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target
-from circlekit.cli.arguments import Parser, add_model_flags, finite_number
+from circlekit.cli.arguments import Parser, add_model_flags, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
-from circlekit.errors import ParseError, UnsupportedError
-from circlekit.io.file_map import map_file
-from circlekit.io.parse_json import parse_json
+from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import i16
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
-from circlekit.quant.mixed.visq import read_errors
-from circlekit.quant.one.sample_data import samples_of
 from circlekit.quant.one.settings import Settings, layer_setting, port_types
-from circlekit.toolchain.mpqsolver_output import SearchFiles, bisection_heading, heading
+from circlekit.toolchain.mpqsolver_output import SearchFiles, heading
+from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
 
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
@@ -52,7 +49,9 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
     )
-    parser.add_argument("--save_intermediate", metavar="FOLDER", help="write what is tried, and its errors")
+    parser.add_argument(
+        "--save_intermediate", type=output_path, metavar="FOLDER", help="write what is tried, and its errors"
+    )
     parser.add_switch("--patterns", help="make operators int16 that the next two flags select")
     parser.add_switch("--u8_layernorm_with_s16_variance", help="operators for the variance of layer norms")
     parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")
@@ -75,8 +74,6 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     check_target(arguments.output_model)
     check_apart(arguments.input_model, arguments.output_model)
-    if not 0 <= arguments.qerror_ratio <= 1:
-        raise UnsupportedError("quantization ratio must be in [0, 1]")
     if arguments.bisection is not None and arguments.patterns:
         raise UnsupportedError("only one method is allowed to use: --bisection or --patterns")
     if arguments.bisection is None and not arguments.patterns:
@@ -121,7 +118,8 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
     """Print the settings of the bisection, and return the configuration that it finds.
 
     ``files``: where the steps are written; None: nowhere.
-    Raise UnsupportedError for a wrong word after ``--bisection``, or if there are no samples.
+    Raise UnsupportedError for a wrong word after ``--bisection``, or if ``--data`` or, for auto,
+    ``--visq_file`` is missing; and the errors of ``bisect``.
     """
     side = arguments.bisection.lower()
     if side not in SIDES:
@@ -130,24 +128,11 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
         )
     if arguments.data is None:
         raise UnsupportedError("--bisection needs samples: give --data")
-    errors = _read_visq(arguments.visq_file) if side == "auto" else None
-    print(*bisection_heading(SIDES[side], arguments.qerror_ratio), sep="\n")
-    samples = samples_of(solver.model, arguments.data, arguments.data_format)
-    return solver.bisect(samples, arguments.qerror_ratio, SIDES[side], errors, files)
-
-
-def _read_visq(path: str | None) -> dict[str, float]:
-    """Return the error of each tensor, by name, from the file that visq wrote at ``path``.
-
-    Raise UnsupportedError if ``path`` is None, FileError if the file cannot be read, ParseError if it is not
-    a JSON file of visq.
-    """
-    if path is None:
+    if side == "auto" and arguments.visq_file is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
-    try:
-        return read_errors(parse_json(bytes(map_file(path))), path)
-    except ValueError as error:
-        raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
+    errors = read_visq_file(arguments.visq_file) if side == "auto" else None
+    data, form, ratio = arguments.data, arguments.data_format, arguments.qerror_ratio
+    return bisect(solver, data, form, ratio, SIDES[side], errors, files)
 
 
 main = Command(

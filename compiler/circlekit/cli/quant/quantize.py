@@ -12,12 +12,15 @@ from circlekit.api.quantizing import INTERFACES, quantize
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
+    argument_type,
     count,
     finite_number,
+    model_path,
     output_of,
     output_path,
     positive_count,
     positive_number,
+    refusing,
 )
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
@@ -28,8 +31,10 @@ from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
+from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.scheme import NO_SCHEME, SCHEMES
+from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Scheme, find_scheme
+from circlekit.targets.target import find_target
 
 DESCRIPTION = """Quantize a float model.
 
@@ -37,13 +42,16 @@ DATA are samples, as for circlekit calibrate. PATTERN selects operators: the nam
 regular expression, or a kind such as CONV_2D. Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8,
 weight_int8, weight_int4, weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
+ROUNDING = ("FAKE_QUANT", "QUANTIZE", "DEQUANTIZE")
+"""Operators that state the numbers to which a tensor is rounded; ``quantize`` takes scales from them."""
+
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 """The note that ``--random`` adds to the report, unless activations stay float."""
 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_output("the file to write, .tflite or .circle")
+    parser.add_output("the file to write, .tflite or .circle", model_path)
     parser.add_argument(
         "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME", help="see above (default: int8)"
     )
@@ -75,7 +83,10 @@ def _declare(parser: Parser) -> None:
         "--io", choices=INTERFACES, default="float", help="kind of inputs and outputs (default: float)"
     )
     parser.add_switch("--no-optimize", help="do not run O1 first")
-    parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
+    parser.add_argument(
+        "--target", type=argument_type(_target), default="litert", metavar="NAME",
+        help="the runtime (default: litert)",
+    )  # fmt: skip
     parser.add_argument(
         "--save-plan", type=output_path, metavar="FILE",
         help="write all parameters with reasons, as JSON, for --plan",
@@ -100,7 +111,7 @@ def _declare_choice_of_operators(parser: Parser) -> None:
         help="raise operators to a higher precision: few, but enough for this SQNR of every output",
     )  # fmt: skip
     parser.add_argument(
-        "--budget", metavar="SHARE",
+        "--budget", type=argument_type(_budget), metavar="SHARE",
         help="raise the most sensitive operators, up to a share of all: "
         "20%% (of the number), '20%% macs' or '20%% bytes'",
     )  # fmt: skip
@@ -115,17 +126,25 @@ def _declare_choice_of_operators(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    output = output_path(output_of(arguments))
+    output = output_of(arguments)
     sources = [arguments.inputs, arguments.calibration, arguments.random, arguments.plan]
     if sum(source is not None for source in sources) > 1:
         arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
     if arguments.seed is not None and arguments.random is None:
         arguments.refuse("--seed needs --random N")
     schemes = _schemes(arguments)
+    if arguments.plan is not None:
+        choices = (schemes or None, arguments.only, arguments.target_sqnr, arguments.budget)
+        if any(choice is not None for choice in choices):
+            arguments.refuse("--plan decides everything: expected no flag that chooses schemes of operators")
+    _check_mixed_precision(arguments)
     for path in filter(None, (output, arguments.save_plan)):
         check_target(path)
         check_apart(arguments.model, path)
     model = load(source_of(arguments.model))
+    if all(source is None for source in sources) and _needs_samples(model, SCHEMES[arguments.scheme]):
+        wanted = "expected --inputs, --random or --calibration"
+        arguments.refuse(f"{arguments.scheme} needs the ranges of activations: {wanted}")
     given = None if arguments.calibration is None else Calibration.load(arguments.calibration)
     report = quantize(
         model,
@@ -158,13 +177,42 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _budget(text: str) -> str:
+    """Return ``text`` if it is a budget; raise UnsupportedError if not."""
+    Budget.parse(text)
+    return text
+
+
+def _target(text: str) -> str:
+    """Return ``text`` if it is the name of a target; raise UnsupportedError if not."""
+    return find_target(text).name
+
+
+def _check_mixed_precision(arguments: argparse.Namespace) -> None:
+    """Report wrong usage and exit if mixed precision is asked for, but not possible with the other flags."""
+    if arguments.target_sqnr is None and arguments.budget is None:
+        return
+    if arguments.inputs is None and arguments.random is None:
+        arguments.refuse("--target-sqnr and --budget need samples: expected --inputs or --random")
+    if SCHEMES[arguments.scheme].follows_one:
+        arguments.refuse(f"--target-sqnr and --budget: expected a scheme of LiteRT, got {arguments.scheme}")
+
+
+def _needs_samples(model: Model, scheme: Scheme) -> bool:
+    """Return whether the ranges of activations must come from samples or a calibration."""
+    takes_scales = not scheme.follows_one and any(op.code in ROUNDING for op in model.ops())
+    return scheme.activations is not None and not takes_scales
+
+
 def _schemes(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return {pattern: scheme} from ``--float`` and ``--set``; exit if ``--set`` has no ``=``."""
+    """Return {pattern: scheme} from ``--float`` and ``--set``; exit for a wrong ``--set``."""
     schemes = dict.fromkeys(arguments.float, NO_SCHEME)
     for item in arguments.set:
         pattern, equals, scheme = item.rpartition("=")
         if not equals:
             arguments.refuse(f"--set: expected PATTERN=SCHEME, got {item}")
+        with refusing(arguments):
+            find_scheme(scheme)  # raises for an unknown name
         schemes[pattern] = scheme
     return schemes
 

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from circlekit.api.models import check_apart, check_target, load, save, target_format
-from circlekit.cli.arguments import Parser, output_of
+from circlekit.cli.arguments import Parser, output_of, output_path, refusing
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.result import PIPE, source_of
+from circlekit.cli.result import PIPE, output_to, source_of
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
-from circlekit.io.write.save import encoded
+from circlekit.io.write.save import encoded, write
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.recipes.load import decoded, load_recipe, read_recipe
@@ -23,7 +23,7 @@ from circlekit.recipes.recipe_export import write_recipe
 def _declare_file(parser: Parser) -> None:
     parser.add_argument("recipe", help="a test.recipe, or a model in the text form (.ck)")
     format = parser.get_default("format")  # each of these commands has a fixed format
-    parser.add_argument("output", help=f"the .{format} file to write")
+    parser.add_argument("output", type=output_path, help=f"the .{format} file to write")
 
 
 def _make_from_file(arguments: argparse.Namespace) -> int:
@@ -57,22 +57,21 @@ def _recipe_on_stdin(format: str | None) -> Model:
 
 
 def _write_stream(model: Model, format: str) -> None:
-    """Write ``model`` to the standard output; raise FileError if the standard output is closed."""
-    if sys.stdout is None:
-        raise FileError("cannot write the model: the standard output is closed")
-    sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
+    """Write ``model`` to the standard output; raise FileError if that is closed or a terminal."""
+    with output_to(PIPE) as stream:
+        write(encoded(legalize(model, format), format), stream, model.source)
 
 
 RECIPE_TO_WRITE = (
-    "the recipe to write: in the text form if its name ends in .ck, else in ONE's language (test.recipe);"
-    " large constants become .npy files beside it"
+    "the recipe to write: in the text form if its name ends in .ck, else in ONE's language (test.recipe),"
+    " with large constants in .npy files beside it"
 )
 """The help text of an argument for a recipe."""
 
 
 def _declare_reverse(parser: Parser) -> None:
     parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
-    parser.add_argument("recipe", help=RECIPE_TO_WRITE)
+    parser.add_argument("recipe", type=output_path, help=RECIPE_TO_WRITE)
     _add_gaussian(parser)
 
 
@@ -113,6 +112,9 @@ def _recipe(arguments: argparse.Namespace) -> int:
     if arguments.gaussian:
         arguments.refuse("--gaussian is for --reverse, which writes a recipe")
     arguments.recipe = arguments.input
+    if arguments.output != PIPE:
+        with refusing(arguments):
+            target_format(arguments.output, arguments.format)
     if PIPE not in (arguments.input, arguments.output):
         return _make_from_file(arguments)
     return _make_with_pipe(arguments)

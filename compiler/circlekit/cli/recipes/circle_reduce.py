@@ -7,8 +7,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from circlekit.api.models import check_target, load
-from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_path, positive_number
+from circlekit.api.models import check_apart, check_target, load
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
@@ -35,7 +35,11 @@ def _declare(parser: Parser) -> None:
         help="where to write the result (default: MODEL.reduced.ck)",
     )
     parser.add_argument(
-        "--tries", type=count, default=2000, metavar="N", help="maximum runs of COMMAND (default: 2000)"
+        "--tries",
+        type=positive_count,
+        default=2000,
+        metavar="N",
+        help="maximum runs of COMMAND (default: 2000)",
     )
     parser.add_argument(
         "--timeout", type=positive_number, default=60, metavar="SECONDS",
@@ -46,6 +50,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     output = arguments.output or f"{arguments.model}.reduced.ck"
     check_target(output)
+    check_apart(arguments.model, output)
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_target
-from circlekit.cli.arguments import Parser, add_scheduler, positive_count
+from circlekit.cli.arguments import Parser, add_scheduler, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
@@ -60,8 +60,8 @@ def _declare(parser: Parser) -> None:
         "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
     )
     add_scheduler(parser)
-    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
-    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--junit", type=output_path, metavar="FILE", help="write the results as JUnit XML")
+    parser.add_argument("--json", type=output_path, metavar="FILE", help="write the results as JSON")
     parser.add_switch("--all", help="list also the tests that passed without notes")
 
 

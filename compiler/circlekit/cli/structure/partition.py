@@ -12,7 +12,7 @@ from pathlib import Path
 
 from circlekit.api.models import load
 from circlekit.api.structure import load_parts, partition, partition_file, save_parts
-from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, count
+from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, count, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.equivalence.data_files.tensor_files import check_folder, read_raw, write_raw
 from circlekit.errors import EquivalenceError, ModelError, counted
@@ -75,7 +75,9 @@ NAME.conn.ini."""
 
 def _declare_partition(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_argument("-o", "--output", default=".", metavar="DIR", help="folder to write to (default: .)")
+    parser.add_argument(
+        "-o", "--output", type=output_path, default=".", metavar="DIR", help="folder to write to (default: .)"
+    )
     parser.add_argument("--part", metavar="FILE", help="a part file of ONE's circle-partitioner")
     for kind in COMPLY:
         parser.add_argument(
@@ -125,7 +127,7 @@ def _table(arguments: argparse.Namespace) -> PartTable:
     return PartTable(backends, arguments.default, **{f"{given[0]}s": pairs}, comply=given[0])
 
 
-partition_command = Command("circlekit partition", PARTITION, "MODEL", _declare_partition, _partition)
+partition_command = Command("circlekit partition", PARTITION, "model", _declare_partition, _partition)
 
 
 # -- circle-part-driver ------------------------------------------------------------------------
@@ -168,7 +170,7 @@ def _drive(arguments: argparse.Namespace) -> int:
 circle_part_driver = Command(
     "circle-part-driver",
     DRIVER,
-    "CONNECTION num_inputs input_prefix output_prefix",
+    "connection num_inputs input_prefix output_prefix",
     _declare_driver,
     _drive,
     one=OneCodes(usage=1),

@@ -8,7 +8,7 @@ import argparse
 from circlekit.api.models import check_target, load, save
 from circlekit.api.structure import resize
 from circlekit.api.structure_checks import check_structure
-from circlekit.cli.arguments import MODEL_HELP, Parser, integer, output_path
+from circlekit.cli.arguments import MODEL_HELP, Parser, argument_type, integer, model_path, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, ModelError
@@ -80,15 +80,17 @@ RESHAPE."""
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument(
-        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+        "-o", "--output", required=True, type=model_path, metavar="MODEL", help="file to write"
     )
     parser.add_argument(
         "--shapes",
+        type=argument_type(parse_shapes),
         metavar="SHAPES",
         help="a shape for each input, such as [1,2],[3,4]; -1 is an unknown dimension",
     )
     parser.add_argument(
         "--input",
+        type=argument_type(_named_shape),
         action="append",
         default=[],
         metavar="NAME=SHAPE",
@@ -115,27 +117,32 @@ def _resize(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _named_shape(word: str) -> tuple[str, list[int]]:
+    """Return (name, shape) from the value of ``--input``; raise ValueError or ShapeError if it is wrong."""
+    name, _, text = word.rpartition("=")
+    shapes = parse_shapes(text) if name else []
+    if len(shapes) != 1:
+        raise ValueError(f"expected NAME=SHAPE, got {word!r}")
+    return name, shapes[0]
+
+
 def _shapes(
     arguments: argparse.Namespace, model: Model
 ) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
     """Return the new shapes: a list with one for each input, or a dict with some of them by input name.
 
     None and -1 stand for an unknown dimension.
-    Exit for a wrong ``--input``.  Raise ModelError if an input has no dimension for ``--batch``, ShapeError
-    for a text that is no shape.
+    Raise ModelError if an input has no dimension for ``--batch``.
     """
     if arguments.shapes is not None:
-        return parse_shapes(arguments.shapes)
+        shapes: list[list[int]] = arguments.shapes
+        return shapes
     if arguments.batch is not None:
         unfit = next((v for v in model.main.inputs if not v.shape), None)  # a scalar, or of unknown rank
         if unfit is not None:
             raise ModelError(f"input %{unfit.name} has no first dimension; give shapes with --input")
         return [[arguments.batch, *(v.shape or ())[1:]] for v in model.main.inputs]
-    pairs = [word.rpartition("=")[::2] for word in arguments.input]
-    shapes = {name: parse_shapes(text) for name, text in pairs}
-    if not all(name and len(found) == 1 for name, found in shapes.items()):
-        arguments.refuse("--input: expected NAME=SHAPE")
-    return {name: found[0] for name, found in shapes.items()}
+    return dict(arguments.input)
 
 
 def _change(before: Value, after: Value) -> str:
@@ -144,4 +151,4 @@ def _change(before: Value, after: Value) -> str:
     return f"{before.name}: {_text(before.shape)}{change}"
 
 
-resize_command = Command("circlekit resize", RESIZE, "MODEL -o MODEL", _declare, _resize)
+resize_command = Command("circlekit resize", RESIZE, "model -o MODEL", _declare, _resize)

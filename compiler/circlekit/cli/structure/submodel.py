@@ -8,7 +8,14 @@ import argparse
 from circlekit.api.models import check_target, load, save
 from circlekit.api.structure import extract, merge, select
 from circlekit.api.structure_checks import check_structure
-from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, output_path
+from circlekit.cli.arguments import (
+    MODEL_HELP,
+    Parser,
+    argument_type,
+    comma_separated,
+    model_path,
+    output_path,
+)
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import counted
@@ -71,13 +78,18 @@ that other operators read, or that are outputs of the model, become outputs."""
 def _declare_extract(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument(
-        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+        "-o", "--output", required=True, type=model_path, metavar="MODEL", help="file to write"
     )
     parser.add_argument(
         "--inputs", metavar="NAMES", help="values where the submodel begins (default: the model's inputs)"
     )
     parser.add_argument("--outputs", metavar="NAMES", help="values to compute (default: the model's outputs)")
-    parser.add_argument("--ops", metavar="IDS", help="indices of operators, from 0, such as 1-3,5")
+    parser.add_argument(
+        "--ops",
+        type=argument_type(parse_ids),
+        metavar="IDS",
+        help="indices of operators, from 0, such as 1-3,5",
+    )
     parser.add_argument("--names", metavar="NAMES", help="operators with results of these names")
 
 
@@ -91,15 +103,14 @@ def _extract(arguments: argparse.Namespace) -> int:
     if by_values:
         part = extract(model, comma_separated(arguments.inputs), comma_separated(arguments.outputs))
     else:
-        ids = () if arguments.ops is None else parse_ids(arguments.ops)
-        part = select(model, ids, comma_separated(arguments.names))
+        part = select(model, arguments.ops or (), comma_separated(arguments.names))
     check_structure(part, arguments.model)  # an error names the model that was read
     save(part, arguments.output)
     print(f"{arguments.output}: {_summary(part)}")
     return 0
 
 
-extract_command = Command("circlekit extract", EXTRACT, "MODEL -o MODEL", _declare_extract, _extract)
+extract_command = Command("circlekit extract", EXTRACT, "model -o MODEL", _declare_extract, _extract)
 
 
 # -- circlekit merge ---------------------------------------------------------------------------
@@ -113,7 +124,7 @@ Inputs for which there is no output become inputs of the result."""
 def _declare_merge(parser: Parser) -> None:
     parser.add_argument("models", nargs="+", metavar="model", help=MODEL_HELP)
     parser.add_argument(
-        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+        "-o", "--output", required=True, type=model_path, metavar="MODEL", help="file to write"
     )
     parser.add_argument(
         "--connect", action="append", default=[], metavar="OUTPUT=INPUT",

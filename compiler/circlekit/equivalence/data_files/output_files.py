@@ -46,11 +46,16 @@ def check_output(path: FilePath, outputs: int, labels: Sequence[str] = ()) -> No
         return
     with translated(path, "written"):
         require_directory(target)
-    if suffix not in ARRAY_SUFFIXES:
-        expected = f"{', '.join(ARRAY_SUFFIXES)}, or a folder, which ends in /"
-        raise FileError(f"{os.fspath(path)}: expected one of {expected}")
+    check_output_extension(path)
     if suffix == ".npy" and outputs != 1:
         raise FileError(f"{os.fspath(path)}: an npy file holds one output, got {outputs}; write an npz file")
+
+
+def check_output_extension(path: FilePath) -> None:
+    """Raise FileError if ``path`` is neither a folder nor has the extension of a file of arrays."""
+    if not _is_folder(path) and Path(path).suffix.lower() not in ARRAY_SUFFIXES:
+        expected = f"{', '.join(ARRAY_SUFFIXES)}, or a folder, which ends in /"
+        raise FileError(f"{os.fspath(path)}: expected one of {expected}")
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import FileError, ModelError, UnsupportedError
 from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, place_of
 from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
@@ -65,6 +65,14 @@ def write(file: Encoded, target: Destination, source: str | None) -> int:
 def format_of(path: str | os.PathLike[str]) -> str | None:
     """Return the format that the extension of ``path`` stands for; None for any other extension."""
     return EXTENSIONS.get(Path(path).suffix.lower())
+
+
+def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
+    """Raise FileError if ``path`` has an extension, but not that of a format; ``hint``: ends the message."""
+    suffix = Path(path).suffix
+    if suffix and format_of(path) is None:
+        known = ", ".join(EXTENSIONS)
+        raise FileError(f"{os.fspath(path)}: unknown extension {suffix}; expected {known}{hint}")
 
 
 def check_format(format: str) -> None:

@@ -40,9 +40,12 @@ def _import_own() -> None:
 def load_plugins() -> None:
     """Import the passes of other installed packages.
 
-    Raise RewriteError, with the name of the package, if a module cannot be imported.
+    Raise RewriteError, with the name of the package, if a module cannot be imported, or if a pass has the
+    name of another one.
     """
     from importlib.metadata import EntryPoint, entry_points  # slow to import and rarely needed
+
+    _import_own()  # first: if two passes have one name, the error is about the other package
 
     def load(point: EntryPoint) -> None:
         try:

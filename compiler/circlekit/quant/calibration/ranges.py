@@ -305,6 +305,12 @@ FOR_BITS = frozenset({"mse", "octav"})
 """The estimators whose range depends on the number of bits of the integers."""
 
 
+def check_estimator(name: str) -> None:
+    """Raise UnsupportedError unless ``name`` is a key of ESTIMATORS."""
+    if name not in ESTIMATORS:
+        raise UnsupportedError(f"no range estimator is named {name!r}{did_you_mean(name, ESTIMATORS)}")
+
+
 def estimate_range(
     statistics: TensorStatistics, estimator: str = "min_max", bits: int = 8, **options: Any
 ) -> Range:
@@ -316,10 +322,7 @@ def estimate_range(
     Raise UnsupportedError for an unknown name or an option out of its range; ModelError if no finite number
     was observed, or if the estimator needs a histogram and there is none.
     """
-    if estimator not in ESTIMATORS:
-        raise UnsupportedError(
-            f"no range estimator is named {estimator!r}{did_you_mean(estimator, ESTIMATORS)}"
-        )
+    check_estimator(estimator)
     if statistics.is_edited:
         return min_max(statistics)
     if estimator in FOR_BITS:

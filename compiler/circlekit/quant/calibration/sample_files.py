@@ -11,7 +11,7 @@ from pathlib import Path
 from circlekit.equivalence.data_files.graph_inputs import GraphInputs
 from circlekit.equivalence.data_files.input_files import iterate_records, read_input, read_raw_record
 from circlekit.equivalence.seeded_inputs import InputSet, index_bounds, make_inputs
-from circlekit.errors import CirclekitError, FileError, ShapeError
+from circlekit.errors import CirclekitError, FileError, ShapeError, counted
 from circlekit.io.file_map import map_file
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import fill
@@ -145,7 +145,7 @@ class RandomSamples:
         return self.count
 
     def __str__(self) -> str:
-        return f"{self.count} random samples, seed {self.seed}"
+        return f"{counted(self.count, 'random sample')}, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
         """Return random numbers as in ONE, with the dtypes and shapes of ``sample``, sample ``number``."""

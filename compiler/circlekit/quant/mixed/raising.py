@@ -53,7 +53,7 @@ class Budget:
         The number is 0 to 100.  The unit is a key of COSTS, by default ``operators``.  Raise UnsupportedError
         for other texts.
         """
-        number, percent, unit = text.partition("%")
+        number, percent, unit = str(text).partition("%")
         try:
             budget = Budget(float(number) / 100, unit.strip(" :") or "operators")
         except ValueError:

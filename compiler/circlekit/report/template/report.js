@@ -37,17 +37,16 @@
       button.append(...head.childNodes);
       head.append(button);
       button.addEventListener("click", () => {
-        const down = head.getAttribute("aria-sort") === "descending" ||
-          (!head.hasAttribute("aria-sort") && !head.classList.contains("num"));
+        const cells = [...table.tBodies[0].rows].map((row) => row.cells[column]);
+        const texts = cells.map((cell) => cell.dataset.value ?? cell.textContent.trim().replace(/%$/, ""));
+        const numbers = texts.map((text) => (text === "-" ? -Infinity : Number(text.replace("inf", "Infinity"))));
+        const keys = numbers.some(Number.isNaN) ? texts : numbers;
+        const up = head.getAttribute("aria-sort") === "descending" || (!head.hasAttribute("aria-sort") && keys === texts);
         for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", down ? "ascending" : "descending");
-        const key = (row) => {
-          const cell = row.cells[column];
-          return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value.replace("inf", "Infinity"));
-        };
-        const sign = down ? 1 : -1;
-        const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
-        rows.sort(([a], [b]) => sign * (typeof a === "number" ? a - b || 0 : a < b ? -1 : a > b ? 1 : 0));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const sign = up ? 1 : -1;
+        const rows = cells.map((cell, i) => [keys[i], cell.parentElement]);
+        rows.sort(([a], [b]) => sign * (a < b ? -1 : a > b ? 1 : 0));
         table.tBodies[0].append(...rows.map(([, row]) => row));
       });
     });

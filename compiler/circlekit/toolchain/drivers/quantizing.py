@@ -101,10 +101,6 @@ def _check(values: Values) -> None:
         if values.get(mode) and len({len(values[name]) for name in names}) > 1:
             listed = f"{', '.join(names[:-1])}, and {names[-1]}" if len(names) > 2 else " and ".join(names)
             raise UsageFault(f"The same number of {listed} should be given.")
-    for text in values.get("scale", []):
-        _number(float, f"argument --scale: invalid float value: {text!r}")(text)
-    for text in values.get("zero_point", []):
-        _number(int, f"argument --zero_point: invalid int value: {text!r}")(text)
     if values["mode"] not in ESTIMATORS:
         raise UsageFault(f"Unsupported mode: {values['mode']!r} (expected {' or '.join(ESTIMATORS)})")
     for name, (kind, word) in ESTIMATORS[values["mode"]].items():
