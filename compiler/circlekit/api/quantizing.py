@@ -58,8 +58,8 @@ def calibrate(
     ``samples``: an iterable of samples, or the path of a file or folder (see ``circlekit calibrate --help``).
     A sample is a list of arrays in the order of the graph's inputs, or a dict of arrays by the names of the
     inputs in the graph or in a signature.
-    ``channels``: the tensors that get statistics per channel: True for all, a list of names, or a dict
-    {name: axis of the channels}.
+    ``channels``: the tensors that get statistics per channel: True for all whose last axis has a known size,
+    a list of names, or a dict {name: axis of the channels}.
     ``histograms``: the tensors that get a histogram: True for all, or a list of names.
     ``engine``: what runs the model: ``circlekit``, or ``litert``.  LiteRT is faster for large models, and
     must be installed.

@@ -194,8 +194,10 @@ def test_the_axis_of_channels_must_exist_and_keep_its_size(
         ck.calibrate(model, samples, channels={"x": 3})
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
-        ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=True)
+        ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=["x"])
     assert "for %x, in sample 1" in str(caught.value)
+    every = ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=True).main
+    assert [seen.channels for seen in every.values()] == [None, None]
 
 
 def test_samples_may_have_the_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:

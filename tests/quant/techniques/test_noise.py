@@ -22,6 +22,10 @@ def test_powers_leave_out_what_is_not_finite() -> None:
     assert powers(np.array([3, np.inf], np.float32), np.array([1, 5], np.float32)) == (9.0, 4.0)
 
 
+def test_arrays_of_different_shapes_are_noise_as_a_whole() -> None:
+    assert powers(np.array([3, 4], np.float32), np.array([3, 4, 12], np.float32)) == (25.0, 25.0 + 169.0)
+
+
 def test_the_gain_is_less_by_one_and_a_half_standard_errors() -> None:
     """The amplitudes are 2 before, and 1 on average after: a gain of 20 log10 2 dB.
 

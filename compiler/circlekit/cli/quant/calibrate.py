@@ -62,7 +62,10 @@ def _declare(parser: Parser) -> None:
         help="processes that run samples (default: 1, or one per CPU for long work)",
     )
     parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
-    parser.add_switch("--channels", help="also write statistics of each channel (index of the last axis)")
+    parser.add_switch(
+        "--channels",
+        help="also write statistics per index of the last axis, if its size is known",
+    )
     parser.add_switch("--histograms", help="also write a histogram of every tensor")
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",

@@ -17,9 +17,10 @@ LAST_AXIS = -1
 """The default axis of channels."""
 
 Channels = bool | Collection[str] | Mapping[str, int]
-"""The tensors that get statistics per channel: True (all), False (none), names, or {name: channel axis}.
+"""The tensors that get statistics per channel: True, False (none), names, or {name: channel axis}.
 
-For True and for names, the axis of the channels is LAST_AXIS.
+True stands for all tensors whose number of channels cannot change between runs, because the model declares
+the size of their last axis.  For True and for names, the axis of the channels is LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]
@@ -50,11 +51,17 @@ class Selection:
         Raise ModelError for an unknown name, or for an axis that a tensor does not have.
         """
         ranks: dict[str, int | None] = {name: None for _, _, name in inner_names(model)}
-        ranks |= {value.name: value.rank for _, _, value in observed_values(model)}
+        values = [value for _, _, value in observed_values(model)]
+        ranks |= {value.name: value.rank for value in values}
         names = list(ranks)
-        per_channel = channels if isinstance(channels, Mapping) else None
-        if per_channel is None:
+        if isinstance(channels, Mapping):
+            per_channel = dict(channels)
+        else:
             per_channel = dict.fromkeys(_chosen(names, channels), LAST_AXIS)
+        if channels is True:
+            for value in values:
+                if value.shape is None or value.shape[LAST_AXIS:] == (None,):
+                    per_channel.pop(value.name, None)
         for name in _chosen(names, per_channel):
             rank, axis = ranks[name], per_channel[name]
             if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):

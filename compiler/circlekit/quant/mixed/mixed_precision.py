@@ -24,6 +24,7 @@ from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import SCHEMES, find_scheme
+from circlekit.quant.techniques.noise import aligned
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """A function that returns a plan of the model.
@@ -190,7 +191,7 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
     for sample in samples:
         pairs = zip(outputs, *(interpreter.run(sample) for interpreter in runs), strict=True)
         for metrics, reference, result in pairs:
-            metrics.add(reference, result)
+            metrics.add(*aligned(reference, result))
     return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
 
 

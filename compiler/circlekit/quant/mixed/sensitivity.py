@@ -24,6 +24,7 @@ from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
+from circlekit.quant.techniques.noise import aligned
 from circlekit.quant.weights import is_weight
 
 
@@ -87,7 +88,7 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
     progress().expect(len(samples) * len(noises))
     for sample in samples:
         reference = runner.run(sample)
-        power += _powers(map(_numbers, reference))
+        power += [_power(array[np.isfinite(array)]) for array in map(_numbers, reference)]
         for op, chosen in operators.items():
             noises[op] += _noise(runner, _changed_results(runner, op, chosen), reference)
             progress().advance()
@@ -114,8 +115,9 @@ def _combined(noises: Mapping[Op | Value, Array], power: Array, goal: float) -> 
 
 
 def rounded(array: Array, form: TensorForm) -> Array:
-    """Return the float32 ``array`` rounded to the real numbers that ``form`` can store."""
-    return real_data(stored_data(array, form), form)
+    """Return the float32 ``array`` rounded to the real numbers that ``form`` can store; NaN stays NaN."""
+    is_nan = np.isnan(array)
+    return np.where(is_nan, array, real_data(stored_data(np.where(is_nan, 0, array), form), form))
 
 
 def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan]:
@@ -158,19 +160,23 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
 def _noise(runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array]) -> Array:
     """Return the power of the noise that ``changes`` of values cause, one number for each output.
 
-    The power is 0 if it is not finite or cannot be computed.  ``reference``: the outputs without changes.
+    The power is 0 if it is not finite or cannot be computed.  ``reference``: the outputs without changes;
+    their elements that are not finite do not count.
     """
     try:
         outputs = runner.outputs(changes) if changes else reference
     except CirclekitError:
         outputs = reference
-    return _powers(_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True))
+    pairs = [aligned(_numbers(a), _numbers(b)) for a, b in zip(reference, outputs, strict=True)]
+    with np.errstate(invalid="ignore"):  # inf - inf, which does not count
+        return np.array([_power((b - a)[np.isfinite(a)]) for a, b in pairs])
 
 
-def _powers(vectors: Iterable[Array]) -> Array:
-    """Return the sum of squares of each vector, as an array; 0 in place of a sum that is not finite."""
+def _power(vector: Array) -> float:
+    """Return the sum of squares, or 0 if it is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array([p if np.isfinite(p := float(np.vdot(x, x))) else 0.0 for x in vectors])
+        power = float(np.vdot(vector, vector))
+    return power if np.isfinite(power) else 0.0
 
 
 def _numbers(array: Array) -> Array:

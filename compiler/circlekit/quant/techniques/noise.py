@@ -21,12 +21,29 @@ STANDARD_ERRORS = 1.5
 """How many standard errors ``paired_gain`` subtracts from the gain, unless told otherwise."""
 
 
+def aligned(reference: Array, actual: Array) -> tuple[Array, Array]:
+    """Return both arrays; if their shapes differ, return two vectors of equal length instead.
+
+    The shapes differ, for example, where a RANGE has a limit that is computed from quantized numbers.  Then
+    no element of one array belongs to an element of the other, and all elements of both are noise.  So each
+    vector has zeros at the places of the other array's elements.
+    """
+    if reference.shape == actual.shape:
+        return reference, actual
+    first, second = reference.reshape(-1), actual.reshape(-1)
+    return (
+        np.concatenate([first, np.zeros(second.size, first.dtype)]),
+        np.concatenate([np.zeros(first.size, second.dtype), second]),
+    )
+
+
 def powers(reference: Array, actual: Array) -> Powers:
     """Return the powers of ``reference`` (the signal) and of ``actual - reference`` (the noise).
 
-    The arrays have the same shape.  Elements that are not finite in ``reference`` do not count.  A NaN in
-    ``actual`` at another element makes the noise NaN.
+    ``aligned`` says what the noise is if the shapes differ.  Elements that are not finite in ``reference`` do
+    not count.  A NaN in ``actual`` at another element makes the noise NaN.
     """
+    reference, actual = aligned(reference, actual)
     finite = np.isfinite(reference)
     signal = float(np.square(reference[finite], dtype=np.float64).sum())
     return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
