@@ -40,6 +40,13 @@ def test_tanh() -> None:
     np.testing.assert_array_equal(apply_fused_activation(x.copy(), Activation.TANH), np.tanh(x))
 
 
+def test_sign_bit() -> None:
+    x = np.array([-2, -0.0, 0, 7, np.inf, -np.inf], np.float32)
+    out = np.empty_like(x)
+    assert apply_activation(x, Activation.SIGN_BIT, out=out) is out
+    assert out.tolist() == apply_activation(x, Activation.SIGN_BIT).tolist() == [1, 1, 0, 0, 0, 1]
+
+
 def test_integers() -> None:
     x = np.array([-2, 5, 7], np.int32)
     assert apply_fused_activation(x.copy(), Activation.NONE).tolist() == [-2, 5, 7]
@@ -49,8 +56,8 @@ def test_integers() -> None:
 def test_activations_without_a_kernel_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"TANH.* has no kernel on int32"):
         apply_activation(np.array([-2, 5, 7], np.int32), Activation.TANH)
-    with pytest.raises(UnsupportedError, match="SIGN_BIT"):
-        apply_activation(floats(), Activation.SIGN_BIT)
+    with pytest.raises(UnsupportedError, match="SIGN_BIT has a kernel in recurrent layers only"):
+        apply_fused_activation(floats(), Activation.SIGN_BIT)
 
 
 def test_an_activation_may_write_into_its_operand() -> None:

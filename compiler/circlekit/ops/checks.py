@@ -7,7 +7,7 @@ of an operator that they do not implement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,10 @@ def require_same_float(op: Op) -> None:
         require_same_dtype(*floats[0], name, value)
 
 
-def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
-    """Return the elements of the attribute ``name`` as int; raise ModelError if one is not an integer."""
+def require_int_list(numbers: Any, name: str) -> list[int]:
+    """Return the elements of the attribute ``name`` as int; raise ModelError if it is no list of integers."""
+    if not isinstance(numbers, list | tuple | np.ndarray):
+        raise ModelError(f"expected a list of integers in {name}, got {numbers!r}")
     listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):

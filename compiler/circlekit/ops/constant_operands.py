@@ -77,8 +77,7 @@ def constant_elements(value: Value) -> Array:
     types), LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
-    dtype = value.dtype.numpy
-    if data.dtype == dtype and data.shape == value.shape:
+    if value.is_plain:
         return data
     if value.dtype is DType.STRING:
         strings = decode_strings(data)

@@ -20,8 +20,8 @@ ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
     """Return ``act`` of every element; the activation NONE returns ``array`` itself.
 
-    ``out``: an array for the result, or None to make a new one.  Raise UnsupportedError if there is no
-    kernel.
+    SIGN_BIT gives 1 for floats whose sign bit is set (numbers below 0, and -0.0), else 0.  ``out``: an array
+    for the result, or None to make a new one.  Raise UnsupportedError if there is no kernel.
     """
     if act is Activation.NONE:
         return array
@@ -30,6 +30,10 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
         return np.clip(array, low, high, out=out)
     if act is Activation.TANH and array.dtype.kind == "f":
         return np.asarray(np.tanh(array, out=out))
+    if act is Activation.SIGN_BIT and array.dtype.kind == "f":
+        bits = np.empty_like(array) if out is None else out
+        bits[...] = np.signbit(array)
+        return bits
     raise UnsupportedError(f"the fused activation {act!r} has no kernel on {array.dtype}")
 
 
@@ -38,9 +42,12 @@ def apply_fused_activation(out: Array, act: Activation) -> Array:
 
     Unless ``act`` is TANH, floats are also clamped to the finite numbers, as in TFLite's
     CalculateActivationRange: infinities become the largest finite numbers, and NaN stays.  Raise
-    UnsupportedError for an activation that has no kernel.
+    UnsupportedError for an activation that has no kernel, and for SIGN_BIT, which only LiteRT's recurrent
+    layers compute.
     """
     out = np.asarray(out)  # a kernel may give a numpy scalar
+    if act is Activation.SIGN_BIT:
+        raise UnsupportedError("the fused activation SIGN_BIT has a kernel in recurrent layers only")
     if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):
         largest = np.finfo(out.dtype).max
         low, high = ACTIVATION_BOUNDS.get(act, (None, None))

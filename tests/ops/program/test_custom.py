@@ -166,6 +166,14 @@ def test_argmax_of_the_least_numbers_is_an_element_of_the_window() -> None:
         assert where.reshape(-1).tolist() == [0, 0, 1, 0, 0, 1, 3, 3, 4]
 
 
+def test_a_window_larger_than_the_image_has_no_maximum() -> None:
+    options = {"ksize": [1, 4, 2, 1], "strides": [1, 1, 1, 1], "padding": "VALID"}
+    shapes = [("f4", 1, 0, 2, 1), ("i4", 1, 0, 2, 1)]
+    out, where = custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], shapes, **options)
+    assert out.shape == where.shape == (1, 0, 2, 1)
+    assert where.dtype == np.int32
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

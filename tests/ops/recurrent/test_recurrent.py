@@ -44,7 +44,7 @@ def gate(rng: np.random.Generator, kind: str, inputs: int, units: int, batch: in
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH, Activation.SIGN_BIT])
 def test_rnn(kind: str, act: Activation) -> None:
     rng = np.random.default_rng(1)
     steps = floats(rng, 2, 5)

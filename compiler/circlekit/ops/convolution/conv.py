@@ -124,7 +124,7 @@ class DepthwiseConv2D(
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
         out_depth = filter["O"]
         if dims_differ(filter["1"], 1):
-            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, expected [1,KH,KW,C]")
+            raise ShapeError(f"filter has shape {format_shape((*filter.values(),))}, expected [1,KH,KW,C]")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
             raise ShapeError(
                 f"filter has {counted(out_depth, 'channel')}, expected a multiple of the input's {depth}"

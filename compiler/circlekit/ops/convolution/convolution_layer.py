@@ -163,6 +163,7 @@ class ConvolutionLayer(Op):
         Data and weights are both float, both quantized, or the data are float and the weights quantized.
         Layers with three spatial axes are always float.
         """
+        self.check_channels(data.shape[-1], dict(zip(self.filter_layout, filter.shape, strict=True)))
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
             return activated(self.sums(data, filter, output_shape), bias, self.act)

@@ -15,7 +15,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.resources.resource_limits import need_memory
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_dims
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.program.flexbuffer import options_of
@@ -83,6 +83,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())
 
     def kernel(self, boxes: Array, scores: Array, *parameters: Array) -> tuple[Array, ...]:
+        if scores.ndim != 1 or boxes.shape != (len(scores), 4):
+            got = f"got {format_shape(boxes.shape)} and {format_shape(scores.shape)}"
+            raise ShapeError(f"{self.code}: expected boxes of shape [n,4] and scores of shape [n], {got}")
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0  # V5 has one more operand
         if size < 0 or sigma < 0:
