@@ -240,6 +240,7 @@ X = (1, 5, 5, 4)
         ((3, 3, 3, 2), None, {}, "filter has 3 output channels, expected a multiple of 2 groups"),
         ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
         ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
+        ((8, 7, 5, 4), None, {"padding": VALID}, "a window of at most 6 over 5 elements with VALID .* got 7"),
         ((8, 3, 3, 4), None, {"stride_h": 0}, "expected a stride from 1 to 1048576, got 0"),
     ],
 )

@@ -135,7 +135,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
             raise ModelError(f"SKIP_GRAM: expected one string, got {input.size}")
         words = split_words(input.reshape(-1)[0])
         grams: list[bytes] = []
-        if len(words) >= self.ngram_size >= 0:
+        if len(words) >= self.ngram_size > 0:
             need_bytes = 0
             for group in self.groups(words):  # there may be far more groups than words
                 grams.append(b" ".join(group))
