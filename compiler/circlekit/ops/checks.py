@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product
@@ -69,7 +69,8 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
     """
     count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):
-        raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
+        expected = f"expected bias of {counted(channels, 'element')}, one per channel of the result"
+        raise ShapeError(f"{expected}, got {count}")
 
 
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> list[Dim] | None:

@@ -145,7 +145,8 @@ def decode_strings(data: Array) -> Array:
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
-        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
+        strings = counted(count, "string")
+        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings}, got {len(raw)}")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):

@@ -94,7 +94,7 @@ def test_unknown_dimensions() -> None:
         ),
         (
             lambda x: SpaceToBatchND(var(np.zeros(4)), ints([2]), ints([[0, 0]])),
-            r"input: expected 1 spatial axes, got shape \[4\]",
+            r"input: expected a batch axis and 1 spatial axis, got shape \[4\]",
         ),
         (
             lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),

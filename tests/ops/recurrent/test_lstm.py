@@ -27,6 +27,7 @@ FORMS += [
     frozenset(("cifg", "peephole", "projection", "norm")),
     frozenset(("peephole", "projection", "norm")),
 ]
+"""Optional parts of an LSTM; "cifg": input and forget gate are coupled, and the input gate has no weights."""
 
 
 class Maker:
@@ -259,9 +260,8 @@ def test_bidirectional_integers_have_no_kernel() -> None:
     fw, bw = (operands(Maker(i), frozenset(), 5, 6, 3) for i in range(2))
     rest = [*fw[:17], *bw[:17], *fw[17:19], *bw[17:19], *[None] * 9]
     op = BidirectionalSequenceLstm(Value("x", i8, (4, 3, 5)), *rest)
-    arrays = [None if v is None or v.data is None else np.asarray(v.data) for v in op.inputs]
     with pytest.raises(UnsupportedError, match="BIDIRECTIONAL_SEQUENCE_LSTM on i8 has no kernel"):
-        op.cell({}, np.zeros((4, 3, 5), np.int8), arrays[0])
+        op.cell({}, np.zeros((4, 3, 5), np.int8), None)
 
 
 @pytest.mark.parametrize("absent", [0, 1, 2, 4])

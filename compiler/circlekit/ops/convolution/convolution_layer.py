@@ -109,8 +109,8 @@ class ConvolutionLayer(Op):
         if size is not None and taps is not None and self.padding is Padding.VALID:
             span, limit = (taps - 1) * dilation + 1, size + 2 * stride - 1
             if span > limit:
-                expected = f"expected a window of at most {limit} over {size} elements with VALID padding"
-                raise ShapeError(f"{expected}, got {span}")
+                data = f"{counted(size, 'element')} with VALID padding"
+                raise ShapeError(f"expected a window of at most {limit} over {data}, got {span}")
         return count
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:

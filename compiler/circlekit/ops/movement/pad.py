@@ -104,7 +104,7 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
         limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
         if before > limit or after > limit:
             raise ShapeError(
-                f"paddings: expected at most {limit} for {self.mode!r} of {dim} elements, "
+                f"paddings: expected at most {limit} for {self.mode!r} of {counted(dim, 'element')}, "
                 f"got {before} and {after}"
             )
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
@@ -79,7 +79,9 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         missing = count // given if given else 0
         if count != (given * missing if -1 in requested else given):
             old = format_shape(shape)
-            raise ShapeError(f"{count} elements ({old}) do not fit into shape {list(requested)}")
+            raise ShapeError(
+                f"shape: expected {counted(count, 'element')}, as {old} has, got {list(requested)}"
+            )
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -112,7 +112,8 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
             return rearranged_type(self.input, unknown_dims(self.input.rank))
         pairs = edge_pairs(blocks, edges)
         if len(shape) <= len(blocks):
-            raise ShapeError(f"input: expected {len(blocks)} spatial axes, got shape {format_shape(shape)}")
+            axes = counted(len(blocks), "spatial axis", "spatial axes")
+            raise ShapeError(f"input: expected a batch axis and {axes}, got shape {format_shape(shape)}")
         return rearranged_type(self.input, self.result_shape(shape, blocks, pairs))
 
     @abstractmethod

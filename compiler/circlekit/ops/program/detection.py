@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.resources.resource_limits import need_memory
@@ -210,7 +210,7 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
         classes = np.argsort(-scores, axis=1, kind="stable")[selected, :per_box].reshape(-1)
         positions = (np.arange(count)[:, None] * per_box_limit + np.arange(per_box)).reshape(-1)
     size = limit * per_box_limit
-    need_memory(24 * size, f"{size} detections")  # six float32 numbers each
+    need_memory(24 * size, counted(size, "detection"))  # six float32 numbers each
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
     out_boxes[0, positions], out_classes[0, positions] = boxes[chosen], classes
