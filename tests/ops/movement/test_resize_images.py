@@ -103,6 +103,7 @@ def test_the_nearest_neighbors_of_no_pixels(dtype: str) -> None:
     x = data(dtype, 1, 3, 4, 2)
     check(ResizeNearestNeighbor(var(x), ints([0, 3])), x)
     check(ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])), x[:, :0])
+    assert ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])).nearest(0, 0).size == 0
 
 
 def test_a_nearest_neighbor_is_a_pixel_of_the_image() -> None:
