@@ -90,11 +90,9 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
         Return 0 if there is no output pixel.
         """
-        if not out_size:
-            return np.float32(0)
         if self.align_corners and out_size > 1:
             in_size, out_size = in_size - 1, out_size - 1
-        scale: np.float32 = np.float32(in_size) / np.float32(out_size)
+        scale: np.float32 = np.float32(in_size) / np.float32(out_size) if out_size else np.float32(0)
         return scale
 
 

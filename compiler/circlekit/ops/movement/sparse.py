@@ -51,6 +51,8 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
         if coordinates.shape[1] != len(shape):
             got = format_shape(indices.shape)
             raise ShapeError(f"expected indices of {counted(len(shape), 'coordinate')}, got shape {got}")
+        if values.ndim and len(values) != len(coordinates):
+            raise ShapeError(f"values: expected {counted(len(coordinates), 'element')}, got {len(values)}")
         require_in_range(self, coordinates, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -101,7 +101,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     index_dtype = (op.results[1].dtype.numpy if len(op.results) > 1 else None) or np.int64
-    if not rows.number or not columns.number:  # the window is larger than the image
+    if not rows.number or not columns.number:
         shape = (batch, rows.number, columns.number, channels)
         return np.zeros(shape, x.dtype), np.zeros(shape, index_dtype)
     padded_sizes = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]

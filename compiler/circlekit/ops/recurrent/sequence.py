@@ -15,7 +15,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_dims, require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.numerics.quantized_layers import quantize_rows, quantized_product, to_exact_floats
@@ -64,7 +64,8 @@ class StackedWeights:
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
         shapes = {w.array.shape for w in weights}
         if len(shapes) != 1 or weights[0].array.ndim not in (1, 2):
-            raise ModelError(f"expected recurrent weights of one shape and of rank 1 or 2, got {shapes}")
+            found = ", ".join(map(format_shape, sorted(shapes)))
+            raise ModelError(f"expected weights of one shape and of rank 1 or 2, got {found}")
         self.count = len(weights)
         self.asymmetric = asymmetric
         self.is_diagonal = weights[0].array.ndim == 1
