@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import LimitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.text import LshProjection, SkipGram
@@ -119,6 +120,16 @@ def test_a_projection_has_up_to_32_bits() -> None:
         else:
             with pytest.raises(UnsupportedError, match="with more than 32 bits"):
                 kernel_results(op, [x])
+
+
+def test_projections_ask_for_the_memory_of_their_keys() -> None:
+    """A key has 4 bytes of its seed and 8 of its row; about 128 bytes are needed to hash it."""
+    x, seeds = np.zeros((3, 2), np.int32), const(np.zeros((4, 5)), np.float32)
+    op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
+    with limited(3 * 20 * 140):
+        kernel_results(op, [x])
+    with limited(3 * 20 * 140 - 1), pytest.raises(LimitError, match="the keys of LSH_PROJECTION"):
+        kernel_results(op, [x])
 
 
 def test_skip_grams_ask_for_the_memory_of_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
