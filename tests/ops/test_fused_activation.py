@@ -20,14 +20,14 @@ def floats() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 @pytest.mark.parametrize(
     ("act", "alone", "fused"),
     [
-        (Activation.RELU, [0, 0.5, 7, np.inf, 0, np.nan], [0, 0.5, 7, LARGEST, 0, np.nan]),
-        (Activation.RELU6, [0, 0.5, 6, 6, 0, np.nan], [0, 0.5, 6, 6, 0, np.nan]),
-        (Activation.RELU_N1_TO_1, [-1, 0.5, 1, 1, -1, np.nan], [-1, 0.5, 1, 1, -1, np.nan]),
+        (Activation.RELU, [0, 0.5, 7, np.inf, 0, 0], [0, 0.5, 7, LARGEST, 0, np.nan]),
+        (Activation.RELU6, [0, 0.5, 6, 6, 0, 0], [0, 0.5, 6, 6, 0, np.nan]),
+        (Activation.RELU_N1_TO_1, [-1, 0.5, 1, 1, -1, -1], [-1, 0.5, 1, 1, -1, np.nan]),
         (Activation.NONE, [-2, 0.5, 7, np.inf, -np.inf, np.nan], [-2, 0.5, 7, LARGEST, -LARGEST, np.nan]),
     ],
 )
 def test_floats(act: Activation, alone: list[float], fused: list[float]) -> None:
-    """A fused activation also replaces an infinity by the largest finite float32 of the same sign."""
+    """A fused activation keeps NaN, and makes an infinity the largest finite float32 of its sign."""
     np.testing.assert_array_equal(apply_activation(floats(), act), np.array(alone, np.float32))
     x = floats()
     assert apply_fused_activation(x, act) is x

@@ -9,25 +9,27 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array
 
-ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+ACTIVATION_BOUNDS: dict[Activation, tuple[float, float | None]] = {
     Activation.RELU: (0, None),
     Activation.RELU6: (0, 6),
     Activation.RELU_N1_TO_1: (-1, 1),
 }
-"""The lower and upper bounds of the activations that clamp; None stands for no bound."""
+"""The lower and upper bounds of the activations that clamp; None stands for no upper bound."""
 
 
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
     """Return ``act`` of every element; the activation NONE returns ``array`` itself.
 
-    SIGN_BIT gives 1 for floats whose sign bit is set (numbers below 0, and -0.0), else 0.  ``out``: an array
-    for the result, or None to make a new one.  Raise UnsupportedError if there is no kernel.
+    As in LiteRT's recurrent layers, an activation with bounds makes NaN the lower bound, and SIGN_BIT gives 1
+    for floats whose sign bit is set (numbers below 0, and -0.0), else 0.  ``out``: an array for the result,
+    or None to make a new one.  Raise UnsupportedError if there is no kernel.
     """
     if act is Activation.NONE:
         return array
     if act in ACTIVATION_BOUNDS:
         low, high = ACTIVATION_BOUNDS[act]
-        return np.clip(array, low, high, out=out)
+        result = np.fmax(array, low, out=out)
+        return np.asarray(result if high is None else np.minimum(result, high, out=out))
     if act is Activation.TANH and array.dtype.kind == "f":
         return np.asarray(np.tanh(array, out=out))
     if act is Activation.SIGN_BIT and array.dtype.kind == "f":

@@ -286,6 +286,14 @@ def test_batch_matmul_hybrid(
     check(op, x)
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("shape", [(0, 8), (0, 3, 8), (2, 0, 8)])
+def test_batch_matmul_hybrid_without_rows(asymmetric: bool, shape: tuple[int, ...]) -> None:
+    y = Value.constant("", np.ones((8, 5), np.int8), per_tensor(0.03))
+    x = np.zeros(shape, np.float32)
+    check(BatchMatMul(var(x), y, asymmetric_quantize_inputs=asymmetric), x)
+
+
 # -- what has no kernel ------------------------------------------------------------------------
 
 

@@ -95,6 +95,16 @@ def test_unidirectional(form: frozenset[str], time_major: bool, kind: str) -> No
     check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
 
 
+@pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])
+@pytest.mark.parametrize("shape", [(0, 3, 5), (4, 0, 5)])
+def test_a_sequence_without_steps_or_without_a_batch(kind: str, shape: tuple[int, ...]) -> None:
+    x, rest = np.zeros(shape, np.float32), operands(Maker(1, kind), FORMS[-1], 5, 6, shape[1])
+    op = UnidirectionalSequenceLstm(
+        var(x), *rest, act=Activation.TANH, time_major=True, asymmetric_quantize_inputs=kind == "asymmetric"
+    )
+    check_runs(op, [[x], [x]])
+
+
 def test_an_input_of_rank_2_is_one_step() -> None:
     """LiteRT's check of operands reads a third dimension, so LiteRT gets the input with rank 3."""
     steps = sequence(3, 2, 3)

@@ -9,6 +9,7 @@ Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, AsymmetricQuan
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,11 @@ class Rows(NamedTuple):
     data: Array
     scale: Array
     offset: Array
+
+
+def as_matrix(x: Array) -> Array:
+    """Return ``x`` [..., n] as [rows, n]; in contrast to a reshape to [-1, n], also without elements."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:

@@ -263,7 +263,8 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
             weights = StackedWeights([Weight(self.weights_feature, feature)], self.asymmetric_quantize_inputs)
             slots = _pushed(slots, weights.products(x)[0])
             time_weights = Weight(self.weights_time, time).dequantized()
-            out = np.einsum("bfm,fm->bf", slots, time_weights).reshape(x.shape[0], -1, self.rank).sum(axis=2)
+            sums = np.einsum("bfm,fm->bf", slots, time_weights)
+            out = sums.reshape(x.shape[0], filters // self.rank, self.rank).sum(axis=2)
             out = apply_activation(out if bias is None else out + bias, self.act)
         elif x.dtype == np.int8:
             slots, out = self.integer_step(x, feature, time, bias, slots)
@@ -298,7 +299,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         newest = multiply_by_quantized_multiplier(wrap_int32(sums), to_state)
         slots = _pushed(slots, np.clip(newest, -(1 << 15), (1 << 15) - 1).astype(slots.dtype))
         total = np.einsum("bfm,fm->bf", slots.astype(np.int64), time.astype(np.int64))
-        total = total.reshape(x.shape[0], -1, self.rank).sum(axis=2)
+        total = total.reshape(x.shape[0], len(time) // self.rank, self.rank).sum(axis=2)
         total = total if bias is None else total + bias
         scaled = multiply_by_quantized_multiplier(wrap_int32(total), to_result)
         return slots, np.clip(scaled + zero_point_of(self.output), -128, 127).astype(np.int8)
