@@ -10,7 +10,8 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
-from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, Svdf, UnidirectionalSequenceRnn
+from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, UnidirectionalSequenceRnn
+from circlekit.ops.recurrent.svdf import Svdf
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, kernel_results, var
 from tests.ops.stateful import check_runs, quantized, state
 
