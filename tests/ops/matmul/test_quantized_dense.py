@@ -200,6 +200,16 @@ def test_hybrid_with_nan_and_a_huge_number_in_the_bias(act: Activation) -> None:
     check(FullyConnected(var(x), w, bias, act=act), x)
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("numbers", [[np.inf], [-np.inf], [np.inf, -np.inf, 3e38]])
+def test_hybrid_with_infinite_data(asymmetric: bool, numbers: list[float]) -> None:
+    rng = generator("hybrid inf")
+    w = without_minus_128(weights(rng, i8, 4, 6, 1, 0))
+    x = rng.normal(size=(3, 6)).astype(np.float32)
+    x[1, 2 : 2 + len(numbers)] = numbers
+    check(FullyConnected(var(x), w, None, asymmetric_quantize_inputs=asymmetric), x)
+
+
 # -- batch matmul ------------------------------------------------------------------------------
 
 SHAPES = [
