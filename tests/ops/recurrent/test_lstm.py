@@ -13,7 +13,8 @@ from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
-from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_float import normalized
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
 from tests.ops.stateful import check_runs, quantized, state
