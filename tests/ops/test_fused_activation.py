@@ -51,6 +51,8 @@ def test_integers() -> None:
     x = np.array([-2, 5, 7], np.int32)
     assert apply_fused_activation(x.copy(), Activation.NONE).tolist() == [-2, 5, 7]
     assert apply_fused_activation(x.copy(), Activation.RELU6).tolist() == [0, 5, 6]
+    unsigned = np.array([0, 1, 7], np.uint8)
+    assert apply_activation(unsigned, Activation.RELU_N1_TO_1).tolist() == [0, 1, 1]
 
 
 def test_activations_without_a_kernel_are_refused() -> None:

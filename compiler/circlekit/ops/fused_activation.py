@@ -28,6 +28,8 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
         return array
     if act in ACTIVATION_BOUNDS:
         low, high = ACTIVATION_BOUNDS[act]
+        if array.dtype.kind != "f":
+            return np.clip(array, low, high, out=out)  # the bound -1 does not fit unsigned integers
         result = np.fmax(array, low, out=out)
         return np.asarray(result if high is None else np.minimum(result, high, out=out))
     if act is Activation.TANH and array.dtype.kind == "f":
