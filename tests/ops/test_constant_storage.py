@@ -86,7 +86,19 @@ def test_constant_elements() -> None:
     assert constant_elements(texts).tolist() == [[b"a", b"b"]]
     with pytest.raises(ModelError, match="expected 3 strings in %t, got 2"):
         constant_elements(Value("t", DType.STRING, (3,), encode_strings([b"a", b"b"])))
-    compressed = Value("w", DType.INT4, (3,), np.zeros(2, np.uint8))
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(DType.INT4, 3), (DType.UINT8, 2)])
+def test_compressed_bytes_are_not_taken_for_elements(dtype: DType, count: int) -> None:
+    compressed = Value("w", dtype, (count,), np.zeros(2, np.uint8))
     compressed.extra["compression_type"] = "HUFFMAN"
     with pytest.raises(UnsupportedError, match="%w is a compressed constant"):
         constant_elements(compressed)
+
+
+def test_sparse_bytes_are_not_taken_for_elements() -> None:
+    """All elements are stored: first those at the beginning of the blocks of two, then the others."""
+    value = Value("w", DType.UINT8, (4,), np.array([1, 3, 2, 4], np.uint8))
+    levels = [{"format": "DENSE", "dense_size": 2}] * 2
+    value.extra["sparsity"] = {"traversal_order": [1, 0], "block_map": [0], "dim_metadata": levels}
+    assert constant_elements(value).tolist() == [1, 2, 3, 4]

@@ -16,7 +16,8 @@ from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
-from circlekit.ops.recurrent.rnn import Rnn, Svdf
+from circlekit.ops.recurrent.rnn import Rnn
+from circlekit.ops.recurrent.svdf import Svdf
 
 INT4, INT2 = DType.INT4, DType.INT2
 

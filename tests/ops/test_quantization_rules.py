@@ -12,8 +12,8 @@ from circlekit.ir.dtypes import BY_SHORT, f32
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.recurrent.rnn import Svdf
 from circlekit.ops.recurrent.sequence import RecurrentLayer, StackedWeights, Weight
+from circlekit.ops.recurrent.svdf import Svdf
 from circlekit.targets.target import find_target
 from circlekit.testing import is_available, run_litert, tflite_of
 

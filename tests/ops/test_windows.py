@@ -23,18 +23,18 @@ def test_number_of_windows() -> None:
     assert padded_window_count(5, None, 2, 1, Padding.SAME) == 3
     assert padded_window_count(5, None, 2, 1, Padding.VALID) is None
     assert padded_window_count(5, 3, 1, 2, Padding.VALID) == 1
+    assert padded_window_count(5, 3, 1, 3, Padding.VALID) == 0, "a window of 7 elements"
+    assert conv_padding(0, 9, 2, 1, Padding.VALID) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("taps", "stride", "dilation", "sentence"),
     [
-        (3, 0, 1, "expected stride and dilation from 1 to 1048576, got 0 and 1"),
-        (3, 1, 0, "got 1 and 0"),
-        (3, LARGEST_WINDOW + 1, 1, "got 1048577 and 1"),
+        (3, 0, 1, "expected a stride from 1 to 1048576, got 0"),
+        (3, 1, 0, "expected a dilation of at least 1, got 0"),
+        (3, LARGEST_WINDOW + 1, 1, "expected a stride from 1 to 1048576, got 1048577"),
         (LARGEST_WINDOW + 1, 1, 1, "expected a window of at most 1048576 elements, got 1048577"),
         (2, 1, LARGEST_WINDOW, "got 2 with dilation 1048576"),
-        (6, 1, 1, "expected a window of at most 5 with VALID padding, got 6"),
-        (3, 1, 3, "expected a window of at most 5 with VALID padding, got 7"),
     ],
 )
 def test_windows_that_do_not_fit(taps: int, stride: int, dilation: int, sentence: str) -> None:

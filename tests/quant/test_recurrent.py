@@ -19,8 +19,10 @@ from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
-from circlekit.ops.recurrent.lstm import BidirectionalSequenceLstm, Lstm, UnidirectionalSequenceLstm
-from circlekit.ops.recurrent.rnn import Rnn, Svdf
+from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.rnn import Rnn
+from circlekit.ops.recurrent.svdf import Svdf
 from circlekit.quant.auto import _obstacle
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.plan import OperatorPlan

@@ -7,12 +7,12 @@ of an operator that they do not implement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product
@@ -69,7 +69,8 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
     """
     count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):
-        raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
+        expected = f"expected bias of {counted(channels, 'element')}, one per channel of the result"
+        raise ShapeError(f"{expected}, got {count}")
 
 
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> list[Dim] | None:
@@ -115,8 +116,10 @@ def require_same_float(op: Op) -> None:
         require_same_dtype(*floats[0], name, value)
 
 
-def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
-    """Return the elements of the attribute ``name`` as int; raise ModelError if one is not an integer."""
+def require_int_list(numbers: Any, name: str) -> list[int]:
+    """Return the elements of the attribute ``name`` as int; raise ModelError if it is no list of integers."""
+    if not isinstance(numbers, list | tuple | np.ndarray):
+        raise ModelError(f"expected a list of integers in {name}, got {numbers!r}")
     listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):

@@ -77,8 +77,7 @@ def constant_elements(value: Value) -> Array:
     types), LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
-    dtype = value.dtype.numpy
-    if data.dtype == dtype and data.shape == value.shape:
+    if value.is_plain:
         return data
     if value.dtype is DType.STRING:
         strings = decode_strings(data)
@@ -146,7 +145,8 @@ def decode_strings(data: Array) -> Array:
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
-        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
+        strings = counted(count, "string")
+        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings}, got {len(raw)}")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):

@@ -188,13 +188,13 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
     ``dilation``: the distance between two neighboring elements of a window.  The number of windows is
     ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span = (taps - 1) *
-    dilation + 1.  Raise ShapeError if stride, dilation or span are out of range, and for VALID if the span is
-    above ``size``.
+    dilation + 1.  If the span is above ``size``, VALID gives 0.  Raise ShapeError if stride, dilation or span
+    are out of range.
     """
-    if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
-        raise ShapeError(
-            f"expected stride and dilation from 1 to {LARGEST_WINDOW}, got {stride} and {dilation}"
-        )
+    if not 1 <= stride <= LARGEST_WINDOW:
+        raise ShapeError(f"expected a stride from 1 to {LARGEST_WINDOW}, got {stride}")
+    if dilation < 1:
+        raise ShapeError(f"expected a dilation of at least 1, got {dilation}")
     if taps is not None and (taps - 1) * dilation >= LARGEST_WINDOW:
         raise ShapeError(
             f"expected a window of at most {LARGEST_WINDOW} elements, got {taps} with dilation {dilation}"
@@ -206,9 +206,7 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
     if taps is None:
         return None
     span = (taps - 1) * dilation + 1
-    if span > size:
-        raise ShapeError(f"expected a window of at most {size} with VALID padding, got {span}")
-    return (size - span) // stride + 1
+    return max((size - span) // stride + 1, 0)
 
 
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:

@@ -127,6 +127,8 @@ def test_a_select_of_other_dtypes_or_ranks_is_a_shape_error() -> None:
         SelectV2(flags, x, flags)
     with pytest.raises(ShapeError, match=r"expected x and y of equal rank, got \[2,3\] and \[3\]"):
         Select(flags, x, var(np.zeros(3, np.float32)))
+    with pytest.raises(ShapeError, match="condition: expected 2 elements, one per row, got 3"):
+        Select(var(np.zeros(3, bool)), x, x)
 
 
 def test_a_vector_over_axis_0_cannot_be_permuted() -> None:

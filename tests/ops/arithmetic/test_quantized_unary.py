@@ -97,9 +97,12 @@ def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None
 
 
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
-@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5])
+@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5, 10.0])
 def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
-    """Inputs of scale 2^-12, and 2^-11 for TANH, are shifted; those of other scales are multiplied."""
+    """Inputs of scale 2^-12, and 2^-11 for TANH, are shifted; those of other scales are multiplied.
+
+    With the scale 10.0, LiteRT's product overflows.
+    """
     x = everything(i16)
     check(kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)]), x)
 
@@ -144,18 +147,6 @@ def test_prelu(dtype: DType, shape: tuple[int, ...]) -> None:
         results=[quantized(dtype, x.shape, draw_scale(rng), draw_zero(rng, dtype))],
     )
     check(op, x, alpha)
-
-
-@pytest.mark.parametrize("code", FORMS)
-def test_a_table_gives_what_the_elements_give(code: str) -> None:
-    """Tensors with more elements than the dtype has integers are looked up, smaller ones computed."""
-    rng = generator("table", code)
-    x = np.abs(draw(rng, i8, (40, 50)).astype(np.int16)).clip(0, 127).astype(np.int8)
-    target = RESULT_SCALES.get((code, 8), 0.03)
-    whole = REGISTRY[code](quantized(i8, x.shape, 0.05), results=[quantized(i8, x.shape, target, 5)])
-    part = REGISTRY[code](quantized(i8, (50,), 0.05), results=[quantized(i8, (50,), target, 5)])
-    rows = [kernel_results(part, [row])[0] for row in x]
-    np.testing.assert_array_equal(kernel_results(whole, [x])[0], rows)
 
 
 @pytest.mark.parametrize("kind", [Logistic, Tanh])

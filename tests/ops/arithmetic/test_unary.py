@@ -47,11 +47,11 @@ def test_function_at_bends_ties_and_large_inputs(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["LOG", "SQRT", "RSQRT", "EXP", "LOGISTIC"])
-def test_no_warning_where_a_function_has_no_value(code: str) -> None:
+def test_where_a_function_has_no_finite_value(code: str) -> None:
     x = np.array([0.0, -1.0, 1000.0, -1000.0, np.inf, -np.inf], np.float32)
-    kernel_results(REGISTRY[code](var(x)), [x])
+    check(REGISTRY[code](var(x)), x)
     scalar = np.array(-1000.0, np.float32)
-    kernel_results(REGISTRY[code](var(scalar)), [scalar])
+    check(REGISTRY[code](var(scalar)), scalar)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ OPERATORS: list[tuple[Op, int]] = [
     (FakeQuant(value(f32)), 1),
     (FakeQuant(value(f32), narrow_range=True), 2),
     (Select(value(DType.BOOL), value(f32), value(f32)), 1),
-    (Select(value(DType.BOOL), value(f32, (1, 1, 1, 1, 2)), value(f32, (1, 1, 1, 1, 2))), 3),
+    (Select(value(DType.BOOL, (1,)), value(f32, (1, 1, 1, 1, 2)), value(f32, (1, 1, 1, 1, 2))), 3),
     *((SelectV2(value(DType.BOOL), value(t), value(t)), v) for t, v in ((f32, 1), (u32, 2))),
     *((Where(value(t)), v) for t, v in ((DType.BOOL, 1), (i8, 2))),
 ]

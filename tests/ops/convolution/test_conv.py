@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
+from circlekit.interp import Interpreter
 from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from tests.ops.litert import assert_close, check, const, kernel_results, var
+from tests.ops.litert import assert_close, check, const, graph_of, kernel_results, var
 
 SAME, VALID = Padding.SAME, Padding.VALID
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
@@ -65,6 +67,17 @@ def test_conv_2d_pointwise(stride: int, padding: Padding) -> None:
     x = normal(0, 2, 5, 6, 8)
     op = Conv2D(var(x), const(normal(1, 4, 1, 1, 8)), const(normal(2, 4)), padding=padding, stride_h=stride)
     check(op, x)
+
+
+@pytest.mark.parametrize("kind", [Conv2D, DepthwiseConv2D])
+def test_a_filter_higher_than_the_image_has_no_windows(kind: type[Conv2D | DepthwiseConv2D]) -> None:
+    x = normal(0, 2, 3, 5, 4)
+    bias = const(normal(2, 4 if kind is DepthwiseConv2D else 1))
+    op = kind(var(x), const(normal(1, 1, 2, 2, 4)), bias, padding=VALID, dilation_h=3)
+    graph = graph_of(op)
+    (empty,) = check(op, x)
+    assert empty.shape[:3] == (2, 0, 4)
+    assert Interpreter(Model([graph])).run([x])[0].shape == empty.shape, "also with the fast kernel"
 
 
 @pytest.mark.parametrize(("groups", "seed"), [(2, 0), (3, 1), (4, 2), (12, 3)])
@@ -227,8 +240,8 @@ X = (1, 5, 5, 4)
         ((3, 3, 3, 2), None, {}, "filter has 3 output channels, expected a multiple of 2 groups"),
         ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
         ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
-        ((8, 6, 6, 4), None, {"padding": VALID}, "expected a window of at most 5 with VALID padding, got 6"),
-        ((8, 3, 3, 4), None, {"stride_h": 0}, "expected stride and dilation from 1 to 1048576, got 0 and 1"),
+        ((8, 7, 5, 4), None, {"padding": VALID}, "a window of at most 6 over 5 elements with VALID .* got 7"),
+        ((8, 3, 3, 4), None, {"stride_h": 0}, "expected a stride from 1 to 1048576, got 0"),
     ],
 )
 def test_conv_2d_refuses(

@@ -177,13 +177,6 @@ def test_litert_may_scale_wrongly_with_several_batch_axes(
     assert (fault and fault.split(":")[0]) == name
 
 
-def test_weights_in_blocks_of_16_rows() -> None:
-    x, w = normal(0, 3, 5), normal(1, 32, 5)
-    shuffled = WeightsFormat.SHUFFLED16x1FLOAT32
-    op = FullyConnected(var(x), const(shuffled_16x1(w)), weights_format=shuffled)
-    np.testing.assert_allclose(kernel_results(op, [x])[0], x @ w.T, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("units", [16, 48])
 def test_shuffled_16x1_weights_give_the_same_products(units: int) -> None:
     x, weights = normal(0, 2, 3), normal(1, units, 3)

@@ -200,6 +200,16 @@ def test_hybrid_with_nan_and_a_huge_number_in_the_bias(act: Activation) -> None:
     check(FullyConnected(var(x), w, bias, act=act), x)
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("numbers", [[np.inf], [-np.inf], [np.inf, -np.inf, 3e38]])
+def test_hybrid_with_infinite_data(asymmetric: bool, numbers: list[float]) -> None:
+    rng = generator("hybrid inf")
+    w = without_minus_128(weights(rng, i8, 4, 6, 1, 0))
+    x = rng.normal(size=(3, 6)).astype(np.float32)
+    x[1, 2 : 2 + len(numbers)] = numbers
+    check(FullyConnected(var(x), w, None, asymmetric_quantize_inputs=asymmetric), x)
+
+
 # -- batch matmul ------------------------------------------------------------------------------
 
 SHAPES = [
@@ -284,6 +294,14 @@ def test_batch_matmul_hybrid(
     y = Value.constant("", numbers, per_tensor(0.03))
     op = BatchMatMul(var(x), y, adj_x=adj[0], adj_y=adj[1], asymmetric_quantize_inputs=asymmetric)
     check(op, x)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("shape", [(0, 8), (0, 3, 8), (2, 0, 8)])
+def test_batch_matmul_hybrid_without_rows(asymmetric: bool, shape: tuple[int, ...]) -> None:
+    y = Value.constant("", np.ones((8, 5), np.int8), per_tensor(0.03))
+    x = np.zeros(shape, np.float32)
+    check(BatchMatMul(var(x), y, asymmetric_quantize_inputs=asymmetric), x)
 
 
 # -- what has no kernel ------------------------------------------------------------------------

@@ -166,6 +166,29 @@ def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> 
         make(var(np.zeros((2, 3), np.float32)))
 
 
+def test_top_k_takes_nan_last() -> None:
+    x = np.array([[np.nan, -np.inf, 2, np.nan, 1, 2], [0, -0.0, 3, np.nan, np.inf, 0]], np.float32)
+    check(TopKV2(var(x), ints(6)), x)
+
+
+def test_top_k_of_the_lowest_integers() -> None:
+    x = np.array([[0, -(2**31), 2**31 - 1, -1]], np.int32)
+    check(TopKV2(var(x), ints(4)), x)
+
+
+def test_one_hot_refuses_a_negative_depth_at_run_time() -> None:
+    depth = np.array(-2, np.int32)
+    with pytest.raises(ShapeError, match="depth: expected at least 0, got -2"):
+        kernel_results(OneHot(ints([0]), var(depth), const(1.0), const(0.0), axis=-1), [depth])
+
+
+def test_vectors_of_no_indices_stand_for_the_whole_tensor() -> None:
+    x, indices = data("f4", 3, 2), const(np.zeros((3, 0)), np.int32)
+    check(ScatterNd(indices, var(x), ints([2])), x)
+    (slices,) = kernel_results(GatherNd(var(x), indices), [x])  # LiteRT has no kernel
+    np.testing.assert_array_equal(slices, [x, x, x])
+
+
 def test_topk_refuses_a_negative_number_at_run_time() -> None:
     x, k = data("f4", 2, 3), np.array(-1, np.int32)
     with pytest.raises(ShapeError, match=r"k: expected from 0 to the last dimension of \[2,3\], got -1"):

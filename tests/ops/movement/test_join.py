@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
 from tests.ops.litert import check, ints, kernel_results, var
+from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 
 
 def data(dtype: str, *shape: int) -> Array:
@@ -147,14 +148,46 @@ def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> 
         make(var(np.zeros((2, 3), np.float32)))
 
 
-def quantized(dtype: Any, scale: float) -> Value:
-    return Value("", dtype, (2, 3), None, Quantization(np.array([scale], np.float32), np.array([5])))
+# -- quantized ---------------------------------------------------------------------------------
 
 
-def test_quantized() -> None:
+def test_int8_of_one_quantization() -> None:
     x, y = data("i1", 2, 3), data("i1", 2, 3)
-    op = Concatenation(quantized(i8, 0.5), quantized(i8, 0.5), axis=1)
-    assert op.output.quantization == quantized(i8, 0.5).quantization
+    operands = [quantized(i8, (2, 3), 0.5, 5) for _ in range(2)]
+    op = Concatenation(*operands, axis=1)
+    assert op.output.quantization == operands[0].quantization
     check(op, x, y)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_concatenation_rescales_uint8(index: int) -> None:
+    rng = generator("concatenation", index)
+    parts = [draw(rng, u8, (4, n, 60)) for n in (1, 3, 2)]
+    values = [quantized(u8, p.shape, draw_scale(rng, 0.01, 1), draw_zero(rng, u8)) for p in parts]
+    quantization = values[index % 3].quantization if index < 3 else None
+    result = quantized(u8, (4, 6, 60), draw_scale(rng, 0.01, 1), draw_zero(rng, u8))
+    result.quantization = quantization or result.quantization
+    check(Concatenation(*values, results=[result], axis=1), *parts)
+
+
+def test_concatenation_takes_int16_as_it_is() -> None:
+    parts = [draw(generator("c", i), i16, (2, 3)) for i in range(2)]
+    values = [quantized(i16, (2, 3), scale) for scale in (0.1, 0.3)]
+    check(Concatenation(*values, results=[quantized(i16, (4, 3), 0.2)], axis=0), *parts)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8, i16])
+def test_quantized_pack(dtype: DType) -> None:
+    parts = [draw(generator("p", i), dtype, (2, 3)) for i in range(2)]
+    values = [quantized(dtype, (2, 3), 0.1) for _ in range(2)]
+    result = quantized(dtype, (2, 2, 3), 0.1)
+    check(Pack(*values, results=[result], axis=1, values_count=2), *parts)
+
+
+def test_joins_of_different_scales_are_refused() -> None:
+    x = np.zeros((2, 3), np.int8)
+    values = [quantized(i8, (2, 3), scale) for scale in (0.1, 0.3)]
     with pytest.raises(UnsupportedError, match="CONCATENATION on quantized i8"):
-        kernel_results(Concatenation(quantized(i8, 0.5), quantized(i8, 0.25)), [x, y])
+        kernel_results(Concatenation(*values, results=[quantized(i8, (4, 3), 0.2)], axis=0), [x, x])
+    with pytest.raises(UnsupportedError, match="PACK on quantized i8"):
+        kernel_results(Pack(*values, values_count=2), [x, x])

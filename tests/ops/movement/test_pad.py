@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import f32, i8, i32, i64
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.movement.pad import MirrorPad, Pad, PadV2
-from tests.ops.litert import check, const, ints, var
+from tests.ops.litert import check, const, ints, kernel_results, var
 
 
 def data(dtype: str, *shape: int) -> Array:
@@ -75,6 +75,14 @@ def test_pad_of_unknown_dimensions() -> None:
 def test_wrong_operands_are_explained(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))
+
+
+@pytest.mark.parametrize("kind", [Pad, PadV2, MirrorPad])
+def test_paddings_computed_in_the_run_must_not_be_negative(kind: Any) -> None:
+    x, pairs = data("f4", 1), np.array([[-1, 2]], np.int32)
+    op = kind(var(x), var(pairs), *([const(x[0])] if kind is PadV2 else []))
+    with pytest.raises(ShapeError, match="paddings: expected 0 or more, got "):
+        kernel_results(op, [x, pairs])
 
 
 def test_versions() -> None:

@@ -17,7 +17,7 @@ from circlekit.ops.movement.resize_images import Resize, ResizeBilinear, ResizeN
 from tests.ops.litert import check, ints, kernel_results, var
 
 SIZES = [[7, 9], [2, 2], [1, 1], [3, 4], [12, 5], [6, 8]]
-CENTRES = [(False, False), (True, False), (False, True)]
+CENTERS = [(False, False), (True, False), (False, True)]
 
 
 def data(dtype: str, *shape: int) -> Array:
@@ -26,7 +26,7 @@ def data(dtype: str, *shape: int) -> Array:
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "i2", "u1"])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("align_corners", "half_pixel_centers"), CENTRES)
+@pytest.mark.parametrize(("align_corners", "half_pixel_centers"), CENTERS)
 def test_resize(dtype: str, size: list[int], align_corners: bool, half_pixel_centers: bool) -> None:
     x = data(dtype, 2, 3, 4, 2)
     attributes: dict[str, Any] = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
@@ -103,6 +103,7 @@ def test_the_nearest_neighbors_of_no_pixels(dtype: str) -> None:
     x = data(dtype, 1, 3, 4, 2)
     check(ResizeNearestNeighbor(var(x), ints([0, 3])), x)
     check(ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])), x[:, :0])
+    assert ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])).nearest(0, 0).size == 0
 
 
 def test_a_nearest_neighbor_is_a_pixel_of_the_image() -> None:

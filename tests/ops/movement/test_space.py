@@ -12,7 +12,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.space import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
-from tests.ops.litert import check, ints, var
+from tests.ops.litert import check, ints, kernel_results, var
 
 
 def data(dtype: str, *shape: int) -> Array:
@@ -94,7 +94,7 @@ def test_unknown_dimensions() -> None:
         ),
         (
             lambda x: SpaceToBatchND(var(np.zeros(4)), ints([2]), ints([[0, 0]])),
-            r"input: expected 1 spatial axes, got shape \[4\]",
+            r"input: expected a batch axis and 1 spatial axis, got shape \[4\]",
         ),
         (
             lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),
@@ -105,6 +105,25 @@ def test_unknown_dimensions() -> None:
 def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3, 4, 4), np.float32)))
+
+
+@pytest.mark.parametrize("kind", [SpaceToBatchND, BatchToSpaceND])
+@pytest.mark.parametrize(
+    ("blocks", "pairs", "sentence"),
+    [([1, 1], [[-1, 1], [0, 0]], "crops of 0 or more for each, got"), ([0, 1], [[0, 0]] * 2, "of 1 or more")],
+)
+def test_operands_computed_in_the_run_are_checked(
+    kind: Any, blocks: list[int], pairs: list[list[int]], sentence: str
+) -> None:
+    arrays = data("f4", 1, 3, 4, 1), np.array(blocks, np.int32), np.array(pairs, np.int32)
+    with pytest.raises(ShapeError, match=sentence):
+        kernel_results(kind(*map(var, arrays)), arrays)
+
+
+def test_crops_computed_in_the_run_must_fit() -> None:
+    arrays = data("f4", 1, 3, 4, 1), np.array([1, 1], np.int32), np.array([[2, 2], [0, 0]], np.int32)
+    with pytest.raises(ShapeError, match="crops 2 and 2 exceed a dimension of 3"):
+        kernel_results(BatchToSpaceND(*map(var, arrays)), arrays)
 
 
 def test_versions() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import LimitError, ModelError
+from circlekit.errors import LimitError, ModelError, ShapeError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import CombinerType
@@ -41,6 +41,12 @@ def test_sparse_to_dense(dtype: str, index: Any) -> None:
 def test_sparse_to_dense_of_bad_places() -> None:
     op = SparseToDense(ints([[0, 5]]), ints([3, 4]), Value("v", f32, (1,)), const(0, np.float32))
     with pytest.raises(ModelError, match=r"SPARSE_TO_DENSE: index 5 is out of range for \[3, 4\] entries"):
+        kernel_results(op, [np.zeros(1, np.float32)])
+
+
+def test_sparse_to_dense_takes_one_value_for_each_index() -> None:
+    op = SparseToDense(ints([0, 2]), ints([4]), Value("v", f32, None), const(0, np.float32))
+    with pytest.raises(ShapeError, match="values: expected 2 elements, got 1"):
         kernel_results(op, [np.zeros(1, np.float32)])
 
 

@@ -166,6 +166,14 @@ def test_argmax_of_the_least_numbers_is_an_element_of_the_window() -> None:
         assert where.reshape(-1).tolist() == [0, 0, 1, 0, 0, 1, 3, 3, 4]
 
 
+def test_a_window_larger_than_the_image_has_no_maximum() -> None:
+    options = {"ksize": [1, 4, 2, 1], "strides": [1, 1, 1, 1], "padding": "VALID"}
+    shapes = [("f4", 1, 0, 2, 1), ("i4", 1, 0, 2, 1)]
+    out, where = custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], shapes, **options)
+    assert out.shape == where.shape == (1, 0, 2, 1)
+    assert where.dtype == np.int32
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -259,7 +267,7 @@ def test_limits_of_flexbuffers() -> None:
         read_flexbuffer(b"\x00\x00\x07\x04\x03")
     with pytest.raises(ModelError, match="expected a float of 2, 4 or 8 bytes"):
         read_flexbuffer(b"\x07\x0c\x01")
-    with pytest.raises(ModelError, match="1 bytes at -1 exceed its 3 bytes"):
+    with pytest.raises(ModelError, match="1 byte at -1 would exceed its 3 bytes"):
         read_flexbuffer(b"\x00\x14\x01")  # a text whose length is in front of the data
     with pytest.raises(ModelError, match="unknown type 37"):
         read_flexbuffer(b"\x01\x00\x01\x94\x01")

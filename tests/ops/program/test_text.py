@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import LimitError, ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import encode_strings
 from circlekit.ops.program.text import LshProjection, SkipGram
@@ -20,7 +21,7 @@ TEXTS = [b"The quick brown fox jumps", b" spaces  before\tand   between ", b"one
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize(("size", "skips"), [(1, 0), (2, 0), (2, 1), (3, 2), (3, 0), (9, 9)])
+@pytest.mark.parametrize(("size", "skips"), [(-1, 0), (0, 0), (1, 0), (2, 0), (2, 1), (3, 2), (3, 0), (9, 9)])
 @pytest.mark.parametrize("smaller", [False, True])
 def test_skip_grams_are_those_of_litert(text: bytes, size: int, skips: int, smaller: bool) -> None:
     value = Value("text", DType.STRING, (1,), encode_strings([text]))
@@ -121,6 +122,16 @@ def test_a_projection_has_up_to_32_bits() -> None:
                 kernel_results(op, [x])
 
 
+def test_projections_ask_for_the_memory_of_their_keys() -> None:
+    """A key has 4 bytes of its seed and 8 of its row; about 128 bytes are needed to hash it."""
+    x, seeds = np.zeros((3, 2), np.int32), const(np.zeros((4, 5)), np.float32)
+    op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
+    with limited(3 * 20 * 140):
+        kernel_results(op, [x])
+    with limited(3 * 20 * 140 - 1), pytest.raises(LimitError, match="the keys of LSH_PROJECTION"):
+        kernel_results(op, [x])
+
+
 def test_skip_grams_ask_for_the_memory_of_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr("circlekit.ops.program.text.need_memory", lambda size, what: sizes.append(size))
@@ -128,10 +139,3 @@ def test_skip_grams_ask_for_the_memory_of_their_texts(monkeypatch: pytest.Monkey
     kernel_results(op, [np.array([b"one two three"], object)])
     # each text takes its length and 64 bytes
     assert sizes == [len(b"one two") + 64, len(b"one two") + len(b"two three") + 128]
-
-
-def test_skip_grams_of_a_size_that_the_text_cannot_fill() -> None:
-    text = np.array([b"one two"], object)
-    for size, wanted in ((-1, []), (0, [b""]), (3, [])):  # the text has 2 words
-        (out,) = kernel_results(SkipGram(Value("text", DType.STRING, (1,)), ngram_size=size), [text])
-        assert out.tolist() == wanted

@@ -17,7 +17,8 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.recurrent.lstm import UnidirectionalSequenceLstm
-from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Rnn, Svdf
+from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Rnn
+from circlekit.ops.recurrent.svdf import Svdf
 from tests.ops.litert import const, graph_of, run_litert, var
 from tests.ops.recurrent.test_lstm import Maker, operands
 from tests.ops.stateful import state

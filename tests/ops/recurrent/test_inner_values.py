@@ -13,7 +13,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.fused_activation import ACTIVATION_BOUNDS
 from circlekit.ops.recurrent.lstm import GATE_SCALE, Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_float import GATES, HIDDEN, gate_sums
-from circlekit.ops.recurrent.rnn import Svdf
+from circlekit.ops.recurrent.svdf import Svdf
 from tests.ops.litert import const, var
 from tests.ops.recurrent.test_lstm import FORMS, Maker, operands
 from tests.ops.stateful import state

@@ -10,7 +10,8 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation
 from circlekit.ir.value import Array, Value
-from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, Svdf, UnidirectionalSequenceRnn
+from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, UnidirectionalSequenceRnn
+from circlekit.ops.recurrent.svdf import Svdf
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, kernel_results, var
 from tests.ops.stateful import check_runs, quantized, state
 
@@ -44,7 +45,7 @@ def gate(rng: np.random.Generator, kind: str, inputs: int, units: int, batch: in
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH, Activation.SIGN_BIT])
 def test_rnn(kind: str, act: Activation) -> None:
     rng = np.random.default_rng(1)
     steps = floats(rng, 2, 5)
@@ -93,6 +94,26 @@ def test_bidirectional(kind: str, time_major: bool, merge: bool, second: str) ->
     assert op.required_version() == KINDS[kind]
     assert [v.shape for v in op.results] == ([(4, 3, 8)] if merge else [(4, 3, 6), (4, 3, 2)])
     check_runs(op, steps, tolerance(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(0, 3, 5), (4, 0, 5)])
+def test_a_sequence_without_steps_or_without_a_batch(kind: str, shape: tuple[int, ...]) -> None:
+    rng, x = np.random.default_rng(2), np.zeros(shape, np.float32)
+    op = UnidirectionalSequenceRnn(
+        var(x), *gate(rng, kind, 5, 6, shape[1]), act=Activation.TANH,
+        time_major=True, asymmetric_quantize_inputs=kind == "asymmetric",
+    )  # fmt: skip
+    check_runs(op, [[x], [x]])
+
+
+@pytest.mark.parametrize("act", [Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1, Activation.NONE])
+def test_nan_becomes_the_lower_bound_of_the_activation(act: Activation) -> None:
+    rng = np.random.default_rng(1)
+    x = np.array([[np.nan, 1, 2, 3, 4], [np.inf, -1, 2, 3, 4]], np.float32)
+    check_runs(Rnn(var(x), *gate(rng, "float", 5, 3, 2), act=act), [[x]])
+    weights = [matrix(rng, "float", 6, n) for n in (5, 4)]
+    check_runs(Svdf(var(x), *weights, None, state(f32, (2, 24)), rank=2, act=act), [[x]])
 
 
 # -- SVDF --------------------------------------------------------------------------------------

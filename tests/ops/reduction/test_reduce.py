@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions and running sums against LiteRT."""
+"""Reductions, ARG_MAX and ARG_MIN against LiteRT."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
-from circlekit.ops.dimensions import broadcast_shapes
+from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ
 from circlekit.ops.elementwise import Binary, Unary
 from circlekit.ops.numerics.fixed_point import (
     centered,
@@ -164,8 +164,8 @@ class Select(Selection, code="SELECT"):
     """x where the condition is true, else y.
 
     x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  If they
-    have two or more axes, a condition that is a vector has one bool per index of axis 0.  Any other condition
-    broadcasts with x and y.
+    have two or more axes, a condition that is a vector has one bool per row, that is, per index of axis 0.
+    Any other condition broadcasts with x and y.
     """
 
     def infer(self) -> TensorType:
@@ -177,7 +177,9 @@ class Select(Selection, code="SELECT"):
             return self.selected_type()
         unknown = (None,) * ranks.pop()
         shapes = [unknown if v.shape is None else v.shape for v in (self.x, self.y)]
-        if not self.selects_rows() and self.condition.shape is not None:
+        if self.selects_rows():
+            self.check_rows(self.condition.known_shape[0], broadcast_shapes(*shapes))
+        elif self.condition.shape is not None:
             shapes.append(self.condition.shape)
         return self.selected_type(*shapes)
 
@@ -185,8 +187,15 @@ class Select(Selection, code="SELECT"):
         """Return whether the condition is a vector along axis 0, and x or y has a higher rank."""
         return self.condition.rank == 1 and any(len(v.shape or ()) > 1 for v in (self.x, self.y))
 
+    def check_rows(self, count: Dim, selected: Shape | None) -> None:
+        """Raise ShapeError unless ``count`` is 1 or the number of rows in the shape ``selected``."""
+        if selected is not None and count != 1 and dims_differ(count, selected[0]):
+            expected = f"expected {counted(selected[0], 'element')}, one per row"
+            raise ShapeError(f"condition: {expected}, got {count}")
+
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim == 1 and x.ndim > 1:
+            self.check_rows(len(condition), broadcast_shapes(x.shape, y.shape))
             condition = condition.reshape((-1,) + (1,) * (x.ndim - 1))
         return super().kernel(condition, x, y)
 

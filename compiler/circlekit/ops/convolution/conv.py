@@ -77,8 +77,8 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
                 f"input has {counted(depth, 'channel')}, expected a multiple of the filter's {per_group}"
             )
         if out_depth is not None and out_depth % (depth // per_group):
-            groups = f"{depth // per_group} groups"
-            raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
+            groups, found = f"{depth // per_group} groups", counted(out_depth, "output channel")
+            raise ShapeError(f"filter has {found}, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
         # LiteRT does so if there are several groups, or if output channels have different scales
@@ -110,8 +110,8 @@ class DepthwiseConv2D(
     """Correlation of each channel of [N,H,W,I] with ``multiplier`` filters of its own.
 
     The operand ``filter`` is [1,KH,KW,I * multiplier], from which the multiplier follows; the attribute
-    ``depth_multiplier`` is ignored, as in TFLite.  LiteRT has no reference kernel for int4 weights; here they
-    are computed like int8 weights.
+    ``depth_multiplier`` is ignored, as in TFLite.  int4 weights are computed like int8 weights.  LiteRT's
+    reference kernel does so too, but LiteRT has it only up to version 6, and int4 weights have version 7.
     """
 
     quantization_rule = QuantizationRule(weights={"filter": 3}, bias="bias")
@@ -124,7 +124,7 @@ class DepthwiseConv2D(
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
         out_depth = filter["O"]
         if dims_differ(filter["1"], 1):
-            raise ShapeError(f"filter has shape {format_shape(self.filter.shape)}, expected [1,KH,KW,C]")
+            raise ShapeError(f"filter has shape {format_shape((*filter.values(),))}, expected [1,KH,KW,C]")
         if depth is not None and out_depth is not None and (depth == 0 or out_depth % depth):
             raise ShapeError(
                 f"filter has {counted(out_depth, 'channel')}, expected a multiple of the input's {depth}"

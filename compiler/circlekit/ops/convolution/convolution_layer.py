@@ -98,8 +98,20 @@ class ConvolutionLayer(Op):
             result = merged_shape(static_output_shape(self.output_shape, rank), inferred)
             return TensorType(self.input.dtype, result)
         axes = zip(shape[1:-1], self.taps(filter), self.strides, self.dilations, strict=True)
-        size = (padded_window_count(*axis, self.padding) for axis in axes)
-        return TensorType(self.input.dtype, (shape[0], *size, out_depth))
+        return TensorType(self.input.dtype, (shape[0], *(self._window_count(*a) for a in axes), out_depth))
+
+    def _window_count(self, size: Dim, taps: Dim, stride: int, dilation: int) -> Dim:
+        """Return the number of windows along one axis; None if unknown.
+
+        Raise ShapeError where LiteRT computes a negative number, and as ``padded_window_count`` does.
+        """
+        count = padded_window_count(size, taps, stride, dilation, self.padding)
+        if size is not None and taps is not None and self.padding is Padding.VALID:
+            span, limit = (taps - 1) * dilation + 1, size + 2 * stride - 1
+            if span > limit:
+                data = f"{counted(size, 'element')} with VALID padding"
+                raise ShapeError(f"expected a window of at most {limit} over {data}, got {span}")
+        return count
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
         """Raise ShapeError if ``depth`` does not fit the filter.
@@ -163,6 +175,7 @@ class ConvolutionLayer(Op):
         Data and weights are both float, both quantized, or the data are float and the weights quantized.
         Layers with three spatial axes are always float.
         """
+        self.check_channels(data.shape[-1], dict(zip(self.filter_layout, filter.shape, strict=True)))
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
             return activated(self.sums(data, filter, output_shape), bias, self.act)

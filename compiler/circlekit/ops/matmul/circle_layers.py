@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand, optional_operand
@@ -98,9 +98,8 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         heads, head = k_cache.shape[2:]
         now, capacity = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
         if not 0 <= now < capacity:
-            raise ShapeError(
-                f"{self.code}: position {now} is outside of the caches, which have {capacity} positions"
-            )
+            found = f"position {now} is outside of the caches"
+            raise ShapeError(f"{self.code}: {found}, which have {counted(capacity, 'position')}")
         x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
         query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()
@@ -131,7 +130,7 @@ def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     number of elements is odd.
     """
     if len(numbers) % 2:
-        raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
+        raise ShapeError(f"clusters have {counted(len(numbers), 'number')}, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])
 
 
@@ -147,7 +146,7 @@ def decoded(
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
     if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
-        sizes = f"{scales.size} scales and codes of shape {list(binary.shape)}"
+        sizes = f"{counted(scales.size, 'scale')} and codes of shape {list(binary.shape)}"
         raise ShapeError(f"expected {codes} scales and code rows, as the clusters say, got {sizes}")
     if not 0 < hidden <= binary.shape[1] * CODES_PER_WORD:
         raise ShapeError(f"codes have {binary.shape[1] * CODES_PER_WORD} columns, expected at least {hidden}")
@@ -193,7 +192,7 @@ class BcqFullyConnected(
         require_bias(self.bias, rows)
         hidden = hidden_size(self.weights_hidden_size, self.weights_binary)
         if shape is not None and dims_differ(shape[0], hidden):
-            raise ShapeError(f"input has {shape[0]} rows, expected the hidden size {hidden}")
+            raise ShapeError(f"input has {counted(shape[0], 'row')}, expected the hidden size {hidden}")
         return TensorType(self.input.dtype, (rows, None if shape is None else shape[1]))
 
     def kernel(

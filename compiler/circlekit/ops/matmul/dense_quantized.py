@@ -8,6 +8,7 @@ Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
-from circlekit.ops.fused_activation import ACTIVATION_BOUNDS, apply_activation
+from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, follows_optimized_kernels
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
+    as_matrix,
     centered_weights,
     channel_scales,
     effective_scale,
@@ -109,9 +111,6 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
         out = quantized_product(rows, weights.view(np.int8), channel_scales(op.weights, len(weights)))
     if bias is not None:
         out += bias.reshape(-1)
-    lower_bound, _ = ACTIVATION_BOUNDS.get(op.act, (None, None))
-    if lower_bound is not None:
-        np.fmax(out, lower_bound, out=out)  # NaN becomes the lower bound, as in LiteRT
     return apply_activation(out, op.act, out=out)
 
 
@@ -215,7 +214,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     first merges the last batch axis of x with the rows of x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
-        merged = x.reshape(*x.shape[:-3], -1, x.shape[-1])
+        merged = x.reshape(*x.shape[:-3], x.shape[-3] * x.shape[-2], x.shape[-1])
         out = _matmul_of_rows(op, merged, y.reshape(*y.shape[:-3], *y.shape[-2:]))
         return out.reshape(*out.shape[:-2], *x.shape[-3:-1], y.shape[-1])
     return _matmul_of_rows(op, x, y)
@@ -224,15 +223,15 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     """Return the result of ``dynamically_quantized_matmul`` without merging axes first."""
     scales = channel_scales(op.y, y.shape[-1])
-    rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
+    rows = quantize_rows(as_matrix(x), op.asymmetric_quantize_inputs)
     weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))
     sums = np.matmul(rows.data.reshape(x.shape).astype(weights.dtype, copy=False), weights)
-    matrix = _matrix_numbers(x.shape[:-2])
+    matrix, matrices = _matrix_numbers(x.shape[:-2]), (math.prod(x.shape[:-2]), x.shape[-2], 1)
     if op.asymmetric_quantize_inputs:
         column_sums = weights.sum(axis=-2).reshape(-1, 1, y.shape[-1])[_matrix_numbers(y.shape[:-2])]
-        sums -= rows.offset.reshape(-1, x.shape[-2], 1)[matrix] * column_sums
+        sums -= rows.offset.reshape(matrices)[matrix] * column_sums
     out = sums.astype(np.float32, copy=False)
-    out *= rows.scale.reshape(-1, x.shape[-2], 1)[matrix] * scales
+    out *= rows.scale.reshape(matrices)[matrix] * scales
     return np.asarray(out)
 
 

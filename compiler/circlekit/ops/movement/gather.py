@@ -124,6 +124,8 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
     def kernel(self, params: Array, indices: Array) -> Array:
         sizes = np.asarray(params.shape[: indices.shape[-1]])
         require_in_range(self, indices, sizes)
+        if not sizes.size:  # each slice is all of ``params``
+            return np.broadcast_to(params, (*indices.shape[:-1], *params.shape))
         return np.asarray(params[tuple(np.moveaxis(indices, -1, 0))])
 
     def required_version(self) -> int:
@@ -151,8 +153,10 @@ class OneHot(Op, code="ONE_HOT"):
         return TensorType(self.on_value.dtype, (*shape[:axis], depth, *shape[axis:]))
 
     def kernel(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
-        axis = normalized_axis(self.axis, indices.ndim + 1)
-        positions = np.arange(int(depth.reshape(-1)[0])).reshape((-1,) + (1,) * (indices.ndim - axis))
+        axis, size = normalized_axis(self.axis, indices.ndim + 1), int(depth.reshape(-1)[0])
+        if size < 0:
+            raise ShapeError(f"depth: expected at least 0, got {size}")
+        positions = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
         is_on = np.expand_dims(indices, axis) == positions
         return np.where(is_on, on_value.reshape(()), off_value.reshape(()))
 
@@ -257,6 +261,7 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
         axes = (self.batch_dim, self.seq_dim)
         data = np.moveaxis(input, axes, (0, 1))  # [batch, sequence, others]
         lengths = seq_lengths.reshape(-1, 1)
+        merge_dims(len(lengths), len(data))  # raises ShapeError if they differ
         if np.any(lengths > data.shape[1]):
             raise ModelError(f"seq_lengths: expected at most {data.shape[1]}, got {lengths.max()}")
         positions = np.arange(data.shape[1])
@@ -267,7 +272,7 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2, i16: 3}):
     """The ``k`` largest elements along the last axis, in descending order, and their indices.
 
-    Equal elements keep their order.
+    Equal elements keep their order.  NaN counts as less than all numbers, as in LiteRT.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -291,9 +296,8 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
             raise ShapeError(
                 f"k: expected from 0 to the last dimension of {format_shape(input.shape)}, got {count}"
             )
-        # a stable ascending sort of the reversed row, reversed again, keeps the order of equal elements
-        order = input.shape[-1] - 1 - np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-        indices = order[..., :count]
+        descending = ~input if input.dtype.kind in "iu" else -input  # not -input: it overflows for integers
+        indices = np.argsort(descending, axis=-1, kind="stable")[..., :count]
         values = np.take_along_axis(input, indices, axis=-1)
         return values, indices.astype(self.results[1].dtype.numpy)
 

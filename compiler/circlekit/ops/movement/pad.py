@@ -80,8 +80,13 @@ class PadV2(Padded, code="PADV2"):
 
 
 def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
-    """Return ``input`` with ``value`` before and after it along each axis; ``paddings`` is [rank, 2]."""
+    """Return ``input`` with ``value`` before and after it along each axis.
+
+    ``paddings``: [rank, 2].  Raise ShapeError if one is negative.
+    """
     pairs = paddings.reshape(-1, 2).tolist()
+    if np.any(paddings < 0):
+        raise ShapeError(f"paddings: expected 0 or more, got {pairs}")
     out = np.full([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], value, input.dtype)
     out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))] = input
     return out
@@ -99,7 +104,7 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
         limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
         if before > limit or after > limit:
             raise ShapeError(
-                f"paddings: expected at most {limit} for {self.mode!r} of {dim} elements, "
+                f"paddings: expected at most {limit} for {self.mode!r} of {counted(dim, 'element')}, "
                 f"got {before} and {after}"
             )
 

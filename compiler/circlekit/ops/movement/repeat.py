@@ -90,14 +90,21 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
         shape, multiples = self.input.shape, static_int_vector(self.multiples)
         if shape is None or multiples is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank or vector_length(self.multiples)))
-        if len(shape) != len(multiples):
-            raise ShapeError(f"multiples: expected {counted(len(shape), 'element')}, got {len(multiples)}")
+        require_count(multiples, len(shape))
         return rearranged_type(
             self.input, tuple(None if d is None else d * m for d, m in zip(shape, multiples, strict=True))
         )
 
     def kernel(self, input: Array, multiples: Array) -> Array:
-        return np.tile(input, int_list(multiples))
+        numbers = int_list(multiples)
+        require_count(numbers, input.ndim)  # numpy's ``tile`` would add axes
+        return np.tile(input, numbers)
+
+
+def require_count(multiples: list[int], rank: int) -> None:
+    """Raise ShapeError unless there is one of ``multiples`` for each axis of an input of ``rank``."""
+    if len(multiples) != rank:
+        raise ShapeError(f"multiples: expected {counted(rank, 'element')}, got {len(multiples)}")
 
 
 class Fill(Op, code="FILL", version_operand=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):

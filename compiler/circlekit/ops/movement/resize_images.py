@@ -86,10 +86,13 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return numbers
 
     def scale(self, in_size: int, out_size: int) -> np.float32:
-        """Return the number of input pixels per output pixel along one axis, in float32 as in LiteRT."""
+        """Return the number of input pixels per output pixel along one axis, in float32 as in LiteRT.
+
+        Return 0 if there is no output pixel.
+        """
         if self.align_corners and out_size > 1:
             in_size, out_size = in_size - 1, out_size - 1
-        scale: np.float32 = np.float32(in_size) / np.float32(out_size)
+        scale: np.float32 = np.float32(in_size) / np.float32(out_size) if out_size else np.float32(0)
         return scale
 
 

@@ -46,6 +46,8 @@ class ScatterNd(Op, code="SCATTER_ND"):
             raise ShapeError(
                 f"updates: expected shape {format_shape(expected)}, got {format_shape(updates.shape)}"
             )
+        if not indices.shape[-1]:  # each slice is all of the result
+            return np.asarray(updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=out.dtype))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
@@ -66,20 +66,27 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         """Return the shape ``requested`` with the dimension that -1 stands for.
 
         ``shape``: the shape of the input.  The dimension is None if the number of elements of ``shape`` is
-        unknown.  Raise ShapeError if the numbers of elements differ, if there are two -1, or for another
-        negative number.
+        unknown.  If the input and ``requested`` both have dimensions of 0, the dimension follows from the
+        others, as in LiteRT: [0, 2, 3] reshaped to [0, -1] gives [0, 6].  Raise ShapeError if the numbers of
+        elements differ, if there are two -1, or for another negative number.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"
             raise ShapeError(f"shape: {expected}, got {list(requested)}")
         count = None if shape is None else product(shape)
         given = math.prod(d for d in requested if d != -1)
-        if count is None:
+        both_empty = count == given == 0
+        if count is None or shape is None or (both_empty and None in shape):
             return tuple(None if d == -1 else d for d in requested)
+        if both_empty:
+            count, given = (math.prod(d for d in dims if d and d > 0) for dims in (shape, requested))
+            return tuple(count // given if d == -1 else d for d in requested)
         missing = count // given if given else 0
         if count != (given * missing if -1 in requested else given):
             old = format_shape(shape)
-            raise ShapeError(f"{count} elements ({old}) do not fit into shape {list(requested)}")
+            raise ShapeError(
+                f"shape: expected {counted(count, 'element')}, as {old} has, got {list(requested)}"
+            )
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ShapeError, counted
 from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -110,17 +110,26 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
         edges = static_int_vector(self.inputs[2])  # paddings or crops
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
-        if any(b < 1 for b in blocks) or len(edges) != 2 * len(blocks) or any(e < 0 for e in edges):
-            expected = "block sizes of 1 or more, and two paddings or crops of 0 or more for each"
-            raise ShapeError(f"expected {expected}, got {blocks} and {edges}")
+        pairs = edge_pairs(blocks, edges)
         if len(shape) <= len(blocks):
-            raise ShapeError(f"input: expected {len(blocks)} spatial axes, got shape {format_shape(shape)}")
-        pairs = [edges[i : i + 2] for i in range(0, len(edges), 2)]
+            axes = counted(len(blocks), "spatial axis", "spatial axes")
+            raise ShapeError(f"input: expected a batch axis and {axes}, got shape {format_shape(shape)}")
         return rearranged_type(self.input, self.result_shape(shape, blocks, pairs))
 
     @abstractmethod
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
         """Return the shape of the result.  ``pairs``: [before, after], the paddings or crops of each axis."""
+
+
+def edge_pairs(blocks: list[int], edges: list[int]) -> list[list[int]]:
+    """Return ``edges``, paddings or crops, as one pair [before, after] for each block size in ``blocks``.
+
+    Raise ShapeError if a block size is below 1, an edge below 0, or if there are too few or many edges.
+    """
+    if any(b < 1 for b in blocks) or len(edges) != 2 * len(blocks) or any(e < 0 for e in edges):
+        expected = "block sizes of 1 or more, and two paddings or crops of 0 or more for each"
+        raise ShapeError(f"expected {expected}, got {blocks} and {edges}")
+    return [edges[i : i + 2] for i in range(0, len(edges), 2)]
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
@@ -142,8 +151,8 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         return (_multiplied(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, paddings: Array) -> Array:
-        blocks, pairs = int_list(block_shape), paddings.reshape(-1, 2).tolist()
-        count = len(blocks)
+        blocks = int_list(block_shape)
+        pairs, count = edge_pairs(blocks, int_list(paddings)), len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
         spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
@@ -168,8 +177,9 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
         return (_divided("batch", shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, crops: Array) -> Array:
-        blocks, pairs = int_list(block_shape), crops.reshape(-1, 2).tolist()
-        count = len(blocks)
+        blocks = int_list(block_shape)
+        pairs, count = edge_pairs(blocks, int_list(crops)), len(blocks)
+        self.result_shape(input.shape, blocks, pairs)  # raises ShapeError if the crops do not fit
         batch = input.shape[0] // prod(blocks)
         # the axes of ``split``: position in the block for each spatial axis; batch; spatial axes; depth
         split = input.reshape(*blocks, batch, *input.shape[1:])

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.ir.dtypes import boolean, f32, i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
@@ -50,7 +50,9 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
         coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
         if coordinates.shape[1] != len(shape):
             got = format_shape(indices.shape)
-            raise ShapeError(f"expected indices of {len(shape)} coordinates, got shape {got}")
+            raise ShapeError(f"expected indices of {counted(len(shape), 'coordinate')}, got shape {got}")
+        if values.ndim and len(values) != len(coordinates):
+            raise ShapeError(f"values: expected {counted(len(coordinates), 'element')}, got {len(values)}")
         require_in_range(self, coordinates, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -16,7 +16,7 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away
+from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away, wrap_int32
 from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
@@ -110,7 +110,8 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
     That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  As in LiteRT,
-    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``.  For other scales it is rounded.
+    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``.  For other scales it is rounded;
+    from a scale of about 5 on, it overflows for large ``x``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
@@ -118,7 +119,7 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # scaled up below to 15 bits, as in LiteRT
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
-    return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)
+    return wrap_int32(x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift
 
 
 def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:

@@ -9,6 +9,7 @@ Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, AsymmetricQuan
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,17 +34,23 @@ class Rows(NamedTuple):
     offset: Array
 
 
+def as_matrix(x: Array) -> Array:
+    """Return ``x`` [..., n] as [rows, n]; in contrast to a reshape to [-1, n], also without elements."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     """Return float32 ``x`` [rows, n] quantized to 8 bits, each row by its own range.
 
     If ``asymmetric``, the integers are from -128 to 127; else they are from -127 to 127, and the offset is 0.
-    A row of zeros gets the scale 1 and the offset 0.
+    A row of zeros gets the scale 1 and the offset 0.  As in LiteRT on x86, infinite numbers may become the
+    lowest integer, because infinity times 1 / infinity is NaN.  A row with NaN gets the scale NaN.
     """
     if not asymmetric:
         largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
         is_zero = largest == 0
         divisor = np.where(is_zero, np.float32(1), largest)
-        data = np.clip(round_half_away(x * (np.float32(127) / divisor)), -127, 127)
+        data = _clipped(round_half_away(x * (np.float32(127) / divisor)), -127)
         scale = np.where(is_zero, np.float32(1), divisor / np.float32(127))
         return Rows(np.where(is_zero, np.float32(0), data), scale, np.zeros_like(scale))
     low = x.min(axis=1, keepdims=True, initial=0).astype(np.float64)
@@ -53,10 +60,15 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     # the zero point for which ``low`` is stored as -128, or ``high`` as 127: take the one with less rounding
     from_low, from_high = -128 - low / step, 127 - high / step
     zero = np.where(128 + np.abs(low / step) < 127 + np.abs(high / step), from_low, from_high)
-    offset = np.where(is_zero, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
+    offset = np.where(is_zero, 0, _clipped(round_half_away(zero), -128)).astype(np.float32)
     scale = step.astype(np.float32)
-    data = np.clip(round_half_away(offset + x * (np.float32(1) / scale)), -128, 127)
+    data = _clipped(round_half_away(offset + x * (np.float32(1) / scale)), -128)
     return Rows(np.where(is_zero, np.float32(0), data), scale, offset)
+
+
+def _clipped(x: Array, lowest: int) -> Array:
+    """Return ``x`` clipped to ``lowest`` ... 127; NaN becomes ``lowest``."""
+    return np.minimum(np.fmax(x, lowest), 127)
 
 
 def exact_float_dtype(bound: float) -> np.dtype[Any]:

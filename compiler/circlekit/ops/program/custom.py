@@ -100,6 +100,10 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
         raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
+    index_dtype = (op.results[1].dtype.numpy if len(op.results) > 1 else None) or np.int64
+    if not rows.number or not columns.number:
+        shape = (batch, rows.number, columns.number, channels)
+        return np.zeros(shape, x.dtype), np.zeros(shape, index_dtype)
     padded_sizes = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]
     window_elements = rows.number * columns.number * taps[1] * taps[2]
     need_bytes = batch * channels * (window_elements + prod(padded_sizes)) * (8 + x.itemsize)
@@ -117,8 +121,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     index = (row * width + column) * channels + np.arange(channels)
     if counts_images:
         index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
-    index_dtype = op.results[1].dtype.numpy if len(op.results) > 1 else None
-    return windows.max(axis=(-2, -1)), index.astype(index_dtype or np.int64)
+    return windows.max(axis=(-2, -1)), index.astype(index_dtype)
 
 
 _NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
 from circlekit.ir.resources.resource_limits import need_memory
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_dims
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.program.flexbuffer import options_of
@@ -83,6 +83,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())
 
     def kernel(self, boxes: Array, scores: Array, *parameters: Array) -> tuple[Array, ...]:
+        if scores.ndim != 1 or boxes.shape != (len(scores), 4):
+            got = f"got {format_shape(boxes.shape)} and {format_shape(scores.shape)}"
+            raise ShapeError(f"{self.code}: expected boxes of shape [n,4] and scores of shape [n], {got}")
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0  # V5 has one more operand
         if size < 0 or sigma < 0:
@@ -207,7 +210,7 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
         classes = np.argsort(-scores, axis=1, kind="stable")[selected, :per_box].reshape(-1)
         positions = (np.arange(count)[:, None] * per_box_limit + np.arange(per_box)).reshape(-1)
     size = limit * per_box_limit
-    need_memory(24 * size, f"{size} detections")  # six float32 numbers each
+    need_memory(24 * size, counted(size, "detection"))  # six float32 numbers each
     out_boxes = np.zeros((1, size, 4), np.float32)
     out_classes, out_scores = (np.zeros((1, size), np.float32) for _ in range(2))
     out_boxes[0, positions], out_classes[0, positions] = boxes[chosen], classes

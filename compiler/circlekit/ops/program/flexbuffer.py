@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.op import Op
 
 NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
@@ -75,7 +75,9 @@ class _Reader:
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):
-            raise ModelError(f"FlexBuffer: {size} bytes at {at} exceed its {len(self.data)} bytes")
+            raise ModelError(
+                f"FlexBuffer: {counted(size, 'byte')} at {at} would exceed its {len(self.data)} bytes"
+            )
         return self.data[at : at + size]
 
     def unsigned(self, at: int, width: int) -> int:

@@ -135,7 +135,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
             raise ModelError(f"SKIP_GRAM: expected one string, got {input.size}")
         words = split_words(input.reshape(-1)[0])
         grams: list[bytes] = []
-        if len(words) >= self.ngram_size >= 0:
+        if len(words) >= self.ngram_size > 0:
             need_bytes = 0
             for group in self.groups(words):  # there may be far more groups than words
                 grams.append(b" ".join(group))
@@ -211,9 +211,12 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
             raise UnsupportedError("LSH_PROJECTION of strings or with more than 32 bits has no kernel")
         rows = np.ascontiguousarray(input).reshape(len(input), -1).view(np.uint8)
         seeds = np.ascontiguousarray(hash.reshape(-1, 1), np.float32).view(np.uint8)
-        keys = np.empty((len(seeds), len(rows), 4 + rows.shape[1]), np.uint8)
+        key_bytes = 4 + rows.shape[1]
+        # the hash function makes about 16 numbers of 8 bytes from a key
+        need_memory(len(seeds) * len(rows) * (key_bytes + 16 * 8), "the keys of LSH_PROJECTION")
+        keys = np.empty((len(seeds), len(rows), key_bytes), np.uint8)
         keys[..., :4], keys[..., 4:] = seeds[:, None], rows
-        prints = fingerprint64(keys.reshape(-1, keys.shape[2])).view(np.int64).astype(np.float64)
+        prints = fingerprint64(keys.reshape(-1, key_bytes)).view(np.int64).astype(np.float64)
         terms = prints.reshape(len(seeds), len(rows))
         if weight is not None:
             terms = terms * weight.astype(np.float64)

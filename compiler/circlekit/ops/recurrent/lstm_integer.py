@@ -32,7 +32,7 @@ from circlekit.ops.numerics.fixed_point import (
     tanh,
     wrap_int32,
 )
-from circlekit.ops.numerics.quantized_layers import integer_product, to_exact_floats
+from circlekit.ops.numerics.quantized_layers import as_matrix, integer_product, to_exact_floats
 from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
@@ -82,8 +82,8 @@ class IntegerGate:
         recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
         bias = self.bias if self.norm is None else None
         product = RescaledProduct(inputs, data.scale, data.zero_point, self.scale, bias)
-        driven = np.clip(product(x.reshape(-1, x.shape[-1])), *INT16)
-        self.driven = driven.reshape(*x.shape[:2], -1)
+        driven = np.clip(product(as_matrix(x)), *INT16)
+        self.driven = driven.reshape(*x.shape[:2], driven.shape[-1])
         self.recurrent = RescaledProduct(recurrent, state.scale, state.zero_point, self.scale)
         self.peephole = weights.get(f"cell_to_{gate}_weights")
 

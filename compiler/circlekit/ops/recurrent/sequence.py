@@ -15,10 +15,15 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_dims, require_rank
 from circlekit.ops.dimensions import Dim
-from circlekit.ops.numerics.quantized_layers import quantize_rows, quantized_product, to_exact_floats
+from circlekit.ops.numerics.quantized_layers import (
+    as_matrix,
+    quantize_rows,
+    quantized_product,
+    to_exact_floats,
+)
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantized_values import scale_of, zero_point_of
 
@@ -64,7 +69,8 @@ class StackedWeights:
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
         shapes = {w.array.shape for w in weights}
         if len(shapes) != 1 or weights[0].array.ndim not in (1, 2):
-            raise ModelError(f"expected recurrent weights of one shape and of rank 1 or 2, got {shapes}")
+            found = ", ".join(map(format_shape, sorted(shapes)))
+            raise ModelError(f"expected weights of one shape and of rank 1 or 2, got {found}")
         self.count = len(weights)
         self.asymmetric = asymmetric
         self.is_diagonal = weights[0].array.ndim == 1
@@ -85,12 +91,13 @@ class StackedWeights:
             products = x @ self.matrix.T
         else:
             products = quantized_product(quantize_rows(x, self.asymmetric), self.matrix, self.scales)
-        return np.asarray(products.reshape(len(x), self.count, -1).swapaxes(0, 1))
+        outputs = products.shape[1] // self.count
+        return np.asarray(products.reshape(len(x), self.count, outputs).swapaxes(0, 1))
 
     def sequence_products(self, x: Array) -> Array:
         """Return the same for ``x`` [time, batch, n], as [number of weights, time, batch, outputs]."""
-        products = self.products(x.reshape(-1, x.shape[-1]))
-        return products.reshape(self.count, *x.shape[:2], -1)
+        products = self.products(as_matrix(x))
+        return products.reshape(self.count, *x.shape[:2], products.shape[-1])
 
 
 CellState = tuple[Array, ...]
@@ -191,7 +198,7 @@ class RecurrentLayer(Stateful):
                 step = cell(weights, x, aux)
             else:
                 step = cell(weights, aux if backwards else x, None)
-            start = tuple(state.reshape(x.shape[1], -1) for state in old)
+            start = tuple(s.reshape(x.shape[1], -1) if s.size else as_matrix(s) for s in old)
             out, last = self.run(step, len(x), start, backwards)
             outputs.append(self._in_layout_of(data, out))
             states += [new.reshape(before.shape) for new, before in zip(last, old, strict=True)]

@@ -229,9 +229,8 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
 
     A pair becomes (a * cos - b * sin, a * sin + b * cos).  For element i of the result, sin and cos are
     element i of their tables.  Of n elements, the mode GPT_NEOX pairs element i with element i + n / 2; GPT_J
-    pairs neighbors.  The tables are [..., n].  As in ONE's runtimes, the first
-    n elements of a table are used for every vector, and the others are ignored.  These runtimes have only
-    GPT_NEOX.
+    pairs neighbors.  The tables are [..., n].  As in ONE's runtimes, the first n elements of a table are used
+    for every vector, and the others are ignored.  These runtimes have only GPT_NEOX.
     """
 
     sin_table = operand(*REAL)

@@ -107,6 +107,8 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     why = next((s for op in region.ops if (s := _shape_obstacle(graph, op.output, region, last))), None)
     if why is not None:
         return why
+    if {-1, 0} <= {*(last.requested_shape() or ())}:
+        return f"%{last.output.name}: its shape has -1 beside 0, which depends on the shape of its operand"
     for value in region.inside:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
