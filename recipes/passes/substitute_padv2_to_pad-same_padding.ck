@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected a MaxPool2D with VALID padding, got MaxPool2D
+# Refused: %y: padding is SAME, expected VALID
 
 graph main(%x: f32[1,5,4,2]) -> %y {
   %p/paddings = const i32[4,2] [0, 0, 1, 1, 1, 0, 0, 0]
@@ -12,5 +12,5 @@ graph main(%x: f32[1,5,4,2]) -> %y {
 rules {
   passes(substitute_padv2_to_pad)
   unchanged()
-  refused("expected a MaxPool2D with VALID padding, got MaxPool2D")
+  refused("padding is SAME, expected VALID")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: expected parts of equal size, got [1, 2]
+# Refused: %a: expected parts of equal size, got the sizes [1,2]
 
 graph main(%x: f32[2,1,3,1]) -> %b, %a {
   %a,
@@ -9,5 +9,5 @@ graph main(%x: f32[2,1,3,1]) -> %b, %a {
 rules {
   passes(substitute_splitv_to_split)
   unchanged()
-  refused("expected parts of equal size, got [1, 2]")
+  refused("expected parts of equal size, got the sizes [1,2]")
 }

@@ -8,7 +8,7 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place
-from circlekit.ir.shape_inference import callees_first, check_shapes, infer_shapes, settle_ranks
+from circlekit.ir.shape_inference import callees_first, check_shapes, fits, infer_shapes, misfit, settle_ranks
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
 from tests.ir.recipes import graph_text
@@ -153,3 +153,17 @@ def test_what_fits_no_rank_is_refused() -> None:
     model = parse_model("graph main(%x: f32[], %z: f32[3]) -> %y {\n%y = MaxPool2D(%z): f32[]\n}")
     with pytest.raises(ShapeError, match="op 0 MaxPool2D"):
         settle_ranks(model)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("Relu(%x) : f32[1,4]", None),
+        ("Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator infers [1,4]"),
+        ('Opaque(%x) {code: "CUSTOM", custom_code: "any"} : f32[9]', None),  # it has no shape rule
+    ],
+)
+def test_an_operator_fits_if_it_breaks_no_shape_rule(call: str, sentence: str | None) -> None:
+    (op,) = parse_model(graph_text(f"%y = {call}")).main
+    assert misfit(op) == sentence
+    assert fits(op) == (sentence is None)

@@ -72,7 +72,7 @@ def movement_of(op: Op | None) -> Movement | None:
         found = _movement(op)
     except (CirclekitError, IndexError, ValueError):  # an operator that does not fit its operands
         return None
-    if found is None:
+    if found is None or len(found.maps) != len(op.results):
         return None
     first = found.sources[0]
     if first.quantization is not None and first.quantization.is_per_channel:

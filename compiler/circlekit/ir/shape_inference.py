@@ -72,15 +72,20 @@ def check_op(op: Op) -> None:
             raise
 
 
-def fits(op: Op) -> bool:
-    """Return whether ``check_op`` accepts the operator; True if it has no shape rule."""
+def misfit(op: Op) -> str | None:
+    """Return why ``check_op`` rejects the operator; None if it does not, or if there is no shape rule."""
     try:
         check_op(op)
     except UnsupportedError:
-        return True
-    except ModelError:
-        return False
-    return True
+        return None
+    except ModelError as error:
+        return error.message
+    return None
+
+
+def fits(op: Op) -> bool:
+    """Return whether ``check_op`` accepts the operator; True if it has no shape rule."""
+    return misfit(op) is None
 
 
 def settle_ranks(model: Model, strict: bool = True) -> None:

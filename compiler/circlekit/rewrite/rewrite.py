@@ -11,11 +11,11 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ModelError, RewriteError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import with_results_in_files
-from circlekit.ir.shape_inference import check_op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import print_op, short_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, TargetRules
@@ -377,10 +377,5 @@ class Rules(GraphPass):
 
 def _shape_error(op: Op) -> str | None:
     """Return why ``op`` cannot take its operands, for example after constant folding; None if it can."""
-    try:
-        check_op(op)
-    except UnsupportedError:  # there is no shape rule
-        return None
-    except ModelError as error:
-        return f"%{op.output.name}: {error.message}"
-    return None
+    sentence = misfit(op)
+    return None if sentence is None else f"%{op.output.name}: {sentence}"

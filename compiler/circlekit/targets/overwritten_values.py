@@ -30,11 +30,11 @@ class Overwritten(NamedTuple):
     views: list[Value]
 
 
-def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
-    """Return the first operator that overwrites data which later operators read; None if there is none.
+def overwritten_values(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> list[Overwritten]:
+    """Return, for each buffer, the first operator that overwrites data which later operators read, if any.
 
     ``settled``: operators that are not examined.  Operators that overwrite an operand of unknown shape are
-    not examined either, because its size is only known in a run.
+    not examined either, because its size is known only at run time.
 
     Why it happens: LiteRT 2.3 lets an operator overwrite an operand if the operand, and the first value in
     the same buffer, have no other reader.  It does not look at the readers of other views of the buffer.
@@ -47,7 +47,7 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
         if op.code not in planner.views and value.is_static and op not in settled
     ]
     if not writers:
-        return None
+        return []
     # for each view, its operand; the loop replaces this by the value to which the buffer belongs
     owners = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
     positions = {op: index for index, op in enumerate(graph.ops)}
@@ -55,8 +55,11 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
     for view, value in owners.items():
         owners[view] = owners.get(value, value)
         views.setdefault(owners[view], []).append(view)
+    found: dict[Value, Overwritten] = {}  # by the value to which the buffer belongs
     for op in writers:
         owner = owners.get(shared[op], shared[op])
+        if owner in found:
+            continue
         in_buffer = [owner, *views.get(owner, ())]
         readers = [
             (user, index)
@@ -66,5 +69,5 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
         ]
         if readers:
             readers.sort(key=lambda use: (positions[use[0]], use[1]))
-            return Overwritten(op, shared[op], readers, in_buffer)
-    return None
+            found[owner] = Overwritten(op, shared[op], readers, in_buffer)
+    return list(found.values())

@@ -3,9 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import pytest
 
-from tests.passes.kit import check_pass, refusals
+from circlekit.ir.op import Op
+from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.passes.fuse import forward_number
+from circlekit.rewrite.base import Context
+from tests.passes.kit import apply, check_pass, check_refusal, refusals
 
 NAME = "forward_number"
 LAYER = "%w = const f32[6,4] gaussian(0, 1)\n%f = FullyConnected(%x, %w) {keep_num_dims: true}\n"
@@ -71,6 +80,47 @@ def test_a_quotient_of_two_layers_is_multiplied_in_its_dividend() -> None:
     check_pass(text, NAME, ["FullyConnected", "FullyConnected", "Exp", "Div"])
 
 
+@pytest.mark.parametrize("extra", [0, 1])
+def test_the_search_for_a_layer_examines_a_limited_number_of_operators(
+    extra: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward_number, "MAX_OPERATORS", 4)
+    names = ["f", *(f"n{k}" for k in range(3 + extra))]  # 4 operators with the layer
+    body = "\n".join([f"%{b} = Neg(%{a})" for a, b in pairwise(names)] + [f"%y = Mul(%{names[-1]}, 0.5)"])
+    if extra:
+        check_pass(graph(LAYER + body), NAME, refused="%f: the search ends here, after 4 operators")
+    else:
+        check_pass(graph(LAYER + body), NAME, ["FullyConnected", "Neg", "Neg", "Neg"])
+
+
+def test_each_operator_before_a_product_is_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both factors of each product come from the two products before it: there are 2^24 ways to %x."""
+    examined = []
+
+    def recorded(op: Op) -> Iterator[list[Value]]:
+        examined.append(op)
+        return operands_to_multiply(op)
+
+    operands_to_multiply = forward_number._operands_to_multiply
+    monkeypatch.setattr(forward_number, "_operands_to_multiply", recorded)
+    lines = ["%a0 = Relu(%x)", "%b0 = Exp(%x)"]
+    for k in range(24):
+        lines += [f"%a{k + 1} = Mul(%a{k}, %b{k})", f"%b{k + 1} = Mul(%b{k}, %a{k})"]
+    lines.append("%y = Mul(%a24, 0.5)")
+    assert refusals(graph("\n".join(lines)), NAME) == ["%a0: comes from Relu, which is not linear"]
+    assert len(examined) == len(set(examined)) == 49  # all operators but %y and %b24
+
+
+INDEX_OUT_OF_RANGE = "%g = Gather(%f, [9]) {axis: 2}\n%y = Mul(%g, 0.5)"
+
+
+def test_channels_are_not_followed_through_an_invalid_gather() -> None:
+    """The number moves all the same: all channels of the layer are multiplied."""
+    model = parse_model(graph(LAYER + INDEX_OUT_OF_RANGE))
+    assert apply(model, NAME, Context()) == 1
+    assert [type(op).__name__ for op in model.main] == ["FullyConnected", "Gather"]
+
+
 # -- signs ---------------------------------------------------------------------------------------
 
 SIGNS = "fuse_neg_with_factor"
@@ -94,3 +144,31 @@ def test_signs_move_into_a_factor_not_larger_than_what_is_negated(
     if not is_moved:
         product = "its product with the signs is larger than what the NEGs read"
         check_pass(text, SIGNS, refused=f"%s: is not constant, and {product}")
+
+
+def test_signs_are_not_moved_by_an_invalid_gather() -> None:
+    text = graph("%n = Neg(%x) %t = Gather(%n, [9]) {axis: 2} %y = Mul(%t, %s)").replace(
+        "%x:", "%s: f32[1], %x:"
+    )
+    check_refusal(text, SIGNS, "%t: expected valid data movement of f32")
+
+
+def test_signs_stay_before_a_sparse_factor() -> None:
+    text = graph(f"{HALVES} %k = const f32[3,4] gaussian(0, 1) %y = Mul(%c, %k)", "2,3,4")
+    model, context = parse_model(text), Context(refusals=[])
+    constant = model.main.ops[-1].inputs[1]
+    assert constant is not None
+    constant.extra["compression_type"] = "HUFFMAN"
+    assert apply(model, SIGNS, context) == 0
+    sentences = [refusal.sentence for refusal in context.refusals or ()]
+    assert sentences == ["%k: expected a constant that is not sparse or compressed"]
+
+
+def test_signs_pass_a_long_chain_of_data_movement() -> None:
+    """Chains are longer than the interpreter's stack."""
+    names = ["n", *(f"r{k}" for k in range(1500))]
+    lines = [f"%{b} = Reshape(%{a}, [{(12, 24)[k % 2]},-1])" for k, (a, b) in enumerate(pairwise(names))]
+    body = "\n".join(["%n = Neg(%x)", *lines, f"%y = Mul(%{names[-1]}, %s)"])
+    model = parse_model(graph(body, "24,1").replace("%x:", "%s: f32[1], %x:"))
+    assert apply(model, SIGNS, Context()) == 1
+    assert not any(isinstance(op, Neg) for op in model.main)

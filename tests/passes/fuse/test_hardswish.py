@@ -20,6 +20,7 @@ TAILS = (
     ("%m = {s}\n%z = Mul({p})", "%x, %m", "%r"),
     ("%m = {s}\n%z = Mul({p})", "%r, %m", "%x"),
 )
+"""(lines with the product {p} and the sixth {s}, the operands of the product, the value that is divided)."""
 
 
 def swapped(pair: str, swap: bool) -> str:

@@ -6,8 +6,12 @@ from __future__ import annotations
 import pytest
 
 import circlekit
+from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.fuse import join_grouped_convolution
+from circlekit.passes.support.axis_indices import axis_indices
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
@@ -57,6 +61,18 @@ def net(body: str, shape: str = "1,6,5,4", outputs: str = "%y") -> str:
 )
 def test_groups_become_one_convolution(body: str, shape: str, ops: list[str]) -> None:
     check_pass(net(body, shape), NAME, ops, format="tflite")
+
+
+def test_a_split_is_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    examined = []
+
+    def recorded(op: Op) -> list[list[Array]] | None:
+        examined.append(type(op).__name__)
+        return axis_indices(op)
+
+    monkeypatch.setattr(join_grouped_convolution, "axis_indices", recorded)
+    check_pass(net(LAST), NAME, ["Conv2D"], format="tflite")
+    assert examined == ["Split"]
 
 
 def test_groups_without_bias() -> None:

@@ -185,6 +185,20 @@ def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:
     check_pass(text, "forward_split", refused=sentence)
 
 
+def test_biases_of_rank_2_are_joined() -> None:
+    text = """graph main(%x: f32[1,4]) -> %y {
+      %w = const f32[3,4] gaussian(0, 1)
+      %v = const f32[5,4] gaussian(0, 1)
+      %b = const f32[1,3] gaussian(0, 1)
+      %c = const f32[1,5] gaussian(0, 1)
+      %f = FullyConnected(%x, %w, %b)
+      %g = FullyConnected(%x, %v, %c)
+      %y = Concatenation(%f, %g) {axis: 1}
+    }"""
+    joined = check_pass(text, "join_fully_connected", ["FullyConnected", "SplitV", "Concatenation"])
+    assert [value.shape for value in joined.main.ops[0].inputs if value is not None] == [(1, 4), (8, 4), (8,)]
+
+
 def test_queries_keys_and_values_are_one_layer_one_transpose_and_one_split() -> None:
     names = "qkv"
     text = "graph main(%x: f32[2,5,8]) -> %z {" + "".join(

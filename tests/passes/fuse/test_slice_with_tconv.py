@@ -24,7 +24,7 @@ def sliced(
     bias: str = ", %b",
     result: str = "%z",
 ) -> str:
-    """Return a transposed convolution and a Slice of its result: exporters from PyTorch write padding so."""
+    """Return a transposed convolution and a Slice of its result, as exporters from PyTorch write padding."""
     return f"""graph main(%x: {input}, %dyn: i32[4]) -> {result} {{
       %w = const {filter} gaussian(0, 1)
       %b = const f32[3] [0.5, -1.0, 2.0]

@@ -10,9 +10,7 @@ import pytest
 
 from circlekit.interp.interpreter import run
 from circlekit.io.read.load import load
-from circlekit.ir.dtypes import f32
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Value
 from circlekit.passes.layout.optimize import OptimizeLayout, transposes_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import demands_of
@@ -20,7 +18,6 @@ from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
     keeps_shape,
-    size_in_bytes,
 )
 from circlekit.rewrite.base import Context, TargetRules
 from tests.passes.kit import assert_close, check_pass, interface_of
@@ -319,10 +316,6 @@ def test_permutations_that_keep_an_order_or_a_shape() -> None:
     assert keeps_shape((1, 1, 7), (0, 2, 1, 3))
     assert not keeps_shape((1, 7, 1), (0, 2, 1, 3))
     assert not keeps_shape((1, 1, 1, 1, 1), (0, 2, 3, 1))
-
-
-def test_an_unknown_dimension_counts_as_one_in_sizes() -> None:
-    assert size_in_bytes(Value("x", f32, (None, 3))) == 12
 
 
 def test_a_long_chain() -> None:

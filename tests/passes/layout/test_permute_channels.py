@@ -20,7 +20,6 @@ from circlekit.passes.layout.permute_channels import (
     has_weights_alone,
     orders_of_producer,
     orders_of_user,
-    taken,
     weights_of,
 )
 
@@ -128,17 +127,3 @@ def test_weights_that_a_layer_uses_alone(weights: str, bias: str, alone: bool) -
     assert has_weights_alone(layer) is alone
     assert (weights_of(layer) is not None) is (alone or bool(bias))
     assert weights_of(None) is None
-
-
-def test_scales_follow_the_rows_that_are_taken() -> None:
-    scales = Quantization(np.array([1.0, 2.0, 4.0], np.float32), np.array([0, 1, 2]), 0)
-    value = Value.constant("k", np.arange(6, dtype=np.int8).reshape(3, 2), scales)
-    order = np.array([2, 0, 1])
-    rows = taken(Graph("main"), value, order, 0)
-    assert rows.quantization is not None
-    np.testing.assert_array_equal(rows.array(), value.array()[order])
-    np.testing.assert_array_equal(rows.quantization.scale, scales.scale[order])
-    np.testing.assert_array_equal(rows.quantization.zero_point, scales.zero_point[order])
-    columns = taken(Graph("main"), value, np.array([1, 0]), 1)
-    assert columns.quantization == scales
-    np.testing.assert_array_equal(columns.array(), value.array()[:, ::-1])

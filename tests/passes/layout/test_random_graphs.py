@@ -17,8 +17,8 @@ from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, tr
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
-from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
+from circlekit.targets.cost import value_bytes
 from tests.passes.kit import assert_close, interface_of, verify
 from tests.passes.layout.random_graphs import NHWC, Step, make_model, steps
 
@@ -30,7 +30,7 @@ EXAMPLES = settings(
 def cost_of(model: Model) -> Cost:
     """Return the bytes moved by the transposes of ``model``, and their number."""
     moves = [op for op in model.main if isinstance(op, Transpose)]
-    return Cost(sum(size_in_bytes(op.output) for op in moves), len(moves))
+    return Cost(sum(value_bytes(op.output) for op in moves), len(moves))
 
 
 @EXAMPLES

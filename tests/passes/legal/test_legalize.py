@@ -3,40 +3,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import LARGEST_DIMENSION
 from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
 from circlekit.passes.engine.registry import all_passes
-from tests.ops.litert import run_litert
-from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
-
-
-def check(text: str, format: str, ops: list[str]) -> Model:
-    """Return the legalized model of ``text``; it must have ``ops``, and the values of the original."""
-    model = parse_model(text)
-    before = clone(model)
-    lowered = legalize(model, format)
-    assert difference(model, before) is None
-    verify(lowered)
-    assert [type(op).__name__ for op in lowered.main] == ops
-    assert interface_of(lowered) == interface_of(model)
-    assert [v.name for v in lowered.main.outputs] == [v.name for v in model.main.outputs]
-    for kind in KINDS:
-        inputs = [make_input(v, kind) for v in model.main.inputs]
-        wanted = run(model, inputs)
-        assert_close(run(lowered, inputs), wanted, f"{kind} inputs")
-        if format == "tflite":
-            assert_close(run_litert(lowered.main, inputs), wanted, f"{kind} inputs in LiteRT")
-    again = legalize(lowered, format)
-    assert difference(again, lowered) is None
-    return lowered
+from tests.passes.legal.for_formats import check
 
 
 @pytest.mark.parametrize(("side", "shape"), [("outputs", (2, 4)), ("outputs", (1, 9, 9, 3)), ("inputs", ())])
@@ -336,71 +311,3 @@ def test_model_changes_only_where_needed(op: str, formats: tuple[str, ...], form
     legal = legalize(model, format)
     assert legal is not model
     assert (difference(legal, model) is not None) == (format in formats)
-
-
-OVERWRITTEN = """
-graph main(%a: f32[2,6]) -> {outputs} {{
-  %n = Neg(%a)                       : f32[2,6]
-  %v = {source}
-  %w = Reshape(%v, [3,4])            : f32[3,4]
-  {between}
-  %s = Softmax(%w)                   : f32[3,4]
-  %t = Reshape(%s, [2,6])            : f32[2,6]
-  %y = Sub(%v, %t)
-}}
-"""
-
-
-@pytest.mark.parametrize("source", ["Mul(%n, 3.0)", "Reshape(%n, [2,6])"])
-def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
-    """SOFTMAX works in place on a view; the planner does not count that %v is read later."""
-    names = [source.partition("(")[0], "Reshape", "Softmax", "Reshape", "Reshape", "Sub"]
-    check(OVERWRITTEN.format(source=source, between="", outputs="%y"), "tflite", ["Neg", *names])
-
-
-@pytest.mark.parametrize(("shape", "kept"), [("?,2", "Reshape"), ("?,?", "Transpose")])
-def test_a_view_of_unknown_shape_that_litert_would_overwrite_is_kept(shape: str, kept: str) -> None:
-    """A RESHAPE can state one unknown dimension; with two, SOFTMAX reads a copy, made by a TRANSPOSE."""
-    model = parse_model(f"""
-    graph main(%a: f32[{shape},4]) -> %y {{
-      %n = Neg(%a)
-      %v = ExpandDims(%n, 0)
-      %w = Reshape(%v, [1,3,2,4])
-      %s = Softmax(%w)
-      %y = Mul(%v, %s)
-    }}
-    """)
-    legal = legalize(model, "tflite")
-    data = [np.linspace(-1, 2, 24, dtype=np.float32).reshape(3, 2, 4)]
-    names = ["Softmax", kept] if kept == "Reshape" else [kept, "Softmax"]
-    assert [type(op).__name__ for op in legal.main] == ["Neg", "ExpandDims", "Reshape", *names, "Mul"]
-    np.testing.assert_array_equal(run(legal, data)[0], run(model, data)[0])
-    np.testing.assert_allclose(run_litert(legal.main, data)[0], run(model, data)[0], atol=1e-6)
-
-
-def test_an_operator_on_two_views_of_a_value_that_litert_would_overwrite_reads_one() -> None:
-    text = """
-    graph main(%a: f32[2,6]) -> %y {
-      %n = Neg(%a)                       : f32[2,6]
-      %v = Reshape(%n, [4,3])            : f32[4,3]
-      %w = Reshape(%v, [3,4])            : f32[3,4]
-      %x = Reshape(%v, [3,4])            : f32[3,4]
-      %s = Add(%w, %x) {act: RELU6}      : f32[3,4]
-      %t = Sum(%v, [0])                  : f32[3]
-      %u = Sum(%s, [0, 1])               : f32[]
-      %y = Sub(%t, %u)                   : f32[3]
-    }
-    """
-    check(text, "tflite", ["Neg", "Reshape", "Reshape", "Reshape", "Add", "Reshape", "Sum", "Sum", "Sub"])
-
-
-@pytest.mark.parametrize(
-    ("source", "between", "outputs"),
-    [
-        ("Exp(%n)", "", "%y"),  # not in place: the reads of %v count
-        ("Mul(%n, 3.0)", "%u = Exp(%w)", "%y, %u"),  # %w is read twice
-    ],
-)
-def test_a_value_that_litert_does_not_overwrite_stays(source: str, between: str, outputs: str) -> None:
-    text = OVERWRITTEN.format(source=source, between=between, outputs=outputs)
-    check(text, "tflite", [type(op).__name__ for op in parse_model(text).main])

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from circlekit.interp.interpreter import run
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
 from tests.passes.kit import assert_close, make_input
@@ -25,6 +26,16 @@ from tests.passes.legal.made_up_runtimes import check, runtime
 )
 def test_cumulative_sum_becomes_a_matrix_product(attributes: str, axis: int, ops: str) -> None:
     check(f"%y = Cumsum(%x, {axis}) {{{attributes}}}", runtime("CUMSUM"), ops)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [("[]", "%a = const i32[] 0"), ("[2,3]", "%a = const i32[] 7"), ("[2,3]", "%a = const i32[0] []")],
+)
+def test_a_cumulative_sum_over_no_axis_of_its_operand_stays(shape: str, axis: str) -> None:
+    """A file may have an operator that breaks its shape rule."""
+    model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ {axis} %y = Cumsum(%x, %a) : f32{shape} }}")
+    assert difference(legalize(model, "circle", targets=[runtime("CUMSUM")]), model) is None
 
 
 @pytest.mark.parametrize("adjoint", ["", " {adj_x: true}", " {adj_y: true}"])

@@ -36,6 +36,12 @@ def test_gru_of_no_inputs_stays() -> None:
     check(text, runtime("GRU"), "Gru", shape="3,2,0")
 
 
+def test_gru_with_a_bias_of_another_size_stays() -> None:
+    text = GRU.replace("%hb = const f32[9]", "%hb = const f32[8]")
+    model = parse_model(f"graph main(%x: f32[3,2,2]) -> %y {{ {text} }}")
+    assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
+
+
 @pytest.mark.parametrize("attribute", ["return_sequences: true", "return_sequences: false, act: TANH"])
 def test_other_forms_of_gru_stay(attribute: str) -> None:
     text = GRU.replace("return_sequences: false", attribute).replace("%y = Gru", "%z = Gru")

@@ -48,6 +48,16 @@ def test_transposes_of_both_operands_move_after_the_operator() -> None:
     check_pass(turned("%y = Mul(%t, %t)"), TRANSPOSE, ["Mul", "Transpose"])
 
 
+def test_transpose_moves_after_an_operator_without_elements() -> None:
+    text = """graph main(%x: f32[0,2]) -> %y {
+      %t = Transpose(%x, [1, 0])
+      %k = const f32[0] zeros()
+      %z = Add(%t, %k)
+      %y = Neg(%z)
+    }"""
+    check_pass(text, "forward_transpose_op", ["Add", "Neg", "Transpose"])
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -67,11 +67,11 @@ def test_padv2_before_transposes_and_a_max_pool_becomes_pad() -> None:
         (pooled(paddings="[[0,0],[1,1],[0,2],[0,0]]"), "some windows of %y are inside the padding of axis 2"),
         (
             pooled(pool="MaxPool2D(%p) {filter_width: 2, filter_height: 3}"),
-            "expected a MaxPool2D with VALID padding, got MaxPool2D",
+            "%y: padding is SAME, expected VALID",
         ),
         (
             pooled(pool="AveragePool2D(%p) {padding: VALID, filter_width: 2, filter_height: 3}"),
-            "expected a MaxPool2D with VALID padding, got AveragePool2D",
+            "%p: is read by AveragePool2D %y, expected MaxPool2D",
         ),
         (pooled(outputs="%y, %p"), "%p: is an output of the graph"),
     ],

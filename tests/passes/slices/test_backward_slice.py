@@ -215,10 +215,6 @@ STAY = {
         "%j = Concatenation(%x, %o) {axis: 1, act: RELU} %y = Slice(%j, [0, 2, 0], [2, 2, 5])",
         "only one operand of Concatenation would be left",
     ),
-}
-
-
-STAY |= {
     "two parts of one value": (
         """%a = Relu(%x) %n = Neg(%a) %t = Transpose(%a, [0, 2, 1]) %p = Reshape(%t, [2, 4, 5])
            %s = Add(%n, %p) %y = Slice(%s, [0, 1, 0], [2, 2, 5])""",
@@ -283,9 +279,28 @@ PER_CHANNEL = "quant(scale: [0.5, 0.25, 0.5, 0.5], zero_point: [0, 0, 0, 0], axi
 )
 def test_slices_stay_behind_operators_that_need_more(body: str, sentence: str) -> None:
     inputs = "%x: f32[2,4,5], %i: i32[3], %u: f32[*]"
-    inputs += f", %q: i8[2,4,5] {QUANTIZED}, %c: i8[2,4,5] {PER_CHANNEL}"
+    inputs += f", %c: i8[2,4,5] {PER_CHANNEL}"
     text = f"graph main({inputs}) -> %y {{ {body.replace('CUT', '[0, 1, 0], [2, 2, 5]')} }}"
     check_refusal(text, "backward_slice", sentence)
+
+
+def test_a_value_that_is_stored_in_a_variable_is_computed_as_a_whole() -> None:
+    text = """graph main(%x: f32[4,2]) -> %y {
+      %v = VarHandle() : i32[1]
+      %a = Neg(%x)
+      AssignVariable(%v, %a)
+      %y = Slice(%a, [0, 0], [2, 2])
+    }"""
+    check_refusal(text, "backward_slice", "%a: is also read by AssignVariable")
+
+
+def test_weights_keep_the_scales_of_the_channels_that_are_left() -> None:
+    text = """graph main(%x: f32[1,4]) -> %y {
+      %w = const i8[6,4] quant(scale: [0.5, 0.25, 0.5, 0.125, 1.0, 2.0], axis: 0) gaussian(0, 20)
+      %f = FullyConnected(%x, %w, none) : f32[1,6]
+      %y = Slice(%f, [0, 2], [1, 3])
+    }"""
+    check_pass(text, "backward_slice", ["FullyConnected"])
 
 
 def test_a_slice_that_changes_the_quantization_is_left_alone() -> None:

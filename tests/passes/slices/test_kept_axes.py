@@ -111,6 +111,11 @@ def test_products_of_unknown_rank_keep_no_axis(known: str) -> None:
     assert [needed_for(op, axis, range(1)) for axis in range(3)] == [None] * 3
 
 
+def test_an_operand_of_unknown_rank_cannot_be_sliced() -> None:
+    (op,) = circlekit.parse("graph main(%x: f32[*]) -> %r { %r = Transpose(%x, [1, 0]) : f32[2,3] }").main
+    assert [needed_for(op, axis, range(1)) for axis in range(2)] == [None, None]
+
+
 DROPPED = {
     "Add(%x, %row)": "0123",
     "Add(%one, %x)": "0123",

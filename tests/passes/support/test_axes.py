@@ -9,9 +9,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from circlekit.ir.dtypes import DType, f32, i8
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Graph
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Quantization, Shape, Value
+from circlekit.ir.value import Quantization, Value
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.axes import (
     constant_perm,
@@ -26,7 +27,7 @@ from circlekit.passes.support.axes import (
     permuted_constant,
     permuted_quantization,
     permuted_shape,
-    size_in_bytes,
+    taken,
 )
 
 
@@ -44,21 +45,6 @@ def test_constant_permutation(call: str, perm: tuple[int, ...] | None) -> None:
     model = parse_model(f"graph main(%x: f32[2,3,4], %i: i32[3], %u: f32[*]) -> %y {{ %y = {call} }}")
     assert constant_perm(model.main.ops[0]) == perm
     assert constant_perm(None) is None
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape", "size"),
-    [
-        (f32, (2, 3), 24),
-        (DType.INT4, (3,), 2),
-        (DType.INT4, (4,), 2),
-        (DType.STRING, (3,), 3),
-        (i8, (), 1),
-        (f32, (None, 3), 12),
-    ],
-)
-def test_size_in_bytes(dtype: DType, shape: Shape, size: int) -> None:
-    assert size_in_bytes(Value("x", dtype, shape)) == size
 
 
 def test_movable_values() -> None:
@@ -171,3 +157,18 @@ def test_scales_follow_their_axis(perm: tuple[int, ...]) -> None:
     whole = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 1)
     assert permuted_quantization(whole, perm) is whole
     assert permuted_quantization(None, perm) is None
+
+
+@pytest.mark.parametrize("indices", [[2, 0, 1], [1, 2]])
+def test_scales_follow_the_rows_that_are_taken(indices: list[int]) -> None:
+    scales = Quantization(np.array([1.0, 2.0, 4.0], np.float32), np.array([0, 1, 2]), 0)
+    value = Value.constant("k", np.arange(6, dtype=np.int8).reshape(3, 2), scales)
+    order = np.array(indices)
+    rows = taken(Graph("main"), value, order, 0)
+    assert rows.quantization is not None
+    np.testing.assert_array_equal(rows.array(), value.array()[order])
+    np.testing.assert_array_equal(rows.quantization.scale, scales.scale[order])
+    np.testing.assert_array_equal(rows.quantization.zero_point, scales.zero_point[order])
+    columns = taken(Graph("main"), value, np.array([1, 0]), 1)
+    assert columns.quantization == scales
+    np.testing.assert_array_equal(columns.array(), value.array()[:, ::-1])

@@ -17,9 +17,11 @@ from importlib import import_module
 from typing import ClassVar
 
 import circlekit.passes.legal as legal_passes
+from circlekit.errors import ModelError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
 from circlekit.passes.support.lone_model import can_stand_alone, lone_model
@@ -158,18 +160,24 @@ class Lowering(Legalization, Rewrite):
 
 
 class Replacement(Legalization):
-    """A legalization of single operators of the classes ``kinds``; ``results`` inserts the new operators."""
+    """A legalization of single operators of the classes ``kinds``; ``results`` inserts the new operators.
+
+    An operator that breaks its shape rule stays.
+    """
 
     kinds: ClassVar[tuple[type[Op], ...]] = ()
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         ops = [op for op in graph.ops if isinstance(op, self.kinds) and op.results and self.wants(op)]
-        return sum(self._replace(graph, op) for op in ops)
+        return sum(self._replace(graph, op) for op in ops if fits(op))
 
     def _replace(self, graph: Graph, op: Op) -> bool:
         """Replace ``op`` and return True; if that is not possible, change nothing and return False."""
         insert = Inserter(graph, op)
-        values = self.results(op, insert)
+        try:
+            values = self.results(op, insert)
+        except ModelError:  # a new operator cannot take its operands, because the model is invalid
+            values = None
         if values is not None and self.result_obstacle([op], insert.ops) is None:
             insert.finish(*values)
             return True

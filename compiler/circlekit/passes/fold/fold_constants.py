@@ -18,7 +18,7 @@ from circlekit.ir.resources.scratch_files import copied_to_file, moved_to_file
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.program.custom import is_pure
-from circlekit.passes.support.equality import is_plain_constant
+from circlekit.passes.support.equality import is_fixed_constant
 from circlekit.rewrite.base import Context, Pass
 
 MAX_GROWTH = 4
@@ -169,7 +169,7 @@ def _is_foldable(op: Op) -> bool:
 
 def _is_known(op: Op, operand: Value | None) -> bool:
     """Return whether ``op`` needs only known elements, or a known shape, of its ``operand``."""
-    return operand is None or is_plain_constant(operand) or _is_shape_enough(op, operand)
+    return operand is None or is_fixed_constant(operand) or _is_shape_enough(op, operand)
 
 
 def _is_shape_enough(op: Op, value: Value) -> bool:

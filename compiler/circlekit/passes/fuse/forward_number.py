@@ -9,33 +9,26 @@ the model may multiply only the queries.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from circlekit.ir.dtypes import f32
-from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.resources.scratch_files import copied_to_file
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.arithmetic.unary import Neg
-from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.passes.support.axis_indices import moved_operand
+from circlekit.passes.support.scaled_layer import Layer, layer_refusal, moved_channels, scaled_constants
 from circlekit.rewrite.base import Context, GraphPass
 
-Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
-"""The layers whose weights, and bias, can be multiplied."""
-
-MAX_DEPTH = 24
-"""The search for a layer goes back over at most this many operators, to limit the time."""
-
-MAX_CHANNEL_NUMBERS = 1 << 22
-"""If the result of a layer has more elements, ``_moved_values`` does not follow its channels."""
+MAX_OPERATORS = 256
+"""The search for the layers before one product examines at most this many operators, to limit the time."""
 
 
 class ForwardNumber(GraphPass):
@@ -61,10 +54,7 @@ class ForwardNumber(GraphPass):
         if not number.is_plain or number.numel != 1 or data.is_const or op.output.dtype is not f32:
             return False
         region = _Region(graph, op, data)
-        sentence = _factor_refusal(graph, op, data, number)
-        if sentence is None and region.add(data) is not None:
-            sentence = region.deepest[1]  # of several refusals, the one nearest to the layers
-        sentence = sentence or region.outside_user()
+        sentence = _factor_refusal(graph, op, data, number) or region.refusal()
         constants = [] if sentence else region.constants(_factor(op, number))
         if constants is None:
             sentence = f"%{op.output.name}: weights times {_factor(op, number):g} leave the range of f32"
@@ -106,51 +96,76 @@ class _Region:
 
     ``data``: the other operand of ``root``.
     ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
-    ``layers``: the layers (an ordered set) at which the search ended.
+    ``layers``: the layers (an ordered set) whose weights and bias have to be multiplied.
+    ``found``: {examined operator: the operands to multiply, or the sentence of a refusal}; [] for a layer.
     ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
     """
 
     def __init__(self, graph: Graph, root: Op, data: Value) -> None:
-        self.graph, self.root = graph, root
+        self.graph, self.root, self.data = graph, root, data
         self.ops: dict[Op, list[Value]] = {root: [data]}
         self.layers: dict[Layer, None] = {}
+        self.found: dict[Op, list[Value] | str] = {}
         self.deepest = -1, ""
 
-    def add(self, value: Value, depth: int = 0) -> str | None:
-        """Add the operators and layers that have to change so that ``value`` is multiplied by the number.
+    def refusal(self) -> str | None:
+        """Return why ``data`` cannot be multiplied; if it can, fill ``ops`` and ``layers``; return None."""
+        if self._search(self.data, 0) is not None:
+            return self.deepest[1]  # of several refusals, the one nearest to the layers
+        todo = [self.data]
+        while todo:
+            op = todo.pop().producer
+            if isinstance(op, Layer):
+                self.layers[op] = None
+            elif op is not None and op not in self.ops:
+                operands = self.found[op]
+                assert not isinstance(operands, str)  # the search has accepted the operator
+                self.ops[op] = operands
+                todo += reversed(operands)
+        return self.outside_user()
 
-        ``depth``: the number of operators between ``value`` and ``root``.  Return why ``value`` cannot be
-        multiplied; None if it can.
+    def _search(self, value: Value, depth: int) -> str | None:
+        """Examine the operators before ``value``, each once; return why ``value`` cannot be multiplied.
+
+        ``depth``: the number of operators between ``value`` and ``root``.
         """
         op = value.producer
-        if op is None or depth > MAX_DEPTH:
-            what = "a constant" if value.is_const else "an input" if op is None else "an operator far away"
+        if op is None:
+            source = "a constant" if value.is_const else "an input"
             return self._refuse(
-                depth, value, f"comes from {what}, expected a convolution or fully connected layer"
+                depth, value, f"comes from {source}, expected a convolution or fully connected layer"
             )
+        if op not in self.found and len(self.found) >= MAX_OPERATORS:
+            return self._refuse(depth, value, f"the search ends here, after {MAX_OPERATORS} operators")
         if value.dtype is not f32 or value.quantization is not None or value.shape is None:
             return self._refuse(depth, value, "expected f32 without quantization, and a known rank")
-        if op in self.ops or op in self.layers:
-            return None
+        if op not in self.found:
+            self.found[op] = ""  # it counts as examined while the search is at its operands
+            self.found[op] = self._operands_or_refusal(op, value, depth)
+        found = self.found[op]
+        return found if isinstance(found, str) else None
+
+    def _operands_or_refusal(self, op: Op, value: Value, depth: int) -> list[Value] | str:
+        """Return which operands of ``op`` to multiply, or why its result ``value`` cannot be multiplied."""
         if isinstance(op, Layer):
-            self.layers[op] = None
-            return self._refuse(depth, value, _layer_refusal(op))
+            sentence = layer_refusal(op) or misfit(op)
+            return [] if sentence is None else self._refuse(depth, value, sentence)
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
         choices = list(_operands_to_multiply(op))
         if not choices:
             return self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
         for operands in choices:  # a product needs only one of its factors multiplied
-            saved = self.ops.copy(), self.layers.copy()
-            self.ops[op] = operands
-            if not any(self.add(operand, depth + 1) for operand in operands):
-                return None
-            self.ops, self.layers = saved
+            for operand in operands:
+                if self._search(operand, depth + 1) is not None:
+                    break
+            else:
+                return operands
         return self.deepest[1]
 
-    def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
+    def _refuse(self, depth: int, value: Value, sentence: str) -> str:
         """Return ``sentence``, which is about ``value``; keep it in ``deepest`` if ``depth`` is larger."""
-        if sentence is not None and depth > self.deepest[0]:
+        if depth > self.deepest[0]:
             self.deepest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
         return sentence
 
@@ -160,7 +175,7 @@ class _Region:
         Perhaps only some channels of a layer's result are multiplied.  So ``channels`` examines the results
         of layers, and the values that data movement makes of these results.
         """
-        moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
+        moved_values = {value for layer in self.layers for value, _ in moved_channels(layer)}
         for op in self.ops:
             for value in () if op is self.root else op.results:
                 if value not in moved_values and (sentence := self._outside(value)):
@@ -184,8 +199,8 @@ class _Region:
         """
         multiplied: list[Array | None] = []
         read_elsewhere: list[tuple[Array | None, str]] = []
-        for value, numbers in _moved_values(layer):
-            # ``_moved_values`` also yields what data movement makes of ``value``, so these users do not count
+        for value, numbers in moved_channels(layer):
+            # ``moved_channels`` also yields what data movement makes of ``value``: these users do not count
             users = [user for user in value.users if moved_operand(user) is not value]
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
@@ -209,7 +224,7 @@ class _Region:
         """
         found: list[tuple[Layer, int, Array]] = []
         for layer in self.layers:
-            arrays = _multiplied(layer, self.channels(layer)[0], factor)
+            arrays = scaled_constants(layer, self.channels(layer)[0], factor)
             if arrays is None:
                 return None
             found += [(layer, index, array) for index, array in arrays.items()]
@@ -231,74 +246,3 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:
         # ``results_follow``: the name of the operand whose elements ``op`` copies
         yield [getattr(op, op.quantization_rule.results_follow)]
-
-
-def _weights(layer: Layer) -> Value:
-    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
-
-
-def _layer_refusal(layer: Layer) -> str | None:
-    """Return why the weights and the bias of ``layer`` cannot be multiplied; None if they can."""
-    items = layer.attribute_items()
-    if items["act"] is not Activation.NONE:
-        return f"%{layer.output.name}: act is {items['act'].name}, expected NONE"
-    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
-        return f"%{layer.output.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
-    weights = _weights(layer)
-    for value in (weights, layer.bias):
-        if value is not None and not (value.is_plain and value.dtype is f32 and value.quantization is None):
-            return f"%{value.name}: expected a constant of f32 without quantization"
-    if weights.other_user([layer]) is not None:
-        return f"%{weights.name}: has other users"
-    return None
-
-
-def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
-    """Yield (value, numbers) for the result of ``layer``, and for the values that data movement makes of it.
-
-    ``numbers`` has, for each element of the value, the number of its channel in ``layer``; it is None if the
-    shape of the result is unknown or has more than MAX_CHANNEL_NUMBERS elements.
-    """
-    result = layer.output
-    numbers: Array | None = None
-    if result.shape and result.is_static and result.numel <= MAX_CHANNEL_NUMBERS:
-        numbers = np.broadcast_to(np.arange(result.static_shape[-1], dtype=np.int32), result.static_shape)
-    todo = [(result, numbers)]
-    while todo:
-        value, numbers = todo.pop()
-        yield value, numbers
-        for op in dict.fromkeys(value.users):
-            if moved_operand(op) is not value:
-                continue
-            moved: Any = [None] * len(op.results)
-            if numbers is not None:  # let the kernel move the numbers in place of the elements
-                operands = [None if v is None else numbers if v is value else v.array() for v in op.inputs]
-                moved = op.kernel(*operands)
-            todo += zip(op.results, moved if isinstance(moved, tuple | list) else (moved,), strict=True)
-
-
-def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
-    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32.
-
-    ``channels``: the output channels to multiply by ``factor``, None for all.
-    """
-    constants: dict[int, Array] = {}
-    weights = _weights(layer)
-    for index, value in enumerate(layer.inputs):
-        if value is None or value not in (weights, layer.bias):
-            continue
-        array = copied_to_file(value.array())
-        is_depthwise = value is weights and isinstance(layer, DepthwiseConv2D)
-        # ``rows`` is a view of ``array`` with the output channels first
-        rows = array.reshape(-1, array.shape[-1]).T if is_depthwise else array
-        if value is not weights:
-            rows = array.reshape(-1)
-        with np.errstate(all="ignore"):
-            rows[slice(None) if channels is None else channels] *= np.float32(factor)
-        largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
-        # all precision is lost if every element has become 0 or subnormal
-        is_lost = factor != 0 and largest < np.finfo(np.float32).tiny and value.array().any()
-        if is_lost or not np.isfinite(largest):
-            return None
-        constants[index] = array
-    return constants

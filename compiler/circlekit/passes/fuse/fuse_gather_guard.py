@@ -31,4 +31,7 @@ class FuseGatherGuard(Rewrite):
     @condition
     def counts_the_rows(self, p: Value, n: Array, axis: int) -> str | None:
         rows, added = p.known_shape[normalized_axis(axis, p.known_rank)], int(n.reshape(-1)[0])
-        return None if added == rows else f"%{p.name}: has {rows} rows, but the number added to i is {added}"
+        if added == rows:
+            return None
+        found = "an unknown number of" if rows is None else rows
+        return f"%{p.name}: has {found} rows, but the number added to i is {added}"

@@ -13,12 +13,13 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.join import Concatenation, Pack
-from circlekit.passes.support.axis_indices import MAX_ELEMENTS, moved_operand
+from circlekit.passes.support.axis_indices import MAX_ELEMENTS, moved_operand, results_for
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -70,26 +71,36 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """Return ``value`` and the values from which data movement makes it, each with its list of operands.
 
     The list of a value has the operands that its producer moves.  For concat(n, lo) with n = -hi, the result
-    is {concat: [n, lo], n: [], lo: []}.  The list of a value is empty in these cases:
+    is {concat: [n, lo], n: [], lo: []}.  A value with operands stands before them.
+    """
+    tree: dict[Value, list[Value]] = {}
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        tree[value] = _moved_operands(graph, value)
+        todo += reversed(tree[value])
+    return tree
+
+
+def _moved_operands(graph: Graph, value: Value) -> list[Value]:
+    """Return the operands that the producer of ``value`` moves.
+
+    Return [] in these cases:
 
     - The value has no producer, or its producer moves no data.
     - The producer is a concatenation with an activation.
     - The results of the producer have more than one use in total.  A graph output counts as a use.
     """
     producer = value.producer
-    operands: list[Value] = []
-    results = [] if producer is None else producer.results
-    total_uses = sum(result.use_count + graph.is_output(result) for result in results)
-    if total_uses == value.use_count == 1 and producer is not None:
-        if isinstance(producer, Concatenation | Pack):
-            is_plain = producer.attribute_items().get("act", Activation.NONE) is Activation.NONE
-            operands = list(producer.values) if is_plain else []
-        elif (moved := moved_operand(producer)) is not None:
-            operands = [moved]
-    tree = {value: operands}
-    for operand in operands:
-        tree |= _tree(graph, operand)
-    return tree
+    if producer is None or value.use_count != 1:
+        return []
+    if sum(result.use_count + graph.is_output(result) for result in producer.results) != 1:
+        return []
+    if isinstance(producer, Concatenation | Pack):
+        is_plain = producer.attribute_items().get("act", Activation.NONE) is Activation.NONE
+        return list(producer.values) if is_plain else []
+    moved = moved_operand(producer)
+    return [] if moved is None else [moved]
 
 
 def _is_removable(graph: Graph, value: Value) -> bool:
@@ -105,10 +116,12 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
     """Return why ``signs``, the signs of ``value``, cannot move into ``factor``; None if they can."""
     if signs is None:
-        return (
-            f"%{value.name}: expected f32 of at most {MAX_ELEMENTS} elements, "
-            "computed from values of static shapes"
-        )
+        expected = f"expected valid data movement of f32, static shapes and at most {MAX_ELEMENTS} elements"
+        return f"%{value.name}: {expected}"
+    if factor.is_const and not factor.is_plain:
+        return f"%{factor.name}: expected a constant that is not sparse or compressed"
+    if (sentence := misfit(op)) is not None:
+        return f"%{op.output.name}: {sentence}"
     shape = broadcast_shapes(factor.shape, signs.shape)
     if shape is None or op.output.shape is None or len(shape) > len(op.output.shape):
         return f"%{factor.name}: expected a known rank, not above that of the product"
@@ -121,24 +134,26 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
     return None
 
 
-def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array:
+def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array | None:
     """Return the sign, -1 or 1, of each element of ``value``; an axis along which all are equal has size 1.
 
     ``tree``: from ``_tree``.  ``negated``: the values in ``tree`` whose NEGs will be removed.
     For concat(-hi, lo) along axis 1, with hi and lo of shape [3,2], the result is [[-1, -1, 1, 1]].
+    Return None if a kernel refuses the operands of a data movement.
     """
-
-    def signs_of(part: Value) -> Array:
-        op, operands = part.producer, tree[part]
-        if op is None or not operands:
-            return np.full(part.static_shape, -1 if part in negated else 1, np.int8)
-        # let the kernel move the signs in place of the elements
-        moved = op.kernel(
-            *(None if v is None else signs_of(v) if v in operands else v.array() for v in op.inputs)
-        )
-        return np.asarray(moved[part.result_index] if isinstance(moved, tuple | list) else moved)
-
-    signs = signs_of(value)
+    leaves = (part for part, operands in tree.items() if not operands)
+    found = {part: np.full(part.static_shape, -1 if part in negated else 1, np.int8) for part in leaves}
+    for part, operands in reversed(tree.items()):
+        if operands and part.producer is not None:
+            # let the kernel move the signs in place of the elements
+            moved = results_for(part.producer, found)
+            if moved is None:
+                return None
+            found[part] = np.asarray(moved[part.result_index])
+            for operand in operands:
+                if tree[operand]:  # it has no other use, so its signs are not needed any more
+                    del found[operand]
+    signs = found[value]
     for axis in range(signs.ndim):
         first = signs.take(range(signs.shape[axis])[:1], axis)
         signs = first if (signs == first).all() else signs

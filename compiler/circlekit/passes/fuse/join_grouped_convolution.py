@@ -12,6 +12,8 @@ from circlekit.errors import counted
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.movement.join import Concatenation
@@ -27,6 +29,10 @@ CHANNELS = 3
 
 IN_PLACE = (0, 1, 2, CHANNELS)
 """The permutation that leaves all axes where they are."""
+
+
+IndexLists = dict[Op, list[list[Array]] | None]
+"""{data movement: the result of ``axis_indices``}, so that a SPLIT is examined once, not once per part."""
 
 
 class JoinGroupedConvolution(GraphPass):
@@ -48,7 +54,8 @@ class JoinGroupedConvolution(GraphPass):
 
         Return whether they were replaced.
         """
-        groups = [_group(graph, value) for value in op.values]
+        lists: IndexLists = {}
+        groups = [_group(graph, value, lists) for value in op.values]
         known = [group for group in groups if group is not None]
         if not known:  # no operand comes from a convolution of a slice: not even a near miss
             return False
@@ -123,25 +130,30 @@ class _Group(NamedTuple):
         return all(np.array_equal(found, np.array(numbers)) for found, numbers in pairs)
 
 
-def _group(graph: Graph, value: Value) -> _Group | None:
+def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
+    ``lists``: what has been found before; the data movement that takes the part is added to it.
+
     A transpose may stand before and after the convolution.  Return None too if ``value`` or the result of the
-    convolution is an output or has several uses, if filter or bias is not a plain f32 constant without
-    quantization, or if the other value is a variable or not of rank 4.
+    convolution is an output or has several uses, if the convolution breaks its shape rule, if filter or bias
+    is not a plain f32 constant without quantization, or if the other value is a variable or not of rank 4.
     """
     result, after = _without_transpose(value)
     conv = result.producer
     is_alone = all(v.use_count == 1 and not graph.is_output(v) for v in (value, result))
-    if not isinstance(conv, Conv2D) or not is_alone:
+    if not isinstance(conv, Conv2D) or not is_alone or not fits(conv):
         return None
     constants = [v for v in (conv.filter, conv.bias) if v is not None]
     if not all(v.is_plain and v.dtype is f32 and v.quantization is None for v in constants):
         return None
     part, before = _without_transpose(conv.input)
     movement = part.producer
-    indices = None if movement is None else axis_indices(movement)  # for each result of ``movement``
-    data = None if movement is None else moved_operand(movement)
+    if movement is None:
+        return None
+    if movement not in lists:
+        lists[movement] = axis_indices(movement)
+    indices, data = lists[movement], moved_operand(movement)  # ``indices``: for each result of ``movement``
     if indices is None or data is None or data.rank != 4 or data.is_variable:
         return None
     return _Group(conv, before, after, data, indices[part.result_index])

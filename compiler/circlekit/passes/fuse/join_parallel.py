@@ -17,17 +17,19 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import new_array
+from circlekit.ir.shape_inference import fits, misfit
 from circlekit.ir.text.lines import short_op
-from circlekit.ir.value import Quantization, Shape, Value, format_shape
+from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Split, SplitOperator, SplitV
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.support.axes import constant_perm, size_in_bytes
+from circlekit.passes.support.axes import constant_perm
 from circlekit.passes.support.equality import frozen
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.targets.cost import value_bytes
 
 # -- layers of one input -----------------------------------------------------------------------
 
@@ -44,7 +46,7 @@ operators that disappear.
 class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
-    If the user names the pass, it always joins.  A pipeline joins n layers only in two cases:
+    If the user names the pass, it joins at any cost.  A pipeline joins n layers only in two cases:
 
     - It removes at least one operator, and moves no more bytes than before.
     - It removes at least two operators, and the additional bytes are few compared with the multiplications
@@ -115,7 +117,8 @@ def _layer_refusal(op: FullyConnected) -> str | None:
             return f"%{value.name}: expected scales per tensor, or per row of the weights"
     if op.weights.other_user([op]) is not None:
         return f"%{op.weights.name}: has other users, so a second copy would be made"
-    return None
+    sentence = misfit(op)
+    return None if sentence is None else f"%{op.output.name}: {sentence}"
 
 
 def _kind(op: FullyConnected) -> Hashable:
@@ -150,7 +153,7 @@ def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
     # one layer and a SPLIT replace the layers; forward_split would then replace alike users by one
     removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
     # the input is read once instead of by each layer, but the SPLIT reads and writes all results
-    saved = (len(ops) - 1) * size_in_bytes(ops[0].input) - 2 * sum(map(size_in_bytes, results))
+    saved = (len(ops) - 1) * value_bytes(ops[0].input) - 2 * sum(map(value_bytes, results))
     is_cheap = saved >= 0 or (removed >= 2 and sum(op.macs() for op in ops) >= -saved * MACS_PER_BYTE)
     if removed >= 1 and is_cheap:
         return None
@@ -162,13 +165,12 @@ def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
     """Replace ``ops``, for which ``_kind`` gives the same key, by one layer and a split of its result."""
     first = ops[0]
     new = Inserter(graph, first)
-    weights = _joined(new, "weights", [op.weights for op in ops])
+    weights = _joined(new, "weights", [op.weights for op in ops], [op.weights.array() for op in ops])
     bias = None
     if any(op.bias is not None for op in ops):
         zeros = [np.zeros(op.weights.static_shape[0], op.weights.dtype.numpy) for op in ops]
-        bias = _joined(
-            new, "bias", [op.bias or Value.constant("", z) for op, z in zip(ops, zeros, strict=True)]
-        )
+        values = [op.bias or Value.constant("", z) for op, z in zip(ops, zeros, strict=True)]
+        bias = _joined(new, "bias", values, [value.array().reshape(-1) for value in values])
     full = new.make(FullyConnected(first.input, weights, bias, **first.attribute_items()))
     full.quantization = first.output.quantization
     _split(new, full, first.output.known_rank - 1, [op.output for op in ops])
@@ -176,11 +178,8 @@ def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
         graph.remove(op)
 
 
-def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
-    """Return a constant with the rows of ``values``; a large one is kept in a file."""
-    arrays = [value.array() for value in values]
-    if arrays[0].ndim != 2:
-        arrays = [array.reshape(-1) for array in arrays]
+def _joined(new: Inserter, name: str, values: Sequence[Value], arrays: Sequence[Array]) -> Value:
+    """Return a constant with the rows of ``arrays``, the data of ``values``; keep a large one in a file."""
     first, *_ = arrays
     joined = new_array((sum(map(len, arrays)), *first.shape[1:]), first.dtype)
     value = new.constant(name, np.concatenate(arrays, out=joined))
@@ -218,7 +217,7 @@ class ForwardSplit(GraphPass):
         """Move ``split`` past its users, as often as possible; return how often."""
         count = 0
         while True:
-            axis = static_int(split.split_dim, "split_dim")
+            axis = static_int(split.split_dim, "split_dim") if fits(split) else None
             if axis is None or split.value.shape is None or len(split.results) < 2:
                 return count
             found = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
@@ -250,10 +249,11 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return f"%{value.name}: expected one user, got {value.use_count + graph.is_output(value)}"
     users = [value.users[0] for value in parts]
     first = users[0]
+    are_distinct = len(set(users)) == len(users)
     for value, op in zip(parts, users, strict=True):
         if type(op) is not type(first):
             return f"%{value.name}: is read by {short_op(op)}, expected {type(first).__name__}"
-        if len(set(users)) < len(users) or len(op.results) != 1:
+        if not are_distinct or len(op.results) != 1:
             return f"%{value.name}: {short_op(op)} reads several parts, or does not have one result"
         result, other = op.output, first.output
         if result.shape is None:

@@ -28,8 +28,8 @@ from circlekit.ops.elementwise import Elementwise
 from circlekit.ops.movement.pad import Padded
 from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.reduction.reduce import Reduction
-from circlekit.passes.layout.permute_channels import has_weights_alone, taken, weights_of
-from circlekit.passes.support.axes import is_movable
+from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
+from circlekit.passes.support.axes import is_movable, taken
 
 QUANTIZED_CHANNELS_MULTIPLE = 8
 """The channels of a quantized depthwise convolution change places only if their number is a multiple of this.

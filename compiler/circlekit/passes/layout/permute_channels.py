@@ -12,7 +12,6 @@ left to move.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -27,6 +26,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.passes.support.axes import taken
 
 MAX_DIGITS = 4
 """An index map splits the channel number into digits.  Up to this many digits, all their orders are tried;
@@ -145,16 +145,3 @@ def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
     assert weights is not None  # the caller has asked for it
     index = layer.inputs.index(weights)
     layer.set_input(index, taken(graph, weights, order, len(weights.static_shape) - 1))
-
-
-def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
-    """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``.
-
-    Scales and zero points that belong to these indices follow.
-    """
-    data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
-    if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:
-        arrays = {name: getattr(quantization, name) for name in ("scale", "zero_point", "min", "max")}
-        sized = {name: a[order] for name, a in arrays.items() if a is not None and a.size == order.size}
-        quantization = dataclasses.replace(quantization, **sized)
-    return Value.constant(graph.unique_name(value.name), data, quantization)

@@ -25,8 +25,8 @@ from circlekit.passes.support.axes import (
     keeps_order,
     keeps_shape,
     permuted_shape,
-    size_in_bytes,
 )
+from circlekit.targets.cost import value_bytes
 
 
 def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
@@ -78,7 +78,7 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
     if isinstance(op, Transpose):
         changes, shape = op.permuted(perm), permuted_shape(op.input.known_shape, perm)
         is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
-        return Cost(0 if is_view else size_in_bytes(op.input), 1)
+        return Cost(0 if is_view else value_bytes(op.input), 1)
     # If only axes of size 1 move, Reshapes and a Concatenation along another axis do the same.  Of these
     # axes, merge_data_movement takes the one with the fewest runs, so an axis with more runs would not stay.
     are_views = all(keeps_order(value.known_shape, perm) for value in data)

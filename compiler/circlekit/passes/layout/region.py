@@ -16,7 +16,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import Cost
-from circlekit.passes.support.axes import size_in_bytes
+from circlekit.targets.cost import value_bytes
 
 Move = Transpose | Reshape
 """An operator that leads from one side to another: a Transpose, or a Reshape that does the same as one."""
@@ -87,7 +87,7 @@ class Region:
     def current_cost(self) -> Cost:
         """Return the cost of the present transposes and reshapes, and of the variables on their sides."""
         total = Cost(  # a Reshape counts as a move of no bytes
-            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
+            sum(value_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
             sum(t.ops_after * len(t.moves) for t in self.tensors),
         )

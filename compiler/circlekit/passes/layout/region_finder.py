@@ -27,8 +27,8 @@ from circlekit.passes.support.axes import (
     keeps_shape,
     permuted_quantization,
     permuted_shape,
-    size_in_bytes,
 )
+from circlekit.targets.cost import value_bytes
 
 
 class RegionFinder:
@@ -149,7 +149,7 @@ class RegionFinder:
                     continue
                 seen.add(op)
                 if isinstance(op, Transpose | Reshape) and self.is_pure_move(op):
-                    heapq.heappush(moves, (-size_in_bytes(op.input), len(seen), op))
+                    heapq.heappush(moves, (-value_bytes(op.input), len(seen), op))
                 else:
                     values += self.visit(region, op, self.sides[value])
             while moves and value is values[-1]:  # only if no other value is left to visit

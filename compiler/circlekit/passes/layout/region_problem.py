@@ -19,7 +19,7 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.layout.labels import Cost, Demand, Problem
 from circlekit.passes.layout.region import Region, Tensor
 from circlekit.passes.layout.region_finder import RegionFinder
-from circlekit.passes.support.axes import size_in_bytes
+from circlekit.targets.cost import value_bytes
 
 
 def problem_of(region: Region, finder: RegionFinder) -> Problem:
@@ -48,7 +48,7 @@ def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
     If both kinds of copies can occur, the costs of two demands add up: one for the moves, one for the bytes.
     """
     producer, consumers = ends_of(tensor, finder)
-    size, one_move = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)  # bytes, moves, ops_after
+    size, one_move = value_bytes(tensor.root), Cost(0, 1, tensor.ops_after)  # bytes, moves, ops_after
     if tensor.orders == tensor.shapes:  # every copy is a Transpose
         return [Demand(producer, consumers, one_move._replace(bytes=size), tensor.shapes)]
     moves = Demand(producer, consumers, one_move, tensor.shapes)

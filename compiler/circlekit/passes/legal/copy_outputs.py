@@ -10,6 +10,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.engine.legalize import Legalization
+from circlekit.passes.support.conditions import is_determined
 from circlekit.rewrite.base import Context
 
 
@@ -49,7 +50,6 @@ class CopyReadOutputs(Legalization):
         producer.take_result(value.result_index, inner)
         for op, index in tuple(value.uses):
             op.set_input(index, inner)
-        copy.set_input(0, inner)
         copy.take_result(0, value)
         graph.insert_after(producer, copy)
         return True
@@ -60,8 +60,7 @@ def _copy_of(graph: Graph, value: Value) -> Op | None:
     if value.shape is None:
         return None
     dims = [-1 if dim is None else dim for dim in value.shape]
-    # RESHAPE infers one dimension from the number of elements, which must not be 0
-    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)
+    is_stated = is_determined(value.shape)  # then a RESHAPE can state the shape, with at most one -1
     name = graph.unique_name(f"{value.name}/{'shape' if is_stated else 'perm'}")
     operand = Value.constant(name, np.array(dims if is_stated else range(len(dims)), np.int32))
     return (Reshape if is_stated else Transpose)(value, operand, results=[Value.of_type(value)])

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import LARGEST_DIMENSION, Array
 from circlekit.passes.engine.legalize import LITERT, Lowering
-from circlekit.passes.fuse.fuse_movement_into_convolution import forward_size, leading_pad
+from circlekit.passes.support.transpose_conv_padding import forward_size, leading_pad
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 

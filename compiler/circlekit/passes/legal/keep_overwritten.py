@@ -10,8 +10,9 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.engine.legalize import LITERT, Legalization
+from circlekit.passes.support.conditions import is_determined
 from circlekit.rewrite.base import Context
-from circlekit.targets.overwritten_values import Overwritten, first_overwritten
+from circlekit.targets.overwritten_values import Overwritten, overwritten_values
 from circlekit.targets.planners import PLANNERS
 
 
@@ -31,9 +32,10 @@ class KeepOverwritten(Legalization):
         if not self.is_forced:  # the model is not legalized for one of ``targets``
             return 0
         kept = set[Op]()
-        while (found := first_overwritten(graph, PLANNERS["litert"], kept)) is not None:
-            self._keep(graph, found)
-            kept.add(found.writer)
+        while found := overwritten_values(graph, PLANNERS["litert"], kept):
+            for overwritten in found:  # their buffers differ, so one change does not affect the others
+                self._keep(graph, overwritten)
+                kept.add(overwritten.writer)
         return len(kept)
 
     def _keep(self, graph: Graph, found: Overwritten) -> None:
@@ -45,7 +47,8 @@ class KeepOverwritten(Legalization):
         Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
-        is_stated = all(map(_is_stated, read))
+        # whether a RESHAPE can state the shapes, with at most one -1
+        is_stated = all(is_determined(value.shape) for value in read)
         operand = found.operand if is_stated else self._copied(graph, found)
         for index, value in enumerate(found.writer.inputs):
             if value in found.views and value.shape == operand.shape:
@@ -77,11 +80,3 @@ class KeepOverwritten(Legalization):
 def _sizes(value: Value) -> Array:
     """Return the dimensions of ``value`` as i32, with -1 for unknown ones."""
     return np.array([-1 if dim is None else dim for dim in value.known_shape], np.int32)
-
-
-def _is_stated(value: Value) -> bool:
-    """Return whether a constant can state the shape of ``value`` for a RESHAPE, with at most one -1."""
-    if value.shape is None:
-        return False
-    unknown = value.shape.count(None)
-    return unknown == 0 or (unknown == 1 and 0 not in value.shape)

@@ -136,7 +136,7 @@ class LowerFloorDiv(Lowering):
 
 
 class LowerSign(Lowering):
-    """sign(x)  ==  (x > 0) - (x < 0)."""
+    """sign(x)  ==  (x > 0) - (x < 0), for x other than NaN."""
 
     before = "y = Sign(x: f32)"
     after = """

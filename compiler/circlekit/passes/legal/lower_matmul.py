@@ -66,6 +66,8 @@ class CumsumToFullyConnected(Replacement):
         if axes is None or op.input.dtype is not f32 or not op.input.is_static or not op.input.numel:
             return None
         shape = op.input.static_shape
+        if not shape:  # ``fits`` accepts it, because [] may stand for an unknown rank
+            return None
         axis = axes[0] % len(shape)
         count = shape[axis]
         if count > MAX_SUMS:
@@ -154,7 +156,7 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
 class ConstantAsSecondOperand(Replacement):
     """batch_matmul(c, y)  ==  transpose(batch_matmul(y transposed, c transposed)) for a constant c.
 
-    The attributes ``adj_x`` and ``adj_y`` transpose the operands.
+    Only the outer transpose is a new operator: the attributes ``adj_x`` and ``adj_y`` transpose the operands.
     """
 
     kinds = (BatchMatMul,)
@@ -164,6 +166,6 @@ class ConstantAsSecondOperand(Replacement):
         if not op.x.is_const or op.y.is_const or not op.output.is_static or op.x.dtype is not f32:
             return None
         attributes = {**op.attribute_items(), "adj_x": not op.adj_y, "adj_y": not op.adj_x}
-        product = insert.make(BatchMatMul(op.y, op.x, **attributes))
+        turned = insert.make(BatchMatMul(op.y, op.x, **attributes))
         *batch, rows, columns = range(len(op.output.static_shape))
-        return [insert.transposed(product, (*batch, columns, rows))]
+        return [insert.transposed(turned, (*batch, columns, rows))]

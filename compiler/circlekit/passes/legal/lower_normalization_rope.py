@@ -224,7 +224,7 @@ class LowerRopeOfRowsGptJ(LowerRopeOfRows):
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``; None if it can be taken only in a run.
+    """Return the first row of ``table``; None if it is known only at run time.
 
     Return ``table`` itself if it has a single row and rank 4 or less, so that it broadcasts with x of rank 4.
     Return None for any other table that is not constant.

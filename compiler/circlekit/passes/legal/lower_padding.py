@@ -32,7 +32,7 @@ class PadByConcatenation(Replacement):
         is_known = value.is_static and op.output.is_static and op.paddings.is_plain and number.is_plain
         if not is_known or any(v.quantization is not None for v in (value, number, op.output)):
             return None
-        if not value.numel or op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
+        if not value.numel or not number.numel or op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
             return None
         pairs = op.paddings.array().reshape(-1, 2).tolist()
         # the last axis comes first: joining along it is slowest, so it is done while the data are small

@@ -16,8 +16,8 @@ from circlekit.ops.movement.pad import Pad
 from circlekit.ops.movement.slice import Slice
 from circlekit.ops.movement.space import DepthToSpace
 from circlekit.passes.engine.legalize import Lowering, Replacement
-from circlekit.passes.fuse.fuse_movement_into_convolution import leading_pad
 from circlekit.passes.support.insertion import Inserter
+from circlekit.passes.support.transpose_conv_padding import leading_pad
 
 
 class SplitTransposeConvBias(Lowering):

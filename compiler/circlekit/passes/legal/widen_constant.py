@@ -14,6 +14,7 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.elementwise import Binary
+from circlekit.ops.quantized_values import is_per_channel
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -51,7 +52,7 @@ class WidenConstant(Replacement):
             return None
         (index,) = constants
         old, data = op.inputs[index], op.inputs[1 - index]
-        if old is None or data is None or data.shape != op.output.shape:
+        if old is None or data is None or data.shape != op.output.shape or is_per_channel(old):
             return None
         wide = self._widened(old.array(), op.output.static_shape)
         if wide is None:

@@ -10,15 +10,17 @@ import numpy as np
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
-from circlekit.passes.support.axes import constant_perm, inverse, is_movable, permuted_constant, size_in_bytes
+from circlekit.passes.support.axes import constant_perm, inverse, is_movable, permuted_constant
 from circlekit.passes.support.conditions import is_determined, remove_unused, same_quantization
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.targets.cost import value_bytes
 
 
 class SinkPass(GraphPass):
@@ -41,10 +43,10 @@ class SinkPass(GraphPass):
         ``moved``, here and below: the operands of ``op`` that are results of movements.
         """
         moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
-        if not moved or len(op.results) != 1:
+        if not moved or len(op.results) != 1 or not fits(op):
             return False
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
-        if sentence is None and context.exact and size_in_bytes(op.output) > sum(map(size_in_bytes, moved)):
+        if sentence is None and context.exact and value_bytes(op.output) > sum(map(value_bytes, moved)):
             sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
         if not context.accepts(self.name, op, sentence):
             return False
@@ -196,7 +198,7 @@ class ForwardTranspose(SinkPass):
             assert value is not None  # elementwise operators have no optional operands
             if isinstance(value.producer, Transpose):
                 op.set_input(index, _source(value))
-            elif value.numel > 1:  # a constant
+            elif value.numel != 1:  # a constant
                 moved_back = permuted_constant(value, inverse(perm))
                 moved_back.name = graph.unique_name(f"{value.name}/Transpose")
                 op.set_input(index, moved_back)

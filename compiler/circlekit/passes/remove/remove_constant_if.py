@@ -64,7 +64,7 @@ class Branches:
             return None
         where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
         return (
-            f"%{op.results[0].name}: {branch.name} has {counted(size, 'operator')} and is called in {where}; "
+            f"{branch.name} has {counted(size, 'operator')} and is called in {where}; "
             f"expected at most {MAX_COPIED_OPS} operators in all"
         )
 

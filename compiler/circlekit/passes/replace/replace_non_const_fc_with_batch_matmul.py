@@ -8,10 +8,10 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.legal.split_activation import OPERATORS
+from circlekit.passes.support.axes import constant_perm
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -121,12 +121,11 @@ def swapped_source(value: Value) -> Value | None:
     Return None also if x is a variable, which may change after the Transpose.
     """
     op = value.producer
-    if not isinstance(op, Transpose) or not op.perm.is_plain or op.input.is_variable:
+    perm = constant_perm(op)
+    if not isinstance(op, Transpose) or perm is None or op.input.is_variable:
         return None
-    perm = op.perm.array()
-    axes = [normalized_axis(int(a), perm.size) for a in perm]
-    expected = [*range(perm.size - 2), perm.size - 1, perm.size - 2]
-    return op.input if axes == expected else None
+    *batch, rows, columns = range(len(perm)) if len(perm) >= 2 else (0, 0)
+    return op.input if perm == (*batch, columns, rows) else None
 
 
 def takes_matrices(op: FullyConnected) -> bool:

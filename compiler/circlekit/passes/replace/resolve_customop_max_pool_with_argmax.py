@@ -152,8 +152,10 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
 
 def _obstacle(op: OpaqueOp) -> str | None:
     """Return why ``op`` cannot be replaced; None if it can."""
-    x = op.inputs[0] if len(op.inputs) == 1 else None
     name = f"%{op.output.name}"
+    if len(op.inputs) != 1:
+        return f"{name}: expected one operand, got {len(op.inputs)}"
+    x = op.inputs[0]
     if x is None or x.rank != 4 or not x.is_static:
         return f"{name}: expected a static [N,H,W,C], got {format_shape(x.shape) if x else 'no input'}"
     if x.dtype is not f32 or len(op.results) != 2 or op.results[1].dtype not in (i32, i64):

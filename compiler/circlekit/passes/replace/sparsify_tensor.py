@@ -32,7 +32,7 @@ DENSE, SPARSE = "d", "s"
 def _numbers(text: str) -> list[int]:
     """Parse integers separated by commas; raise ValueError for other text."""
     words = text.split(",")
-    if not all(word.strip().isdigit() for word in words):
+    if not all(word.strip().isdecimal() for word in words):
         raise ValueError(f"expected numbers separated by commas, got {text!r}")
     return [int(word) for word in words]
 

@@ -148,31 +148,34 @@ def _is_never_negative(value: Value) -> bool:
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
     """Return why the rewrite may change what users of ``value`` compute; None if it changes nothing.
 
-    ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding (before, after) of each
-    axis of ``value``.
+    ``value``: the result of the PADV2.  ``edges``: the padding (before, after) of each axis of ``value``.
     """
     graph = None if value.producer is None else value.producer.graph
-    if graph is not None and graph.is_output(value):
-        return f"%{value.name}: is an output of the graph"
-    for user in value.users:
-        if isinstance(user, Transpose) and user.perm.is_plain:
-            perm = user.perm.array().tolist()
-            sentence = _reader_obstacle(user.output, [edges[a] for a in perm])
-        else:
-            sentence = _pool_obstacle(user, value, edges)
-        if sentence is not None:
-            return sentence
+    todo = [(value, edges)]
+    while todo:
+        value, edges = todo.pop()
+        if graph is not None and graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        for user in value.users:
+            if isinstance(user, Transpose) and user.perm.is_plain:
+                perm = user.perm.array().tolist()
+                todo.append((user.output, [edges[a] for a in perm]))
+            elif (sentence := _pool_obstacle(user, value, edges)) is not None:
+                return sentence
     return None
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
     """Refuse unless ``user`` is a max pool, and every window contains elements that are not padding.
 
+    ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding of each of its axes.
     Every window does if, along each axis, the padding at either end is shorter than the window.  Along the
     axes 0 and 3, the size of the window is 1.
     """
-    if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
-        return f"%{value.name}: expected a MaxPool2D with VALID padding, got {short_op(user)}"
+    if not isinstance(user, MaxPool2D):
+        return f"%{value.name}: is read by {short_op(user)}, expected MaxPool2D"
+    if user.padding is not Padding.VALID:
+        return f"%{user.output.name}: padding is {user.padding.name}, expected VALID"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
         if max(edges[axis]) >= size:
             return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
@@ -198,4 +201,4 @@ def _size_refusal(op: SplitV) -> str | None:
     sizes = [v.shape[axis[0]] if axis and v.shape else None for v in op.results]
     if None not in sizes and len({*sizes}) == 1:
         return None
-    return f"%{op.output.name}: expected parts of equal size, got {sizes}"
+    return f"%{op.output.name}: expected parts of equal size, got the sizes {format_shape(tuple(sizes))}"

@@ -12,6 +12,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.activation import Logistic
 from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum, Mul, Sub
@@ -200,14 +201,13 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    return _missing_weight(op) or (
-        None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}"
-    )
+    has_act = op.act in (Activation.NONE, *OPERATORS)
+    return _missing_weight(op) or misfit(op) or (None if has_act else f"act is {op.act.name}")
 
 
 def _missing_weight(op: Lstm) -> str | None:
     """Return a sentence about the first weight or bias of a gate that is missing, else None."""
-    gates = [gate for gate in GATES if gate != "input" or op.input_to_input_weights]
+    gates = [gate for gate in GATES if gate != "input" or op.input_to_input_weights is not None]
     kinds = ["input_to_{}_weights", "recurrent_to_{}_weights", "{}_gate_bias"]
     norm = "{}_layer_norm_coefficients"
     if any(getattr(op, norm.format(gate)) is not None for gate in gates):

@@ -15,6 +15,7 @@ from circlekit.index_maps.unknown_dim import dims_of, is_unknown
 from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
@@ -261,6 +262,8 @@ class _Cone:
             return "is an output of the graph"
         if not op.pure:
             return f"{kind} is not pure"
+        if (sentence := misfit(op)) is not None:
+            return sentence
         if len(self.parts[value]) > 1:
             return f"different parts of the result of {kind} are needed"
         return quantization_obstacle(value)

@@ -36,12 +36,17 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     """Return which parts of the operands are needed for the indices ``taken`` of the result along ``axis``.
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
-    Return None if an index of the result needs other indices along ``axis``, or if that is not known.
+    Return None if an index of the result needs other indices along ``axis``, or if that is not known, as for
+    operands of unknown rank.
     """
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
     axes = _axes(op, axis)
-    return None if axes is None else {index: (own, taken) for index, own in axes.items()}
+    if axes is None or any(
+        value is None or value.shape is None for value in map(op.inputs.__getitem__, axes)
+    ):
+        return None
+    return {index: (own, taken) for index, own in axes.items()}
 
 
 def without_axis(op: Op, axis: int) -> dict[int, int] | None:

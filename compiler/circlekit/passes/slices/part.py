@@ -12,8 +12,7 @@ from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.dimensions import element_count
-from circlekit.passes.layout.permute_channels import taken
-from circlekit.passes.support.axes import is_movable
+from circlekit.passes.support.axes import is_movable, taken
 
 
 class Part(NamedTuple):

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read permutations of axes from operators; apply them to shapes, quantization parameters and constants."""
+"""Read permutations of axes from operators; apply them to shapes, quantization parameters and constants.
+
+Also take some indices of an axis of a constant.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Quantization, Shape, Value
@@ -87,15 +90,6 @@ def last_axis_stride(op: StridedSlice) -> int | None:
     return None if last is None or last.shrink else last.stride
 
 
-def size_in_bytes(value: Value) -> int:
-    """Return the size of ``value``; elements of unknown size count as 1 byte.
-
-    An unknown dimension counts as 1, and an unknown shape as one element.
-    """
-    elements = math.prod(1 if d is None else d for d in value.shape or ())
-    return (elements * (value.dtype.bits or 8) + 7) // 8
-
-
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
@@ -130,3 +124,16 @@ def permuted_constant(value: Value, perm: Perm) -> Value:
     data = value.array()
     quantization = permuted_quantization(value.quantization, perm, len(perm) - data.ndim)
     return Value.constant(value.name, np.ascontiguousarray(permuted_array(data, perm)), quantization)
+
+
+def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
+    """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``.
+
+    Scales and zero points that belong to these indices follow.
+    """
+    data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
+    if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:
+        arrays = {name: getattr(quantization, name) for name in ("scale", "zero_point", "min", "max")}
+        several = {name: a[order] for name, a in arrays.items() if a is not None and a.size > 1}
+        quantization = dataclasses.replace(quantization, **several)
+    return Value.constant(graph.unique_name(value.name), data, quantization)

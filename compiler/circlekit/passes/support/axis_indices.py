@@ -9,12 +9,14 @@ lists, the kernel of the operator is run on the positions of the elements in pla
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from circlekit.errors import CirclekitError
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Value
 
 MAX_ELEMENTS = 1 << 24
@@ -25,7 +27,8 @@ def moved_operand(op: Op) -> Value | None:
     """Return the operand whose elements ``op`` copies; None if ``op`` cannot be examined.
 
     ``op`` can be examined if it is a data movement with a single such operand, and the other operands are
-    constant.  This operand and all results must have static shapes, and 1 to MAX_ELEMENTS elements.
+    constant.  This operand and all results must have static shapes, which obey the shape rule of ``op``, and
+    1 to MAX_ELEMENTS elements.
     """
     rule = op.quantization_rule
     if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
@@ -35,7 +38,20 @@ def moved_operand(op: Op) -> Value | None:
     if not all(v.is_plain for v in others) or not all(v.is_static for v in (data, *op.results)):
         return None
     sizes = [math.prod(value.static_shape) for value in (data, *op.results)]
-    return data if min(sizes) > 0 and max(sizes) <= MAX_ELEMENTS else None
+    return data if min(sizes) > 0 and max(sizes) <= MAX_ELEMENTS and fits(op) else None
+
+
+def results_for(op: Op, arrays: Mapping[Value, Array]) -> Sequence[Array] | None:
+    """Return the results of the kernel of ``op`` for ``arrays``; None if the kernel refuses its operands.
+
+    ``arrays``: what stands for the operands that are not constant.
+    """
+    operands = [None if v is None else arrays[v] if v in arrays else v.array() for v in op.inputs]
+    try:
+        results = op.kernel(*operands)
+    except (CirclekitError, TypeError, ValueError):
+        return None
+    return results if isinstance(results, tuple | list) else (results,)
 
 
 def axis_indices(op: Op) -> list[list[Array]] | None:
@@ -51,12 +67,9 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
         return None
     shape = data.static_shape
     places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
-    arrays = [None if v is None else places if v is data else v.array() for v in op.inputs]
-    try:
-        moved = op.kernel(*arrays)
-    except (CirclekitError, TypeError, ValueError):
+    results = results_for(op, {data: places})
+    if results is None:
         return None
-    results = moved if isinstance(moved, tuple) else (moved,)
     found = [_indices_of(result, shape) for result in results]
     return None if any(lists is None for lists in found) else [lists for lists in found if lists is not None]
 

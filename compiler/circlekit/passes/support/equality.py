@@ -20,11 +20,11 @@ from circlekit.ir.value import Value
 
 def graph_constants(graph: Graph) -> list[Value]:
     """Return the constants that operators of ``graph`` read, each once, in the order of first use."""
-    found = {id(v): v for op in graph for v in op.inputs if v is not None and is_plain_constant(v)}
+    found = {id(v): v for op in graph for v in op.inputs if v is not None and is_fixed_constant(v)}
     return list(found.values())
 
 
-def is_plain_constant(value: Value | None) -> bool:
+def is_fixed_constant(value: Value | None) -> bool:
     """Return whether ``value`` is a constant and not a variable."""
     return value is not None and value.data is not None and not value.is_variable
 
@@ -56,8 +56,8 @@ def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[
 def _header(value: Value) -> Hashable:
     """Return what must be equal in equal constants besides their bytes."""
     data = value.array()
-    # the data of a packed or sparse constant has another shape; ``extra`` says how the elements are stored
-    packed = None if data.shape == value.shape else frozen(value.extra)
+    # ``extra`` says how the elements of a packed, sparse or compressed constant are stored
+    packed = None if value.is_plain else frozen(value.extra)
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
 
 
@@ -97,7 +97,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
         if first is None or first is op:
             continue
         if not op.pure:
-            yield op, f"%{op.output.name}: {op.code} has another result in each run", 1
+            yield op, f"%{op.output.name}: {op.code} may have another result each time", 1
         else:
             yield op, *_difference(op, first)
 
@@ -116,8 +116,10 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
     if len(op.inputs) != len(first.inputs):
         return f"%{name}: has {counted(len(op.inputs), 'operand')}, but %{other} has {len(first.inputs)}", 1
     for key, value in op.attribute_items().items():
-        if value != first.attribute_items().get(key):
-            return f"%{name}: {key} is {value}, but {first.attribute_items().get(key)} in %{other}", 2
+        earlier = first.attribute_items().get(key)
+        if value != earlier:  # an enum or a graph is shown by its name
+            shown = [getattr(content, "name", content) for content in (value, earlier)]
+            return f"%{name}: {key} is {shown[0]}, but {shown[1]} in %{other}", 2
     return f"%{name}: is {op.output.type}, but %{other} is {first.output.type}", 2
 
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multiply weights and bias of a layer by a number; find its channels again after data movement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.resources.scratch_files import copied_to_file
+from circlekit.ir.value import Array, Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.passes.support.axis_indices import moved_operand, results_for
+
+Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
+"""The layers whose weights, and bias, can be multiplied."""
+
+MAX_CHANNEL_NUMBERS = 1 << 22
+"""If the result of a layer has more elements, ``moved_channels`` does not follow its channels."""
+
+
+def _weights(layer: Layer) -> Value:
+    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
+
+
+def layer_refusal(layer: Layer) -> str | None:
+    """Return why the weights and the bias of ``layer`` cannot be multiplied; None if they can."""
+    items = layer.attribute_items()
+    if items["act"] is not Activation.NONE:
+        return f"%{layer.output.name}: act is {items['act'].name}, expected NONE"
+    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
+        return f"%{layer.output.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
+    weights = _weights(layer)
+    for value in (weights, layer.bias):
+        if value is not None and not (value.is_plain and value.dtype is f32 and value.quantization is None):
+            return f"%{value.name}: expected a constant of f32 without quantization"
+    if weights.other_user([layer]) is not None:
+        return f"%{weights.name}: has other users"
+    return None
+
+
+def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
+    """Yield (value, numbers) for the result of ``layer``, and for the values that data movement makes of it.
+
+    ``numbers`` has, for each element of the value, the number of its channel in ``layer``.  It is None if the
+    shape of the result is unknown or has more than MAX_CHANNEL_NUMBERS elements, or if a kernel refuses the
+    operands of the data movement.
+    """
+    result = layer.output
+    numbers: Array | None = None
+    if result.shape and result.is_static and result.numel <= MAX_CHANNEL_NUMBERS:
+        numbers = np.broadcast_to(np.arange(result.static_shape[-1], dtype=np.int32), result.static_shape)
+    todo = [(result, numbers)]
+    while todo:
+        value, numbers = todo.pop()
+        yield value, numbers
+        for op in dict.fromkeys(value.users):
+            if moved_operand(op) is not value:
+                continue
+            # let the kernel move the numbers in place of the elements
+            moved = None if numbers is None else results_for(op, {value: numbers})
+            todo += zip(op.results, [None] * len(op.results) if moved is None else moved, strict=True)
+
+
+def scaled_constants(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
+    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32.
+
+    ``channels``: the output channels to multiply by ``factor``, None for all.
+    """
+    constants: dict[int, Array] = {}
+    weights = _weights(layer)
+    for index, value in enumerate(layer.inputs):
+        if value is None or value not in (weights, layer.bias):
+            continue
+        array = copied_to_file(value.array())
+        is_depthwise = value is weights and isinstance(layer, DepthwiseConv2D)
+        # ``rows`` is a view of ``array`` with the output channels first
+        rows = array.reshape(-1, array.shape[-1]).T if is_depthwise else array
+        if value is not weights:
+            rows = array.reshape(-1)
+        with np.errstate(all="ignore"):
+            rows[slice(None) if channels is None else channels] *= np.float32(factor)
+        largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
+        # all precision is lost if every element has become 0 or subnormal
+        is_lost = factor != 0 and largest < np.finfo(np.float32).tiny and value.array().any()
+        if is_lost or not np.isfinite(largest):
+            return None
+        constants[index] = array
+    return constants

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that break their shape rule, as in damaged files, are left alone: no pass ends in an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import refusals
+
+BROKEN = {
+    "forward_number": """
+        %w = const f32[] 1.0
+        %f = FullyConnected(%x, %w) : f32[2,4]
+        %y = Mul(%f, 2.0)""",
+    "join_fully_connected": """
+        %v = const f32[] 1.0
+        %w = const f32[] 2.0
+        %f = FullyConnected(%x, %v) : f32[2,4]
+        %g = FullyConnected(%x, %w) : f32[2,4]
+        %y = Add(%f, %g)""",
+    "join_grouped_convolution": """
+        %i = Reshape(%x, [1,1,2,4])
+        %w = const f32[3,1,1,2] gaussian(0, 1)
+        %a, %b = Split(3, %i) {num_splits: 2}
+        %c = Conv2D(%a, %w, [1.0, 2.0]) : f32[1,1,2,3]
+        %d = Conv2D(%b, %w, [1.0, 2.0]) : f32[1,1,2,3]
+        %y = Concatenation(%c, %d) {axis: 3}""",
+    "forward_split": """
+        %a, %b = Split(-7, %x) {num_splits: 2} : f32[2,2], f32[2,2]
+        %c = Neg(%a)
+        %d = Neg(%b)
+        %y = Add(%c, %d)""",
+    "fuse_neg_with_factor": """
+        %n = Neg(%x)
+        %t = Reshape(%n, [4,2])
+        %y = Mul(%t, [1.0, 2.0, 3.0]) : f32[4,2]""",
+    "forward_transpose_op": """
+        %t = Transpose(%x, [1,0])
+        %y = Add(%t, [1.0, 2.0, 3.0]) : f32[4,2]""",
+    "backward_slice": """
+        %m = Mean(%x, [-7]) {keep_dims: true} : f32[2,1]
+        %d = Sub(%x, %m)
+        %y = Slice(%d, [0,0], [1,4])""",
+    "fuse_transpose_with_fullyconnected": """
+        %t = Transpose(%x, [-7,-7]) : f32[2,4]
+        %y = FullyConnected(%x, %t) : f32[2,2]""",
+}
+"""{pass: what it would rewrite, but for an operator that breaks its shape rule}."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_operator_that_breaks_its_shape_rule_is_left_alone(name: str) -> None:
+    refusals(f"graph main(%x: f32[2,4]) -> %y {{ {BROKEN[name]} }}", name)
