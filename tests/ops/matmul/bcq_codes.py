@@ -11,14 +11,13 @@ import numpy as np
 
 from circlekit.ir.value import Array
 
-RNG = np.random.default_rng(5)
-
 
 def codes(clusters: list[list[int]], hidden: int) -> tuple[Array, Array]:
     """Return random scales [codes] and words [codes, words of a row]; bits beyond ``hidden`` are random."""
     count = sum(bits * rows for bits, rows in clusters)
-    words = RNG.integers(-(2**31), 2**31, (count, -(-hidden // 32)), dtype=np.int64).astype(np.int32)
-    return RNG.uniform(0.1, 1, count).astype(np.float32), words
+    rng = np.random.default_rng([5, count, hidden])
+    words = rng.integers(-(2**31), 2**31, (count, -(-hidden // 32)), dtype=np.int64).astype(np.int32)
+    return rng.uniform(0.1, 1, count).astype(np.float32), words
 
 
 def read_plainly(scales: Array, words: Array, clusters: list[list[int]], hidden: int) -> Array:

@@ -27,7 +27,11 @@ from tests.ops.matmul.bcq_codes import codes, read_plainly
 
 CLUSTERS = [[3, 2], [1, 4], [2, 3]]
 ROWS, HIDDEN = 9, 40
-RNG = np.random.default_rng(11)
+
+
+def normal(x: Value) -> list[Array]:
+    """Normally distributed numbers for the input ``x``."""
+    return [np.random.default_rng(11).standard_normal(x.static_shape).astype(np.float32)]
 
 
 def weights_and_bundle(flipped: bool = False, padded: bool = False) -> tuple[Array, list[Value]]:
@@ -85,9 +89,9 @@ def fused(model: Model, arrays: Sequence[Array], tmp_path: Path) -> list[str]:
 def test_a_layer_with_coded_weights_is_fused(flipped: bool, padded: bool, tmp_path: Path) -> None:
     weights, bundle = weights_and_bundle(flipped, padded)
     x = Value("x", f32, (3, HIDDEN))
-    bias = Value.constant("b", RNG.standard_normal(ROWS).astype(np.float32))
+    bias = Value.constant("b", np.random.default_rng(11).standard_normal(ROWS).astype(np.float32))
     op = FullyConnected(x, Value.constant("w", weights), bias, act=Activation.RELU)
-    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    found = fused(model_of(op, [x], bundle), normal(x), tmp_path)
     assert found == ["TRANSPOSE", "BCQ_FULLY_CONNECTED", "TRANSPOSE"]
 
 
@@ -96,7 +100,7 @@ def test_an_input_of_rank_3_is_reshaped(keep: bool, tmp_path: Path) -> None:
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (2, 3, HIDDEN))
     op = FullyConnected(x, Value.constant("w", weights), keep_num_dims=keep)
-    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    found = fused(model_of(op, [x], bundle), normal(x), tmp_path)
     inner = ["RESHAPE", "TRANSPOSE", "BCQ_FULLY_CONNECTED", "TRANSPOSE"]
     assert found == ([*inner, "RESHAPE"] if keep else inner)
 
@@ -105,7 +109,7 @@ def test_coded_weights_on_the_left_need_no_transpose_after(tmp_path: Path) -> No
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (5, HIDDEN))
     op = FullyConnected(Value.constant("w", weights), x)
-    found = fused(model_of(op, [x], bundle), [RNG.standard_normal(x.static_shape).astype("f4")], tmp_path)
+    found = fused(model_of(op, [x], bundle), normal(x), tmp_path)
     assert found == ["TRANSPOSE", "BCQ_FULLY_CONNECTED"]
 
 
@@ -120,7 +124,7 @@ def test_a_gather_from_a_coded_table_is_fused(
     table = np.ascontiguousarray(weights.T) if columns else weights
     indices = Value("i", i32, shape)
     op = Gather(Value.constant("w", table), indices, axis=axis)
-    drawn = RNG.integers(0, min(table.shape), shape, np.int32)
+    drawn = np.random.default_rng(11).integers(0, min(table.shape), shape, np.int32)
     found = fused(model_of(op, [indices], bundle), [np.asarray(drawn)], tmp_path)
     assert found == (["BCQ_GATHER", "TRANSPOSE"] if columns and shape else ["BCQ_GATHER"])
 
@@ -208,7 +212,7 @@ def test_gather_with_other_indices_stays(dtype: DType, shape: tuple[int, ...] | 
 def test_coded_input_of_constant_weights_stays() -> None:
     weights, bundle = weights_and_bundle()
     x = Value("x", f32, (3,))
-    other = Value.constant("v", RNG.standard_normal((5, HIDDEN)).astype(np.float32))
+    other = Value.constant("v", np.random.default_rng(11).standard_normal((5, HIDDEN)).astype(np.float32))
     context = Context(refusals=[])
     model = model_of(FullyConnected(Value.constant("w", weights), other), [x], bundle)
     assert FuseBcq().run(model, context) == 0
