@@ -146,7 +146,7 @@ def test_a_graph_without_inputs() -> None:
 
 @pytest.mark.parametrize("number", [2, -1])
 def test_a_graph_number_that_does_not_exist(number: int) -> None:
-    with pytest.raises(ModelError, match=f"expected a graph number below 2, got {number}"):
+    with pytest.raises(ModelError, match=f"expected a graph number from 0 to 1, got {number}"):
         run(parse_model(TEXT), [X, Y], graph=number)
 
 

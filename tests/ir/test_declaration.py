@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the traits of a declaration: operator versions and permuted parameters."""
+"""Declarations: each is unique; mistakes in them; operator versions and permuted parameters by traits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
-from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.op import REGISTRY, Op, attribute, operand
 from circlekit.ir.value import TensorType, Value
+from circlekit.ops.arithmetic.binary import Add
 
 
 class Rolled(
@@ -105,3 +106,56 @@ def test_versions_by_dtype_and_rank() -> None:
     ):
         assert rolled(input=Value("x", dtype, (1,) * rank)).required_version() == version
     assert rolled(input=Value("x", i8, None)).required_version() == 2
+
+
+def declare(module: str, name: str, code: str) -> type[Op]:
+    return type(name, (Op,), {"__module__": module, "__qualname__": name}, code=code, options=None)
+
+
+def test_an_operator_is_declared_once() -> None:
+    """Its code and the name of its class are unique; but a notebook may define the class again."""
+    before = dict(REGISTRY)
+    try:
+        declare("here", "Made", "MADE")
+        again = declare("here", "Made", "MADE")
+        assert {code: REGISTRY[code] for code in REGISTRY if code not in before} == {"MADE": again}
+        for name, code, shared in (("Other", "MADE", "MADE"), ("Made", "OTHER", "Made")):
+            message = rf"the operator {shared} is declared twice: by here\.Made and by there\.{name}"
+            with pytest.raises(ModelError, match=message):
+                declare("there", name, code)
+        with pytest.raises(ModelError, match=f"Add is declared twice: by {Add.__module__}.Add and by here"):
+            declare("here", "Add", "MINE")
+        assert {"MADE": again} | before == REGISTRY
+        recoded = declare("here", "Made", "NEW")
+        assert {"NEW": recoded} | before == REGISTRY
+    finally:
+        for code in REGISTRY.keys() - before:
+            del REGISTRY[code]
+
+
+class Mistaken(Op):
+    """An invented operator with a shape rule that is wrong in one of several ways."""
+
+    input = operand()
+
+    mistake: str = attribute("")
+
+    def infer(self) -> Any:
+        if self.mistake == "no type":
+            return self.input.shape
+        if self.mistake == "nothing":
+            return None
+        return self.input.dim  # type: ignore[attr-defined]  # the mistake
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("no type", "Mistaken.infer: expected a TensorType or a tuple of them, got 2"),
+        ("nothing", "Mistaken.infer: expected a TensorType or a tuple of them, got None"),
+        ("error", "Mistaken.infer failed: AttributeError: 'Value' object has no attribute 'dim'"),
+    ],
+)
+def test_an_error_in_a_shape_rule_names_the_operator(mistake: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        Mistaken(Value("x", f32, (2, 3)), mistake=mistake)

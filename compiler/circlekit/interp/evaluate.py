@@ -168,7 +168,8 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     differ from those that the graph declares.  If the model comes from a file, the ShapeError names the file.
     """
     if not 0 <= graph < len(model.graphs):
-        raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
+        numbers = f"expected a graph number from 0 to {len(model.graphs) - 1}, got {graph}"
+        raise ModelError(numbers if model.graphs else "the model has no graph")
     chosen = model.graphs[graph]
     try:
         if not isinstance(inputs, Mapping):

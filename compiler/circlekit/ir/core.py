@@ -50,8 +50,16 @@ class Value(Tensor):
 
     @staticmethod
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
-        """Return a constant with the elements, dtype and shape of ``array``, which is not copied."""
-        return Value(name, DType.of(array.dtype), array.shape, array, quantization)
+        """Return a constant with the elements, dtype and shape of ``array``, which is not copied.
+
+        Raise ModelError if ``array`` is no numpy array, or has a dtype that no element type has.
+        """
+        try:
+            dtype = DType.of(array.dtype)
+        except (AttributeError, KeyError):
+            found = getattr(array, "dtype", type(array).__name__)
+            raise ModelError(f"%{name}: expected an array of numbers or bools, got {found}") from None
+        return Value(name, dtype, array.shape, array, quantization)
 
     @staticmethod
     def of_type(type: TensorType | Tensor, name: str = "") -> Value:
@@ -162,7 +170,12 @@ class Op(Declaration):
     # -- edges ---------------------------------------------------------------------------------
 
     def set_input(self, index: int, value: Value | None) -> None:
-        """Use ``value`` as operand ``index``; fill operands that are missing before it with None."""
+        """Use ``value`` as operand ``index``; fill operands that are missing before it with None.
+
+        Raise ModelError if ``index`` is negative.
+        """
+        if index < 0:
+            raise ModelError(f"{type(self).__name__}: expected an operand index of at least 0, got {index}")
         while index >= len(self.inputs):
             self.inputs.append(None)
         old = self.inputs[index]
@@ -264,8 +277,9 @@ class Graph:
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
     that grows with every change of inputs, outputs or operators; code that changes only the fields of a
-    value, such as its shape, increases the number itself.  ``table``: all values that the file lists, in its
-    order, used or not.  ``extra``: fields of the schema's SubGraph that the IR does not interpret.
+    value, such as its shape, increases the number itself.  ``Snapshot.restore`` brings an earlier number
+    back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``: fields of the
+    schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
@@ -414,7 +428,8 @@ class Graph:
             return True
         # ``old`` becomes the result of the producer of ``new``, and ``new`` leaves the graph
         return (
-            new.producer is not None
+            old.producer is not None
+            and new.producer is not None
             and not self.is_output(new)
             and not self.is_input(new)
             and not new.is_variable

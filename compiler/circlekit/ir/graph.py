@@ -52,6 +52,9 @@ class Model:
 
     @property
     def main(self) -> Graph:
+        """The first graph; raises ModelError if there is none."""
+        if not self.graphs:
+            raise ModelError("the model has no graph")
         return self.graphs[0]
 
     def ops(self) -> Iterator[Op]:

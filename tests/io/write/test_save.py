@@ -13,7 +13,8 @@ import pytest
 
 import circlekit
 import circlekit.ops  # operators are declared by being imported
-from circlekit.errors import FileError, UnsupportedError
+from circlekit.errors import FileError, ModelError, UnsupportedError
+from circlekit.io.operator_fields import options_plan
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
@@ -22,7 +23,7 @@ from circlekit.io.write.saved_format import assume_format
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference
-from circlekit.ir.op import OpaqueOp
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Value, same_array
 from tests.io.equal import assert_same_model
@@ -409,6 +410,17 @@ def test_a_version_that_a_text_states_is_written() -> None:
     assert required > 1
     for fmt, version in (("circle", 1), ("tflite", required)):
         assert load_bytes(to_bytes(model, fmt)).main.ops[0].version == version
+
+
+def test_an_operator_without_options_must_say_so() -> None:
+    """An unknown name is not accepted as the options table of a declaration."""
+
+    class Made(Op):
+        options = "MadeOptions"
+
+    message = "Made: .* got MadeOptions; an operator without options is declared with options=None"
+    with pytest.raises(ModelError, match=message):
+        options_plan(Made, "circle")
 
 
 def test_the_type_of_options_without_a_table_is_kept() -> None:

@@ -252,6 +252,12 @@ CASES = [
         "1:7",
         "a model has no versoin; did you mean version?",
     ),
+    (
+        "metadata",
+        'metadata "a" base64("AA==", size: 1)\ngraph main() {}',
+        "1:10",
+        "expected a string or base64",
+    ),
     ("graph twice", "graph a() {}\ngraph a() {}", "2:7", "graph a is defined twice"),
     ("input twice", "graph a(%x: f32[1], %x: f32[1]) {}", "1:21", "%x is defined twice"),
     (
@@ -307,9 +313,7 @@ def test_a_long_line_is_shown_in_part() -> None:
 
 def test_the_error_says_which_import_declares_the_operators() -> None:
     code = """
-from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
-from circlekit.ir.text.fillers import FILLERS
 parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ from circlekit.io.findings import InvalidFile
 from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
-from circlekit.ir.declaration import arity_faults
+from circlekit.ir.arity import arity_faults
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value

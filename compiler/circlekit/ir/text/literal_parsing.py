@@ -82,6 +82,8 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     is the base64 form of the elements, and ``[2, 3]`` is the shape; by default, the array is a vector.
     """
     arguments = literal.positional
+    if literal.named:
+        fail(f"{literal.name}(...) takes no arguments with names")
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
     if literal.name != "array" or len(arguments) not in (2, 3):
@@ -228,7 +230,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
     value = tree_of(literal, fail)
     if (fault := spec.misfit(value)) is not None:
         fail(fault)
-    if isinstance(value, int) and abs(value) >= 1 << 63:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         fail(f"{spec.name} does not fit 64 bits")
     return _rounded(float(value) if isinstance(default, float) else value)
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from circlekit.errors import CirclekitError, counted, did_you_mean
+from circlekit.ir.arity import arity_faults
 from circlekit.ir.core import Graph, Op, Value
-from circlekit.ir.declaration import Operand, arity_faults
+from circlekit.ir.declaration import Operand
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.resources.resource_limits import counted_memory
