@@ -61,6 +61,9 @@ class Interpreter:
         self.model = model
         self._runner = GraphRunner(State(), model, select_kernels(model, kernels))
 
+    def __repr__(self) -> str:
+        return f"<Interpreter with {self.kernels.value} kernels of {self.model!r}>"
+
     @property
     def kernels(self) -> Kernels:
         """The set of LiteRT's kernels whose results are reproduced."""
@@ -94,10 +97,10 @@ class Interpreter:
         - ``on_value`` with the name and the array of each graph input and each result;
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
-        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph
-        or if a kernel rejects its operands (such as an index out of range), ShapeError if the inputs do not
-        match the graph, UnsupportedError if an operator has no kernel, LimitError if a limit of memory or of
-        graph calls is exceeded.
+        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
+        if ``inputs`` is of another type, or if a kernel rejects its operands (such as an index out of range);
+        ShapeError if the inputs do not match the graph; UnsupportedError if an operator has no kernel;
+        LimitError if a limit of memory or of graph calls is exceeded.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)

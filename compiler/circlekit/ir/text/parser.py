@@ -10,6 +10,7 @@ no effect on constants.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -161,11 +162,12 @@ class _GraphBuilder:
     def _set_names(self) -> None:
         """Make the names of inline constants unique among all names; apply ``named(...)``."""
         taken = set(self.values)
+        counts: Counter[str] = Counter()  # by name, the last number that was appended to it
         for value in self.inline:
-            base, count = value.name, 0
+            base = value.name
             while value.name in taken:
-                count += 1
-                value.name = f"{base}_{count}"
+                counts[base] += 1
+                value.name = f"{base}_{counts[base]}"
             taken.add(value.name)
         for value, name in self.renamed:
             value.name = name
@@ -281,13 +283,15 @@ class _GraphBuilder:
         declared = cls.operands or (_UNDECLARED,)  # the last one may be variadic
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
-        values = list(operands)
-        for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
+        pairs = list(zip(call.operands, specs, strict=True))
+        of_literals = {spec for node, spec in pairs if node.literal is not None}
+        # the dtype of an operand that declares the same dtypes; ``operands`` still has None for each literal
+        alike = {spec: dtype_alike(cls, spec, operands, specs) for spec in of_literals}
+        for index, (node, spec) in enumerate(pairs):
             if node.literal is not None:
-                alike = dtype_alike(cls, spec, values, specs)  # from an operand that declares the same dtypes
                 fail = self.source.fail_at(node.token)
                 owner = call.results[0] if call.results else call.kinds[0]
-                array = inline_array(node.literal, spec.dtypes, alike, fail)
+                array = inline_array(node.literal, spec.dtypes, alike[spec], fail)
                 value = operands[index] = Value.constant(f"{owner.text}/{spec.name}", array)
                 self.inline.append(value)
                 self.order.append(value)
