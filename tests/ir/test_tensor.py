@@ -46,6 +46,8 @@ def test_endless_shapes_are_shortened() -> None:
         (np.zeros(2), np.zeros((2, 1)), False),
         (np.zeros(2, np.float32), np.zeros(2, np.int32), False),
         (np.arange(4)[::2], np.array([0, 2]), True),
+        (np.array([b"a", b""], object), np.array([b"a", b""], object), True),
+        (np.array([b"a", b""], object), np.array([b"a", b"b"], object), False),
     ],
 )
 def test_same_array(a: Array | None, b: Array | None, same: bool) -> None:

@@ -175,13 +175,18 @@ class Tensor:
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:
-    """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0."""
+    """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0.
+
+    Strings, which numpy holds as objects, are compared by ``==``.
+    """
     if a is b:
         return True
     if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides:
         return True  # two views of the same memory
+    if a.dtype.hasobject:
+        return bool(np.array_equal(a, b))
     left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
     return bool(np.array_equal(left, right))
 

@@ -173,6 +173,7 @@ def test_arrays(text: str, shape: tuple[int, ...] | None, found: object) -> None
     ("text", "dtype", "shape", "message"),
     [
         ("[1, 2, 3]", DType.INT8, (2,), "expected shape [2], got a literal of 3 elements"),
+        ("1", DType.INT8, (2,), "expected shape [2], got a literal of 1 element"),
         ("[[1, 2]]", DType.INT8, (2,), "expected shape [2], got a literal of shape [1, 2]"),
         ("[[1], [1, 2]]", DType.INT8, None, "the inner lists differ in length"),
         ("[128]", DType.INT8, None, "128 does not fit i8"),
@@ -211,8 +212,8 @@ def test_the_last_numbers_that_fit(text: str, dtype: DType, limit: list[float]) 
     ("text", "message"),
     [
         ("word", "expected a literal, got word"),
-        ("@g", "@g is not defined before this place"),
-        ("%x", "%x is not defined before this place"),
+        ("@g", "@g is not known here"),
+        ("%x", "%x is not known here"),
         ('hex("00")', "expected base64(string) or array(dtype, elements), got hex(...)"),
         ('array(u8, "AAA=", shape: [2])', "array(...) takes no arguments with names"),
         ("array(u8)", "expected base64(string) or array(dtype, elements), got array(...)"),

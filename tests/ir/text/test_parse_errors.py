@@ -159,6 +159,20 @@ CASES = [
             ("%b: i8[1] quant(scale: {})", "3:13"),
         )
     ),
+    *(
+        (f"{suffix} twice", line(f"%b: i8[1] {suffix} {suffix}"), place, "is given twice")
+        for suffix, place in (
+            ("quant(axis: 0)", "3:28"),
+            ("extra(a: 1)", "3:25"),
+            ('named("b")', "3:24"),
+            ("variable", "3:22"),
+        )
+    ),
+    *(
+        (f"no dtype of {data}", line(f"%b = const [2] {data}"), "3:18", "the type needs a dtype here")
+        for data in ("zeros", "gaussian(0, 1)", 'raw("AA==")')
+    ),
+    ("extra", "graph main() { extra {a: %q} }", "1:7", "%q is not known here"),
     ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
     ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),

@@ -71,7 +71,7 @@ def tree_of(
 def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
     """Return ``known[name]``.  ``shown``: the name with % or @, for the error."""
     if name not in known:
-        fail(f"{shown} is not defined before this place{did_you_mean(name, known)}")
+        fail(f"{shown} is not known here{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -154,7 +154,7 @@ def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail
     if shape is None:
         shape = numbers.shape
     if numbers.shape != shape and (numbers.ndim > 1 or prod(shape) != numbers.size):
-        has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else f"{numbers.size} elements"
+        has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else counted(numbers.size, "element")
         fail(f"expected shape {list(shape)}, got a literal of {has}")
     return _elements_of(numbers.reshape(-1).tolist(), dtype, fail).reshape(shape)
 

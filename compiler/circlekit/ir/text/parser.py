@@ -27,7 +27,17 @@ from circlekit.ir.text.document import GraphNode, SignatureNode, ValueNode, pars
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.operator_names import suggest_operator
-from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
+from circlekit.ir.text.syntax import (
+    Arguments,
+    AttributeNode,
+    Call,
+    Constant,
+    Literal,
+    OperandNode,
+    Symbol,
+    TypeNode,
+    ValueName,
+)
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 
 OPAQUE = "Opaque"
@@ -217,6 +227,8 @@ class _GraphBuilder:
         spec = read_type(node.type, self.source)
         name = node.result.text
         fail = self.source.fail_at(node.token)
+        if spec.dtype is None and isinstance(node.payload, Arguments | Symbol):  # a filler, or bytes
+            fail("the type needs a dtype here, such as f32[2,3]")
         dtype = spec.dtype or literal_dtype(node.payload, fail)
         seed_names = (self.node.name.text, name)  # a filler takes its default seed from these
         shape, data = constant_array(node.payload, dtype, spec, seed_names, self.resolve, fail)
