@@ -259,6 +259,13 @@ class Declaration:
         by_rank = [version for rank, version in self.rank_versions.items() if len(value.shape or ()) >= rank]
         return max([self.versions.get(value.dtype, 1), *by_rank])
 
+    def implied_attributes(self) -> Mapping[str, Any]:
+        """Return by name the values that a file has to state for attributes that were not set.
+
+        An attribute that is not in the result has its default.
+        """
+        return {}
+
     def macs(self) -> int:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
         return 0

@@ -423,6 +423,28 @@ def test_an_operator_without_options_must_say_so() -> None:
         options_plan(Made, "circle")
 
 
+@pytest.mark.parametrize("options", ["", "{in_data_type: f32, out_data_type: f32}"])
+def test_a_cast_without_options_states_its_dtypes(options: str) -> None:
+    """ONE takes a CAST of which both attributes are equal for one that converts nothing.
+
+    A file without an options table, or with wrong attributes, keeps them.
+    """
+    text = f"graph main(%x: f32[2]) -> %y {{ %y = Cast(%x) {options} : i32[2] }}"
+    data = to_bytes(parse_model(text))
+    wanted = [("in_data_type", "FLOAT32"), ("out_data_type", "FLOAT32" if options else "INT32")]
+    for again in (data, to_bytes(load_bytes(data))):
+        attributes = load_bytes(again).main.ops[0].attribute_items()
+        assert [(name, dtype.name) for name, dtype in attributes.items()] == wanted
+    f = File(CIRCLE)
+    f.op("CAST", [0], [1])
+    f.main.tensors[1].type = CIRCLE.enums["TensorType"]["INT32"]
+    model = load_bytes(f.pack())
+    (tree,) = CIRCLE.read(to_bytes(model))["Subgraphs"][0]["Operators"]
+    assert tree["BuiltinOptions"] is None
+    other = load_bytes(to_bytes(parse_model(print_model(model)))).main.ops[0]
+    assert other.attribute_items()["out_data_type"] is DType.INT32
+
+
 def test_the_type_of_options_without_a_table_is_kept() -> None:
     f = File(CIRCLE)
     f.op("QUANTIZE", [0], [1])
