@@ -97,7 +97,7 @@ class Op(Declaration):
     ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
     ``version``: the operator version in the file.  It is None if the operator is new or was changed; then the
     operator is saved with the version that ``required_version`` returns.
-    ``previous``, ``next``: the neighbours of the operator in its graph.
+    ``previous``, ``next``: the neighbors of the operator in its graph.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
     A change of an attribute replaces the dict, because snapshots (``ir.snapshot``, for undo) share it.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
@@ -373,7 +373,7 @@ class Graph:
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
-        """Put ``op`` between its new neighbours ``before`` and ``after``; None at the ends of the list."""
+        """Put ``op`` between its new neighbors ``before`` and ``after``; None at the ends of the list."""
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
         op.graph, op.previous, op.next = self, before, after
