@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
-from circlekit.ir.op import REGISTRY, Op, attribute, operand
+from circlekit.ir.op import REGISTRY, Op, attribute, operand, variadic_operand
 from circlekit.ir.value import TensorType, Value
 from circlekit.ops.arithmetic.binary import Add
 
@@ -131,6 +132,18 @@ def test_an_operator_is_declared_once() -> None:
     finally:
         for code in REGISTRY.keys() - before:
             del REGISTRY[code]
+
+
+@pytest.mark.parametrize("name", ["inputs", "output", "version", "kernel", "macs", "previous"])
+@pytest.mark.parametrize("member", [operand, lambda: attribute(1)])
+def test_members_cannot_hide_what_every_operator_has(name: str, member: Callable[[], object]) -> None:
+    with pytest.raises(ModelError, match=f"Made: {name} is a name in every operator; choose another name"):
+        type("Made", (Op,), {name: member()})
+
+
+def test_a_variadic_operand_is_the_last() -> None:
+    with pytest.raises(ModelError, match="Made: the variadic operand values must be the last"):
+        type("Made", (Op,), {"values": variadic_operand(), "axis": operand()})
 
 
 class Mistaken(Op):

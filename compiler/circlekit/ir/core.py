@@ -12,7 +12,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from circlekit.errors import ModelError, counted, did_you_mean
-from circlekit.ir.declaration import Declaration, comparable
+from circlekit.ir.declaration import Attribute, Declaration, Operand, comparable
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
 
@@ -111,6 +111,16 @@ class Op(Declaration):
     attribute_values: dict[str, Any]
     inputs: list[Value | None]
     results: list[Value]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Declare an operator: see Declaration; raise ModelError for a name that every operator has.
+
+        An operand named ``inputs``, for example, would hide the list of all operands.
+        """
+        for name, member in vars(cls).items():
+            if isinstance(member, Operand | Attribute) and (name in _OP_FIELDS or hasattr(Op, name)):
+                raise ModelError(f"{cls.__name__}: {name} is a name in every operator; choose another name")
+        super().__init_subclass__(**arguments)
 
     def __init__(
         self, *operands: Value | None, results: Sequence[Value] | None = None, **attributes: Any

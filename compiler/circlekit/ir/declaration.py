@@ -176,6 +176,7 @@ class Declaration:
         ``options``: the name of the schema's options table, by default the class name followed by
         ``Options``; None if the operator has no options.  ``results``: the names of the results.  ``traits``:
         other class variables, such as ``pure=False``.
+        Raise ModelError for a mistake in the declaration, TypeError for an unknown trait.
         """
         super().__init_subclass__()
         members: dict[str, Any] = {}  # an overridden operand keeps the position that the base class gave it
@@ -186,6 +187,8 @@ class Declaration:
         cls.attributes = tuple(f for f in members.values() if isinstance(f, Attribute))
         for index, spec in enumerate(cls.operands):
             spec.index = index
+            if spec.variadic and spec is not cls.operands[-1]:
+                raise ModelError(f"{cls.__name__}: the variadic operand {spec.name} must be the last")
         if results is not None:
             cls.result_names = tuple(results)
         if variadic_results:
