@@ -106,6 +106,13 @@ def test_parameter_must_be_a_name_in_the_picture() -> None:
         make("z = Add(x, w: const)", "x", small=small)
 
 
+@pytest.mark.parametrize("attribute", ["shared", "spread"])
+@pytest.mark.parametrize("name", ["x", "z", "misspelled"])
+def test_only_interior_results_can_be_shared(attribute: str, name: str) -> None:
+    with pytest.raises(RewriteError, match=f"`{attribute}` has {name}, no interior result of `before`"):
+        make("y = Neg(x)\nz = Abs(y)", "z = Abs(x)", **{attribute: ("y", name)})
+
+
 def test_picture_without_a_name_is_not_a_pass() -> None:
     before = set(PASSES)
     make("z = Add(x, 0.0)", "x")

@@ -47,7 +47,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
 
 
 class Interpreter:
-    """Runs one model any number of times.  Each thread needs an interpreter of its own.
+    """Runs one model any number of times, one run after the other.  Each thread needs its own interpreter.
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The operators of the
     model may be changed between runs; after a change of the elements of a constant, make a new interpreter.
