@@ -265,6 +265,21 @@ def test_what_cannot_replace_an_output() -> None:
     assert not graph.can_stand_for(values["x"], values["a"])
 
 
+def test_mistakes_of_a_graph() -> None:
+    graph = net()
+    x: Any = graph.inputs[0]
+    with pytest.raises(ModelError, match=r"expected a list of outputs, got the value %x: f32\[1,4\]"):
+        graph.outputs = x
+    with pytest.raises(ModelError, match="expected a list of inputs, got the value %x"):
+        Graph("g", x)
+    single: Any = graph
+    with pytest.raises(ModelError, match="expected a list of graphs, got <Graph main"):
+        Model(single)
+    with pytest.raises(ModelError, match="graph main: expected an operator, got %x"):
+        graph.append(x)
+    assert order(graph) == ["a", "b", "c", "y"]
+
+
 def test_names_are_never_given_twice() -> None:
     graph = net()
     assert [graph.unique_name(n) for n in ("a", "a", "new", "new", "a_1", "a")] == [

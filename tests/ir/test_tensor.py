@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +97,25 @@ def test_quantizations_are_equal_by_their_bits() -> None:
     ):  # fmt: skip
         assert other != SCALES
     assert SCALES != "scales"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "message"),
+    [
+        ("f32", (2,), "%v: expected a dtype of circlekit.ir.dtypes, such as f32, got 'f32'"),
+        (np.float32, (2,), "%v: expected a dtype of circlekit.ir.dtypes, such as f32, got <class"),
+        (DType.FLOAT32, 2, "%v: expected a shape, such as (1, 8), got 2"),
+        (DType.FLOAT32, "2", "%v: expected a shape, such as (1, 8), got '2'"),
+    ],
+)
+def test_types_of_another_kind(dtype: Any, shape: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(message)):
+        Value("v", dtype, shape)
+
+
+def test_a_list_as_shape_becomes_a_tuple() -> None:
+    shape: Any = [2, None]
+    assert Value("v", DType.FLOAT32, shape).shape == (2, None)
 
 
 def test_known_and_unknown_shapes() -> None:

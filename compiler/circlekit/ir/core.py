@@ -297,8 +297,8 @@ class Graph:
         self.epoch = 0
         self.table: list[Value] = []
         self.extra: dict[str, Any] = {}
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
+        self._inputs = _listed("inputs", inputs)
+        self._outputs = _listed("outputs", outputs)
         self._input_ids = {id(v) for v in inputs}
         self._output_ids = {id(v) for v in outputs}
         self._first: Op | None = None
@@ -314,7 +314,7 @@ class Graph:
 
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
-        self._inputs = tuple(values)
+        self._inputs = _listed("inputs", values)
         self._input_ids = {id(v) for v in values}
         self._use_names(values)
         self.epoch += 1
@@ -325,7 +325,7 @@ class Graph:
 
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
-        self._outputs = tuple(values)
+        self._outputs = _listed("outputs", values)
         self._output_ids = {id(v) for v in values}
         self.epoch += 1
 
@@ -384,6 +384,8 @@ class Graph:
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
         """Put ``op`` between its new neighbors ``before`` and ``after``; None at the ends of the list."""
+        if not isinstance(op, Op):
+            raise ModelError(f"graph {self.name}: expected an operator, got {op!r}")
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
         op.graph, op.previous, op.next = self, before, after
@@ -496,6 +498,16 @@ class Graph:
         for op in self:
             found.update(dict.fromkeys(v for v in (*op.inputs, *op.results) if v is not None))
         return iter(found | dict.fromkeys(self._outputs))
+
+
+def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError for a single value.
+
+    ``side``: "inputs" or "outputs", for the message.
+    """
+    if isinstance(values, Value):
+        raise ModelError(f"expected a list of {side}, got the value {values!r}")
+    return tuple(values)
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]

@@ -50,6 +50,11 @@ class Model:
     source: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise ModelError if ``graphs`` is a single graph."""
+        if isinstance(self.graphs, Graph):
+            raise ModelError(f"expected a list of graphs, got {self.graphs!r}")
+
     @property
     def main(self) -> Graph:
         """The first graph; raises ModelError if there is none."""

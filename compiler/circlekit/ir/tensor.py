@@ -107,9 +107,17 @@ class Tensor:
         data: Array | None = None,
         quantization: Quantization | None = None,
     ) -> None:
+        """Make a tensor; raise ModelError for a ``dtype`` or ``shape`` of another type.
+
+        A shape may also be given as a list.
+        """
+        if not isinstance(dtype, DType):
+            raise ModelError(f"%{name}: expected a dtype of circlekit.ir.dtypes, such as f32, got {dtype!r}")
+        if shape is not None and not isinstance(shape, tuple | list):
+            raise ModelError(f"%{name}: expected a shape, such as (1, 8), got {shape!r}")
         self.name = name
         self.dtype = dtype
-        self.shape = shape
+        self.shape = None if shape is None else tuple(shape)
         self.data = data
         self.quantization = quantization
         self.is_variable = False
