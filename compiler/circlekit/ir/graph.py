@@ -52,8 +52,9 @@ class Model:
 
     def __post_init__(self) -> None:
         """Raise ModelError if ``graphs`` is a single graph."""
-        if isinstance(self.graphs, Graph):
-            raise ModelError(f"expected a list of graphs, got {self.graphs!r}")
+        graphs: object = self.graphs
+        if isinstance(graphs, Graph):
+            raise ModelError(f"expected a list of graphs, got {graphs!r}")
 
     @property
     def main(self) -> Graph:
