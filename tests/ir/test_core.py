@@ -224,6 +224,24 @@ def test_insert_and_remove() -> None:
     assert all(user in graph.ops for user in x.users)
 
 
+def test_operators_of_no_or_another_graph_are_refused() -> None:
+    """A second removal would empty the list of operators."""
+    graph, other = net(), net()
+    added = graph.append(Add(graph.inputs[0], graph.inputs[0]))
+    graph.remove(added)
+    for op in (added, other.ops[0]):
+        new = Add(graph.inputs[0], graph.inputs[0])
+        for change in (
+            lambda op, new: graph.remove(op),
+            lambda op, new: graph.unlink(op),
+            lambda op, new: graph.insert_before(op, new),
+            lambda op, new: graph.insert_after(op, new),
+        ):
+            with pytest.raises(ModelError, match="is not in graph main"):
+                change(op, new)
+    assert order(graph) == order(other) == ["a", "b", "c", "y"]
+
+
 @pytest.mark.parametrize(("index", "value"), [(0, "a"), (3, "y")])
 def test_what_is_used_cannot_be_removed(index: int, value: str) -> None:
     graph = net()

@@ -388,6 +388,9 @@ class Graph:
             raise ModelError(f"graph {self.name}: expected an operator, got {op!r}")
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
+        for neighbor in (before, after):
+            if neighbor is not None:
+                self._expect(neighbor)
         op.graph, op.previous, op.next = self, before, after
         if before is None:
             self._first = op
@@ -406,8 +409,17 @@ class Graph:
         self._use_names((*op.inputs, *op.results))
         return op
 
+    def _expect(self, op: Op) -> None:
+        """Raise ModelError if ``op`` is not in this graph."""
+        if op.graph is not self:
+            raise ModelError(f"{op!r} is not in graph {self.name}")
+
     def remove(self, op: Op) -> None:
-        """Remove ``op`` and its uses of operands; raise ModelError if a result is used or is an output."""
+        """Remove ``op`` and its uses of operands.
+
+        Raise ModelError if a result is used or is an output, or if ``op`` is not in this graph.
+        """
+        self._expect(op)
         for value in op.results:
             if value.use_count or self.is_output(value):
                 raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
@@ -415,7 +427,11 @@ class Graph:
         op.drop_inputs()
 
     def unlink(self, op: Op) -> None:
-        """Remove ``op`` from the graph but keep its operands, so that it can be inserted elsewhere."""
+        """Remove ``op`` from the graph but keep its operands, so that it can be inserted elsewhere.
+
+        Raise ModelError if ``op`` is not in this graph.
+        """
+        self._expect(op)
         if op.previous is None:
             self._first = op.next
         else:

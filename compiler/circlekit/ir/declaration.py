@@ -309,8 +309,8 @@ class Declaration:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
         From these numbers, calibration takes the ranges that integer kernels need.  A state (a variable that
-        is an operand) changes during a run: its array has all its numbers of the whole run.  ``operands``:
-        as for the kernel.
+        is an operand) changes during a run: its array holds the numbers that it had at any time of the run.
+        ``operands``: as for the kernel.
         """
         return {}
 
