@@ -257,8 +257,9 @@ class Op(Declaration):
                 yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
 
     def attribute_items(self) -> dict[str, Any]:
-        """Return every declared attribute by name, with its default if it was not set."""
-        return {a.name: self.attribute_values.get(a.name, a.default) for a in self.attributes}
+        """Return every declared attribute by name; if it was not set, as a file states it."""
+        defaults = {a.name: a.default for a in self.attributes}
+        return {**defaults, **self.implied_attributes(), **self.attribute_values}
 
     def called_graphs(self) -> list[Graph]:
         """Return the graphs that this operator runs."""

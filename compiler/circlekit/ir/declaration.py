@@ -263,7 +263,7 @@ class Declaration:
         return max([self.versions.get(value.dtype, 1), *by_rank])
 
     def implied_attributes(self) -> Mapping[str, Any]:
-        """Return by name the values that a file has to state for attributes that were not set.
+        """Return by name the values that attributes have in a file if they were not set.
 
         An attribute that is not in the result has its default.
         """

@@ -443,6 +443,8 @@ def test_a_cast_without_options_states_its_dtypes(options: str) -> None:
     assert tree["BuiltinOptions"] is None
     other = load_bytes(to_bytes(parse_model(print_model(model)))).main.ops[0]
     assert other.attribute_items()["out_data_type"] is DType.INT32
+    wrong = load_bytes(data)
+    assert difference(wrong, parse_model(print_model(wrong))) is None
 
 
 def test_the_type_of_options_without_a_table_is_kept() -> None:

@@ -144,14 +144,16 @@ class OpSaver:
         Return None, for no table, if the operator had none in the input file and all attributes have their
         defaults.
         """
-        had_none = "no_options" in op.extra
-        if had_none and all(getattr(op, a.name) == a.default for a in op.attributes):
+        set_values = op.attribute_values
+        if op.extra.get("no_options") and all(
+            set_values.get(a.name, a.default) == a.default for a in op.attributes
+        ):
             return None
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
-        values = {**op.implied_attributes(), **op.attribute_values}
+        values = op.attribute_items()
         for slot in plan.slots:
             attribute, field = slot
-            stored = stored_attribute(slot, values.get(attribute.name, attribute.default), self.graphs)
+            stored = stored_attribute(slot, values[attribute.name], self.graphs)
             if stored is not None:
                 options[field.name] = stored
         return options
