@@ -74,13 +74,14 @@ def test_the_public_surface_is_pinned() -> None:
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
         "-> 'list[OpExplanation]'",
-        "extract": "(model: 'Model', inputs: 'Iterable[str]' = (), outputs: 'Iterable[str]' = ()) -> 'Model'",
+        "extract": "(model: 'Model', inputs: 'str | Iterable[str]' = (), "
+        "outputs: 'str | Iterable[str]' = ()) -> 'Model'",
         "fake_quantize": "(model: 'Model', *, samples: 'Samples | None' = None, "
         "calibration: 'Calibration | None' = None, optimize: 'bool' = True, **options: 'Any') "
         "-> 'list[Inserted]'",
         "load": "(source: 'ModelFile') -> 'Model'",
         "merge": "(models: 'Iterable[Model]', connect: 'Mapping[str, str] | None' = None, "
-        "outputs: 'Iterable[str]' = ()) -> 'Model'",
+        "outputs: 'str | Iterable[str]' = ()) -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Iterable[str]' = (), format: 'str | None' = None, "
@@ -102,7 +103,7 @@ def test_the_public_surface_is_pinned() -> None:
         "resize": "(model: 'Model', shapes: 'Shapes') -> 'Model'",
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
-        "select": "(model: 'Model', ids: 'Iterable[int]' = (), names: 'Iterable[str]' = ()) -> 'Model'",
+        "select": "(model: 'Model', ids: 'Iterable[int]' = (), names: 'str | Iterable[str]' = ()) -> 'Model'",
     }
     assert circlekit.__all__ == sorted([*classes, *functions, "passes"])
 

@@ -126,47 +126,6 @@ def test_a_join_copies_a_run_of_each_operand_for_each_index_before_its_axis(shap
         assert present_cost(join) == MovementCost(2 * 4 * math.prod(shape) + runs * RUN_BYTES, 1)
 
 
-CALLS = [
-    "Gather(%x, [2, 0]) {axis: 1}",
-    "Gather(%x, [1]) {axis: 0}",
-    "Gather(%x, 1) {axis: 2}",
-    "ReverseV2(%x, [0])",
-    "Tile(%x, [1, 2, 1])",
-    "BroadcastTo(%x, [2, 2, 3, 4])",
-    "Slice(%x, [0, 1, 1], [2, 1, 3])",
-    "StridedSlice(%x, [0, 0, 3], [2, 3, 0], [1, 2, -1])",
-    "Pack(%x, %x) {values_count: 2, axis: 1}",
-    "Concatenation(%x, %x) {axis: 2}",
-    "Squeeze(%x)",
-    "ExpandDims(%x, 1)",
-]
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_data_movements_have_maps(call: str) -> None:
-    graph = graph_of(f"%y = {call}")
-    found = movement_of(graph.ops[0])
-    assert found is not None
-    (index_map,) = found.maps
-    assert index_map is not None
-    source = np.concatenate([X.reshape(-1)] * len(found.sources))
-    (expected,) = circlekit.run(circlekit.parse(f"graph main(%x: f32[2,3,4]) -> %y {{ %y = {call} }}"), [X])
-    assert np.array_equal(index_map.apply(source), expected.reshape(-1))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "Gather(%x, [0, 2, 3]) {axis: 2}",  # no arithmetic progression
-        "Gather(%x, [1, 1]) {axis: 0}",
-        "Concatenation(%x, %x) {axis: 2, act: RELU}",
-        "Relu(%x)",
-    ],
-)
-def test_operators_that_are_no_movement_have_no_map(call: str) -> None:
-    assert movement_of(graph_of(f"%y = {call}").ops[0]) is None
-
-
 def test_a_join_of_different_sizes_has_a_map_along_the_outermost_axis_only() -> None:
     parts = "%a = Slice(%x, [0, 0, 0], [1, 3, 4])\n%b = Slice(%x, [0, 0, 0], [2, 1, 4])\n"
     outer = movement_of(graph_of(parts + "%y = Concatenation(%x, %a) {axis: 0}", results="%y, %b").ops[2])

@@ -19,7 +19,6 @@ from circlekit.index_maps.steps import (
     RUN_BYTES,
     BlocksMoved,
     MovementCost,
-    Plan,
     Reshaped,
     Sliced,
     Tiled,
@@ -28,31 +27,16 @@ from circlekit.index_maps.steps import (
 from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for
 from circlekit.ir.dtypes import i32
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Value
 from circlekit.ops.movement.gather import Gather, ReverseV2
 from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
 from circlekit.ops.movement.repeat import BroadcastTo, Tile
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
+from tests.index_maps.moved_positions import positions, result_of, results_of, vector
 
 MAX_ELEMENTS = 600
-
-
-def vector(_: str, numbers: Any) -> Value:
-    """Return an int32 constant; the first argument, its role, is ignored."""
-    return Value.constant("", np.array(numbers, np.int32))
-
-
-def positions(shape: tuple[int, ...]) -> Array:
-    """Return an array whose elements are their own positions, 0, 1, 2, ... in memory order."""
-    return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
-
-
-def results_of(op: Op, array: Array) -> list[Array]:
-    """Run the kernel of ``op`` with ``array`` in place of the operand without data, which is moved."""
-    found = op.kernel(*(array if v is not None and v.data is None else v and v.data for v in op.inputs))
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 def drawn_op(draw: Any, x: Value) -> Op:
@@ -171,16 +155,6 @@ def test_every_plan_of_a_transpose_computes_it(perm: tuple[int, ...]) -> None:
     assert plans
     for plan in plans:
         assert np.array_equal(result_of(plan, array), moved)
-
-
-def result_of(plan: Plan, array: Array) -> Array:
-    """Return what ``plan`` makes of ``array``; all alternative operators of a step must do the same."""
-    for step in plan:
-        forms = [results_of(op, array)[0] for op in step.ops(Value("x", i32, array.shape), vector)]
-        array = forms[0]
-        assert array.shape == step.shape
-        assert all(np.array_equal(form, array) for form in forms)
-    return array
 
 
 @pytest.mark.parametrize(

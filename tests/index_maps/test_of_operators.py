@@ -43,6 +43,8 @@ CALLS = [
     "Gather(%x, [0, 1]) {axis: 0}",
     "Gather(%x, [2, 1, 0]) {axis: 1}",
     "Gather(%x, [1, 3]) {axis: -1}",
+    "Gather(%x, [2, 0]) {axis: 1}",
+    "Gather(%x, [1]) {axis: 0}",
     "Gather(%x, 3) {axis: 2}",
     "DepthToSpace(%image) {block_size: 2}",
     "SpaceToDepth(%image) {block_size: 2}",
@@ -143,6 +145,26 @@ def test_no_movement_if_it_is_not_known_what_a_slice_leaves_out() -> None:
 )
 def test_other_forms_have_no_movement(call: str) -> None:
     assert movement_of(op_of(call)) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ("Slice(%x, [-1, 0, 0], [1, 3, 4])", "1,3,4"),
+        ("Unpack(%x) {num: 2000000000}", "3,4"),  # no list of so many parts is made
+        ("Tile(%x, [-1, -1, 1])", "2,3,4"),
+        ("SplitV(%x, [7], 0) {num_splits: 1}", "2,3,4"),
+        ("DepthToSpace(%image) {block_size: 0}", "2,4,6,8"),
+        ("DepthToSpace(%image) {block_size: -2}", "2,8,12,2"),
+        ("SpaceToDepth(%image) {block_size: -2}", "2,2,3,32"),
+        ("Reshape(%x, [-1, -1])", "24"),
+        ("Squeeze(%x) {squeeze_dims: [1]}", "24"),
+    ],
+)
+def test_no_movement_if_the_shape_rule_refuses_the_operator(call: str, result: str) -> None:
+    """The text states the type of the result, as a file does, so the shape rule is not asked before."""
+    text = f"graph main({INPUTS}) -> %y {{ %y = {call} : {TYPE.format(shape=result)} }}"
+    assert movement_of(circlekit.parse(text).main.ops[0]) is None
 
 
 def test_no_movement_without_an_operator() -> None:

@@ -169,6 +169,25 @@ def test_custom_kernel(result: Any) -> None:
 
 
 @pytest.mark.usefixtures("_restored")
+def test_a_custom_kernel_without_a_result() -> None:
+    register_custom("TestHalf", lambda op, x: None)
+    with pytest.raises(ModelError, match="result %y: expected an array from the kernel, got None"):
+        run(opaque("CUSTOM", "TestHalf"), [X])
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "message"),
+    [
+        ("TestHalf", 3, "custom operator TestHalf: expected a function as kernel, got 3"),
+        (3, abs, "expected the name of a custom operator, got int"),
+    ],
+)
+def test_what_cannot_be_registered(name: Any, kernel: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        register_custom(name, kernel)
+
+
+@pytest.mark.usefixtures("_restored")
 def test_a_custom_kernel_is_unregistered() -> None:
     register_custom("TestHalf", lambda op, x: x / 2)
     unregister_custom("TestHalf")
@@ -200,7 +219,7 @@ def test_operands_of_custom_operators() -> None:
     register_custom("TestHalf", lambda op, x, y: x / 2 if y is None else x)
     for operands, name, message in (
         ("%x, %t", "AddV2", "AddV2 does not support operands of these types"),
-        ("%x", "AddV2", "AddV2: its kernel does not take 1 operands: missing a required argument"),
+        ("%x", "AddV2", "AddV2: its kernel does not take 1 operand: missing a required argument"),
         ("%x, none", "AddV2", "AddV2: expected all operands to be present"),
         ("%x, %x, %x", "TestHalf", "TestHalf: its kernel does not take 3 operands"),
     ):

@@ -156,6 +156,18 @@ def test_on_value_is_called_for_inputs_and_results() -> None:
     assert not seen, "an observer is called in its own run only"
 
 
+def test_an_observer_cannot_run_the_same_interpreter() -> None:
+    """The inner run would end the observation of the outer run."""
+    interpreter = Interpreter(model(chain(Twice)))
+
+    def run_again(name: str, array: Array) -> None:
+        interpreter.run([X])
+
+    with pytest.raises(ModelError, match="this interpreter is running a graph"):
+        interpreter.run([X], on_value=run_again)
+    np.testing.assert_array_equal(interpreter.run([X])[0], 2 * X)
+
+
 # -- other graphs ------------------------------------------------------------------------------
 
 BRANCHES = """

@@ -129,6 +129,7 @@ NUMBER = r"graph main: expected 2 inputs \(%x: f32\[1,3\], %y: f32\[3\]\), got "
         ([X, Y[:2]], r"input %y: expected shape \[3\], got \[2\]"),
         ([X[0], Y], r"input %x: expected shape \[1,3\], got \[3\]"),
         ([X.astype(np.int32), Y], "input %x: expected dtype float32, got int32"),
+        ([[[1], [2, 3]], Y], "input %x: expected an array, got lists of unequal lengths"),
     ],
 )
 def test_inputs_that_do_not_match(inputs: Any, message: str) -> None:
@@ -144,10 +145,24 @@ def test_a_graph_without_inputs() -> None:
         run(model(empty), [X])
 
 
-@pytest.mark.parametrize("number", [2, -1])
-def test_a_graph_number_that_does_not_exist(number: int) -> None:
-    with pytest.raises(ModelError, match=f"expected a graph number below 2, got {number}"):
+@pytest.mark.parametrize("inputs", [X[0, 0], None, 5, "abc"])
+def test_inputs_of_another_type(inputs: Any) -> None:
+    message = f"expected a list of arrays, or a dict by input name, got {type(inputs).__name__}"
+    with pytest.raises(ModelError, match=message):
+        Interpreter(parse_model(TEXT)).run(inputs)
+
+
+@pytest.mark.parametrize("number", [2, -1, "main", 0.0, None])
+def test_a_graph_number_that_does_not_exist(number: Any) -> None:
+    with pytest.raises(ModelError, match=f"expected a graph number from 0 to 1, got {number!r}"):
         run(parse_model(TEXT), [X, Y], graph=number)
+    with pytest.raises(ModelError, match="the model has no graph"):
+        run(model(), [], graph=number)
+
+
+def test_the_repr_shows_kernels_and_model() -> None:
+    interpreter = Interpreter(parse_model(TEXT, "net.ck"), "optimized")
+    assert repr(interpreter).startswith("<Interpreter with optimized kernels of <Model net.ck (circle): ")
 
 
 def test_input_errors_name_the_file() -> None:

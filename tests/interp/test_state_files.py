@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with state, resources, sparse data and custom operators, through a file: LiteRT reads what we save,
-and what we load of it computes the same, run after run.
+"""Models with state, resources, sparse data and custom operators.
+
+LiteRT runs a saved model, and we run the model that we load from the same bytes: each run gives the same.
 """
 
 from __future__ import annotations

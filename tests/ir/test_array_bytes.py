@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from circlekit.ir import array_bytes as content
+from circlekit.ir import array_bytes
 from circlekit.ir.array_bytes import SAMPLE_BYTES, chunks, digest, sample
 from circlekit.ir.value import Array
 
@@ -42,7 +42,7 @@ def arrays(draw: st.DrawFn) -> Array:
 def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
     little = array.dtype.newbyteorder("<")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "CHUNK_BYTES", limit)
+        patch.setattr(array_bytes, "CHUNK_BYTES", limit)
         parts = list(chunks(array, little))
         hashed = digest(array, little)
     assert b"".join(parts) == np.ascontiguousarray(array, little).tobytes()
@@ -78,11 +78,11 @@ def test_large_arrays_are_never_copied_as_a_whole(make: Callable[[], np.ndarray[
     finally:
         tracemalloc.stop()
     assert size == 1 << 27
-    assert peak < 3 * content.CHUNK_BYTES
+    assert peak < 3 * array_bytes.CHUNK_BYTES
 
 
 def test_chunks_are_as_large_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(array_bytes, "CHUNK_BYTES", 64)
     rows = np.zeros((10, 4), ">f4")  # 16 bytes per row: 4 rows in a chunk of 64 bytes
     assert [len(part) for part in chunks(rows, np.dtype("<f4"))] == [64, 64, 32]
     wide = np.zeros((2, 20), ">f4")  # 80 bytes per row: more than a chunk

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,14 @@ def test_a_constant_keeps_its_array() -> None:
     assert repr(value) == "%c: const i8[2,3]"
 
 
+@pytest.mark.parametrize(
+    ("data", "found"), [([1, 2], "list"), (np.array(["a"]), "<U1"), (np.zeros(2, ">f4"), ">f4")]
+)
+def test_what_cannot_be_a_constant(data: Any, found: str) -> None:
+    with pytest.raises(ModelError, match=f"%c: expected an array of numbers or bools, got {found}"):
+        Value.constant("c", data)
+
+
 # -- operators ---------------------------------------------------------------------------------
 
 
@@ -92,11 +101,12 @@ def test_fields() -> None:
     ]
 
 
-def test_an_array_as_attribute_becomes_a_tuple() -> None:
+@pytest.mark.parametrize("make", [list, np.array])
+def test_a_list_or_array_as_attribute_becomes_a_tuple(make: Callable[[list[int]], Any]) -> None:
     x = Value("x", f32, (1, 2, 1))
-    op = Squeeze(x, squeeze_dims=np.array([0, 2]))
+    op = Squeeze(x, squeeze_dims=make([0, 2]))
     assert op.squeeze_dims == (0, 2)
-    op.squeeze_dims = np.array([2])  # type: ignore[assignment]  # arrays are accepted, too
+    op.squeeze_dims = make([2])
     assert op.attribute_items() == {"squeeze_dims": (2,)}
 
 
@@ -156,6 +166,8 @@ def test_missing_operands_before_a_new_one_are_absent() -> None:
     op.set_input(2, x)
     assert op.inputs == [None, None, x]
     assert x.uses == ((op, 2),)
+    with pytest.raises(ModelError, match="expected an operand index of at least 0, got -1"):
+        op.set_input(-1, None)
     op.set_input(2, None)
     assert x.use_count == 0
     with pytest.raises(ModelError, match="CUSTOM has no result"):
@@ -212,6 +224,24 @@ def test_insert_and_remove() -> None:
     assert all(user in graph.ops for user in x.users)
 
 
+def test_operators_of_no_or_another_graph_are_refused() -> None:
+    """A second removal would empty the list of operators."""
+    graph, other = net(), net()
+    added = graph.append(Add(graph.inputs[0], graph.inputs[0]))
+    graph.remove(added)
+    for op in (added, other.ops[0]):
+        new = Add(graph.inputs[0], graph.inputs[0])
+        for change in (
+            lambda op, new: graph.remove(op),
+            lambda op, new: graph.unlink(op),
+            lambda op, new: graph.insert_before(op, new),
+            lambda op, new: graph.insert_after(op, new),
+        ):
+            with pytest.raises(ModelError, match="is not in graph main"):
+                change(op, new)
+    assert order(graph) == order(other) == ["a", "b", "c", "y"]
+
+
 @pytest.mark.parametrize(("index", "value"), [(0, "a"), (3, "y")])
 def test_what_is_used_cannot_be_removed(index: int, value: str) -> None:
     graph = net()
@@ -249,6 +279,23 @@ def test_what_cannot_replace_an_output() -> None:
         assert not graph.can_stand_for(values["y"], other)
         with pytest.raises(ModelError, match="cannot take the place of output %y"):
             graph.replace(values["y"], other)
+    graph.outputs = graph.inputs  # an input must not become the result of an operator
+    assert not graph.can_stand_for(values["x"], values["a"])
+
+
+def test_mistakes_of_a_graph() -> None:
+    graph = net()
+    x: Any = graph.inputs[0]
+    with pytest.raises(ModelError, match=r"expected a list of outputs, got the value %x: f32\[1,4\]"):
+        graph.outputs = x
+    with pytest.raises(ModelError, match="expected a list of inputs, got the value %x"):
+        Graph("g", x)
+    single: Any = graph
+    with pytest.raises(ModelError, match="expected a list of graphs, got <Graph main"):
+        Model(single)
+    with pytest.raises(ModelError, match="graph main: expected an operator, got %x"):
+        graph.append(x)
+    assert order(graph) == ["a", "b", "c", "y"]
 
 
 def test_names_are_never_given_twice() -> None:
@@ -270,6 +317,8 @@ def test_reprs_and_kinds() -> None:
     graph.append(FullyConnected(graph.inputs[0], Value.constant("w", np.zeros((2, 4), np.float32))))
     assert FullyConnected in graph.kinds
     assert repr(Model([])) == "<Model (circle): no graph>"
+    with pytest.raises(ModelError, match="the model has no graph"):
+        _ = Model([]).main
 
 
 # -- copies ------------------------------------------------------------------------------------

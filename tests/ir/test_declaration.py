@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the traits of a declaration: operator versions and permuted parameters."""
+"""Declarations: each is unique; mistakes in them; operator versions and permuted parameters by traits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
-from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.op import REGISTRY, Op, attribute, operand, variadic_operand
 from circlekit.ir.value import TensorType, Value
+from circlekit.ops.arithmetic.binary import Add
 
 
 class Rolled(
@@ -105,3 +107,68 @@ def test_versions_by_dtype_and_rank() -> None:
     ):
         assert rolled(input=Value("x", dtype, (1,) * rank)).required_version() == version
     assert rolled(input=Value("x", i8, None)).required_version() == 2
+
+
+def declare(module: str, name: str, code: str) -> type[Op]:
+    return type(name, (Op,), {"__module__": module, "__qualname__": name}, code=code, options=None)
+
+
+def test_an_operator_is_declared_once() -> None:
+    """Its code and the name of its class are unique; but a notebook may define the class again."""
+    before = dict(REGISTRY)
+    try:
+        declare("here", "Made", "MADE")
+        again = declare("here", "Made", "MADE")
+        assert {code: REGISTRY[code] for code in REGISTRY if code not in before} == {"MADE": again}
+        for name, code, shared in (("Other", "MADE", "MADE"), ("Made", "OTHER", "Made")):
+            message = rf"the operator {shared} is declared twice: by here\.Made and by there\.{name}"
+            with pytest.raises(ModelError, match=message):
+                declare("there", name, code)
+        with pytest.raises(ModelError, match=f"Add is declared twice: by {Add.__module__}.Add and by here"):
+            declare("here", "Add", "MINE")
+        assert {"MADE": again} | before == REGISTRY
+        recoded = declare("here", "Made", "NEW")
+        assert {"NEW": recoded} | before == REGISTRY
+    finally:
+        for code in REGISTRY.keys() - before:
+            del REGISTRY[code]
+
+
+@pytest.mark.parametrize("name", ["inputs", "output", "version", "kernel", "macs", "previous"])
+@pytest.mark.parametrize("member", [operand, lambda: attribute(1)])
+def test_members_cannot_hide_what_every_operator_has(name: str, member: Callable[[], object]) -> None:
+    with pytest.raises(ModelError, match=f"Made: {name} is a name in every operator; choose another name"):
+        type("Made", (Op,), {name: member()})
+
+
+def test_a_variadic_operand_is_the_last() -> None:
+    with pytest.raises(ModelError, match="Made: the variadic operand values must be the last"):
+        type("Made", (Op,), {"values": variadic_operand(), "axis": operand()})
+
+
+class Mistaken(Op):
+    """An invented operator with a shape rule that is wrong in one of several ways."""
+
+    input = operand()
+
+    mistake: str = attribute("")
+
+    def infer(self) -> Any:
+        if self.mistake == "no type":
+            return self.input.shape
+        if self.mistake == "nothing":
+            return None
+        return self.input.dim  # type: ignore[attr-defined]  # the mistake
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("no type", "Mistaken.infer: expected a TensorType or a tuple of them, got 2"),
+        ("nothing", "Mistaken.infer: expected a TensorType or a tuple of them, got None"),
+        ("error", "Mistaken.infer failed: AttributeError: 'Value' object has no attribute 'dim'"),
+    ],
+)
+def test_an_error_in_a_shape_rule_names_the_operator(mistake: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        Mistaken(Value("x", f32, (2, 3)), mistake=mistake)

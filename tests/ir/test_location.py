@@ -31,6 +31,14 @@ def test_the_ends_of_a_graph() -> None:
     assert place(last).startswith("at main > op 3 Sin\n")
 
 
+def test_an_operator_outside_of_a_graph() -> None:
+    model = parse_model(graph_text("%y = Relu(%x)"))
+    op = model.main.ops[0]
+    assert place(op) == "at main > op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
+    model.main.unlink(op)
+    assert place(op) == "at op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
+
+
 def test_long_lines_are_cut_and_do_not_widen_the_others() -> None:
     long = "n" * 200
     model = parse_model(graph_text("%a = Neg(%x)", f"%{long} = Abs(%a)", f"%y = Sin(%{long})"))

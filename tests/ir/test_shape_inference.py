@@ -7,7 +7,6 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.graph import Model
-from circlekit.ir.location import place
 from circlekit.ir.shape_inference import callees_first, check_shapes, fits, infer_shapes, misfit, settle_ranks
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
@@ -96,32 +95,7 @@ def test_callees_come_first() -> None:
     assert shapes(model) == [()]
 
 
-# -- places ------------------------------------------------------------------------------------
-
-
-def test_a_place_shows_the_lines_around() -> None:
-    model = parse_model(
-        graph_text("%1 = Relu(%x)", "%two = Mul(%1, [1.0, 2.0, 3.0, 4.0])", "%y = Relu6(%two)"), "net.ck"
-    )
-    assert place(model.main.ops[1], model, "rhs").split("\n  ") == [
-        "at net.ck > main > op 1 Mul > rhs",
-        "   0  %1 = Relu(%x)                         : f32[1,4]",
-        ">  1  %two = Mul(%1, [1.0, 2.0, 3.0, 4.0])  : f32[1,4]",
-        "   2  %y = Relu6(%two)                      : f32[1,4]",
-    ]
-
-
-def test_a_place_at_the_ends_and_outside() -> None:
-    model = parse_model(graph_text("%y = Relu(%x)"))
-    op = model.main.ops[0]
-    assert place(op) == "at main > op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
-    model.main.unlink(op)
-    assert place(op) == "at op 0 Relu\n  >  0  %y = Relu(%x)  : f32[1,4]"
-
-
-def test_long_lines_are_cut() -> None:
-    model = parse_model(graph_text(f"%{'n' * 500} = Relu(%x)", outputs="%x"))
-    assert max(map(len, place(model.main.ops[0]).split("\n"))) < 180
+# -- the shape [], which may stand for an unknown rank -----------------------------------------
 
 
 def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,8 @@ def test_endless_shapes_are_shortened() -> None:
         (np.zeros(2), np.zeros((2, 1)), False),
         (np.zeros(2, np.float32), np.zeros(2, np.int32), False),
         (np.arange(4)[::2], np.array([0, 2]), True),
+        (np.array([b"a", b""], object), np.array([b"a", b""], object), True),
+        (np.array([b"a", b""], object), np.array([b"a", b"b"], object), False),
     ],
 )
 def test_same_array(a: Array | None, b: Array | None, same: bool) -> None:
@@ -94,6 +97,25 @@ def test_quantizations_are_equal_by_their_bits() -> None:
     ):  # fmt: skip
         assert other != SCALES
     assert SCALES != "scales"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "message"),
+    [
+        ("f32", (2,), "%v: expected a dtype of circlekit.ir.dtypes, such as f32, got 'f32'"),
+        (np.float32, (2,), "%v: expected a dtype of circlekit.ir.dtypes, such as f32, got <class"),
+        (DType.FLOAT32, 2, "%v: expected a shape, such as (1, 8), got 2"),
+        (DType.FLOAT32, "2", "%v: expected a shape, such as (1, 8), got '2'"),
+    ],
+)
+def test_types_of_another_kind(dtype: Any, shape: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(message)):
+        Value("v", dtype, shape)
+
+
+def test_a_list_as_shape_becomes_a_tuple() -> None:
+    shape: Any = [2, None]
+    assert Value("v", DType.FLOAT32, shape).shape == (2, None)
 
 
 def test_known_and_unknown_shapes() -> None:

@@ -115,7 +115,7 @@ def test_settings_have_defaults() -> None:
     assert "" not in PASSES  # a pass without a name is not registered
 
 
-def test_two_passes_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_passes_of_one_name_are_an_error() -> None:
     def define(module: str, qualname: str) -> type:
         body = {"name": "made_twice", "__module__": module, "__qualname__": qualname}
         return type("Made", (GraphPass,), body)
@@ -125,7 +125,8 @@ def test_two_passes_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) ->
         again = define("here", "Made")
         assert PASSES["made_twice"] is again
         for module, qualname in (("there", "Made"), ("here", "Other")):
-            with pytest.raises(RewriteError, match=f"{module}: the pass made_twice is defined in here"):
+            message = rf"pass made_twice is declared twice: by here\.Made and by {module}\.{qualname}"
+            with pytest.raises(RewriteError, match=message):
                 define(module, qualname)
     finally:
         PASSES.pop("made_twice", None)

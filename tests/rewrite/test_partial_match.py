@@ -83,7 +83,11 @@ def test_message_names_the_first_difference(body: str, name: str, sentence: str)
         ),
         (
             "%y = Cast(%x) : i32[2,3]\n%z = Cast(%x) : i8[2,3]",
-            "%z: is i8[2,3], but %y is i32[2,3]",
+            "%z: out_data_type is INT8, but INT32 in %y",
+        ),
+        (
+            "%y = Quantize(%x) : i8[2,3] quant(scale: 0.5)\n%z = Quantize(%x) : u8[2,3] quant(scale: 0.5)",
+            "%z: is u8[2,3], but %y is i8[2,3]",
         ),
     ],
 )

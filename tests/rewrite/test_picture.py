@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures are parsed when their class is created; errors show a caret under the position."""
+"""Parsed pictures, mistakes in them (a caret shows the place), and pictures that do not fit together."""
 
 from __future__ import annotations
 
@@ -106,6 +106,13 @@ def test_parameter_must_be_a_name_in_the_picture() -> None:
         make("z = Add(x, w: const)", "x", small=small)
 
 
+@pytest.mark.parametrize("attribute", ["shared", "spread"])
+@pytest.mark.parametrize("name", ["x", "z", "misspelled"])
+def test_only_interior_results_can_be_shared(attribute: str, name: str) -> None:
+    with pytest.raises(RewriteError, match=f"`{attribute}` has {name}, no interior result of `before`"):
+        make("y = Neg(x)\nz = Abs(y)", "z = Abs(x)", **{attribute: ("y", name)})
+
+
 def test_picture_without_a_name_is_not_a_pass() -> None:
     before = set(PASSES)
     make("z = Add(x, 0.0)", "x")
@@ -122,6 +129,13 @@ def test_constants_must_define_the_names_in_after() -> None:
         made().run(model, Context())
 
 
+def test_constants_must_be_a_dict() -> None:
+    made = make("z = Relu(x)", "z = Add(x, q)", constants=lambda self: None)
+    model = parse_model("graph main(%x: f32[2]) -> %z { %z = Relu(%x) : f32[2] }")
+    with pytest.raises(RewriteError, match="`constants` of Made: expected a dict, got NoneType"):
+        made().run(model, Context())
+
+
 def test_something_must_give_the_attributes_in_after() -> None:
     made = make("z = Relu(x)", "z = LeakyRelu(x) {alpha: slope}")
     model = parse_model("graph main(%x: f32[2]) -> %z { %z = Relu(%x) : f32[2] }")
@@ -133,7 +147,7 @@ def test_something_must_give_the_attributes_in_after() -> None:
 def test_pass_names_are_unique() -> None:
     """A pass whose name is taken is not registered, nor is a pass with an invalid picture."""
     before = all_passes()
-    with pytest.raises(RewriteError, match=r"fuse_add_with_conv is defined in circlekit\.passes\.fuse"):
+    with pytest.raises(RewriteError, match=r"fuse_add_with_conv is declared twice: by circlekit\.passes\."):
         make("z = Relu(x)", "x", name="fuse_add_with_conv")
     with pytest.raises(CirclekitError):
         make("z = Relu(", "x", name="never")
@@ -157,7 +171,7 @@ circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %z { %z = Neg(%x) }"),
 def test_built_in_names_are_reserved_before_import() -> None:
     done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert ": the pass fuse_neg is defined in __main__" in done.stderr
+    assert "the pass fuse_neg is declared twice: by __main__.Mine and by circlekit.passes." in done.stderr
 
 
 def test_picture_errors_are_circlekit_errors() -> None:

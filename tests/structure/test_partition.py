@@ -210,6 +210,8 @@ def test_a_missing_input_of_a_part_is_named() -> None:
         (PartTable(["cpu"], ""), "There is no 'default' backend information"),
         (PartTable(["cpu"], "npu"), "'default' backend is not one of"),
         (PartTable(["cpu"], "cpu", {"ADD": "npu"}), "OPCODE ADD is not assigned to one of"),
+        (PartTable(["cpu"], "cpu", comply="OPCODE"), "expected comply opcode or opname, got 'OPCODE'"),
+        (PartTable("cpu,npu", "cpu"), "expected a list of backends, got 'cpu,npu'"),
     ],
 )
 def test_wrong_tables_are_refused(table: PartTable, message: str) -> None:
@@ -282,7 +284,7 @@ def test_the_backends_come_from_one_flag_or_file(tmp_path: Path, capsys: pytest.
     """With a part file, --default replaces the default of the file."""
     write_example(tmp_path, PART)
     words = [str(tmp_path / "net.circle"), "-o", str(tmp_path / "parts")]
-    part = next(str(path) for path in tmp_path.glob("*.part"))
+    part = str(tmp_path / "net.part")
     for flags in (
         [],
         ["--part", part, "--opcode", "MUL=npu"],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -213,6 +214,28 @@ def test_what_does_not_fit_is_refused_with_its_place() -> None:
         circlekit.resize(model, [[1, 4], [1]])
     with pytest.raises(ModelError, match="no input named 'z'"):
         circlekit.resize(model, {"z": [1]})
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([[-2, 4]], "expected dimensions from 0 to 2147483647, or -1 for an unknown one, got -2"),
+        ([[2**31, 4]], "got 2147483648"),
+        ([[2.5, 4]], r"got 2\.5"),
+        ([["2", 4]], "got '2'"),
+        (["1,4"], r"expected a shape, such as \[1, 8\], got '1,4'"),
+        ([4], "expected a shape, .* got 4"),
+        ([[1] * 33], "expected at most 32 dimensions, got 33"),
+        ("[1,4]", "expected a list of shapes, or a dict by input name, got str"),
+        (None, "expected a list of shapes, .* got NoneType"),
+        ({"x": 4}, "expected a shape, .* got 4"),
+        ({4: [1]}, "expected the name of an input, got int"),
+    ],
+)
+def test_what_is_no_shape(shapes: Any, message: str) -> None:
+    """No operator reads the input, so no shape rule could refuse the shape."""
+    with pytest.raises(ModelError, match=message):
+        circlekit.resize(circlekit.parse("graph main(%x: f32[1,4]) -> %x {}"), shapes)
 
 
 def test_shapes_are_parsed_from_text() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,9 +88,17 @@ def test_an_output_that_a_selected_operator_reads_stays_an_output() -> None:
 
 @pytest.mark.parametrize(
     ("ids", "names", "message"),
-    [([5], [], "from 0 to 4, got 5"), ([], ["bb"], "named 'bb'"), ([], [], "No operator selected")],
+    [
+        ([5], [], "from 0 to 4, got 5"),
+        (["0"], [], "from 0 to 4, got '0'"),
+        ("0-1", [], "expected a list of operator numbers, got '0-1'"),
+        (3, [], "expected a list of operator numbers, got 3"),
+        ([], ["bb"], "named 'bb'"),
+        ([], [3], "expected the name of a result, got int"),
+        ([], [], "No operator selected"),
+    ],
 )
-def test_what_cannot_be_selected(ids: list[int], names: list[str], message: str) -> None:
+def test_what_cannot_be_selected(ids: Any, names: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         circlekit.select(circlekit.parse(NET), ids, names)
 
@@ -113,6 +122,20 @@ def test_extract_between_values() -> None:
         circlekit.extract(model, ["d"], ["c"])
     with pytest.raises(ModelError, match="no input or result named 'cc'"):
         circlekit.extract(model, outputs=["cc"])
+
+
+def test_a_text_is_one_name() -> None:
+    """It is not a list of its letters."""
+    model = circlekit.parse(NET.replace("%b", "%first"))
+    assert len(circlekit.select(model, names="first").main) == 1
+    assert len(circlekit.extract(model, "first", "y").main) == 3
+    assert circlekit.merge([circlekit.extract(model, outputs="first")], outputs="first").main.outputs
+
+
+def test_an_input_that_is_named_twice_is_one_input() -> None:
+    part = circlekit.extract(circlekit.parse(NET), ["b", "b"], ["c"])
+    check(part)
+    assert [v.name for v in part.main.inputs] == ["b", "k"]
 
 
 def test_a_variable_of_other_operators_is_refused() -> None:
@@ -266,6 +289,13 @@ def test_what_cannot_be_merged() -> None:
         circlekit.merge([head, tail], {"x": "ou"})
     with pytest.raises(ModelError, match="no model has an input 'y'"):
         circlekit.merge([head, tail], {"y": "out"})
+    mistaken: list[tuple[Any, str]] = [
+        ("x", "connect: expected a dict of names of inputs and outputs, got str"),
+        ({"x": 3}, "expected the name of an output, got int"),
+    ]
+    for connect, message in mistaken:
+        with pytest.raises(ModelError, match=message):
+            circlekit.merge([head, tail], connect)
     with pytest.raises(ModelError, match="the models form a cycle"):
         circlekit.merge([head, tail], {"x": "out", "in": "z"})
     with pytest.raises(

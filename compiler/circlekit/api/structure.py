@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.api.models import FilePath, load, save
-from circlekit.errors import FileError, ModelError, counted, names_in
+from circlekit.errors import FileError, ModelError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
@@ -46,29 +46,30 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     return divide(model, table if isinstance(table, PartTable) else read_part_file(Path(table)), fewest)
 
 
-def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
+def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = ()) -> Model:
     """Return a model of chosen operators of the main graph.
 
-    An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results.
+    An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
     The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
     are the results that other operators read or that are outputs of ``model``.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
     operators share state with others.
     """
     check_model(model)
-    return selection.select(model, ids, names_in("a result", names))
+    return selection.select(model, ids, names)
 
 
-def extract(model: Model, inputs: Iterable[str] = (), outputs: Iterable[str] = ()) -> Model:
+def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  Inputs of the
-    graph that are not named, but on which the outputs depend, become inputs after the named ones.
+    ``inputs``, ``outputs``: names of values, or one name; if empty, the inputs and outputs of the graph.
+    Inputs of the graph that are not named, but on which the outputs depend, become inputs after the named
+    ones.
     Raise ModelError for an unknown name and for an input on which no output depends; UnsupportedError if the
     operators share state with others.
     """
     check_model(model)
-    return selection.extract(model, names_in("a value", inputs), names_in("a value", outputs))
+    return selection.extract(model, inputs, outputs)
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -81,24 +82,25 @@ def resize(model: Model, shapes: Shapes) -> Model:
     operands of an operator do not fit any more.
     """
     check_model(model)
-    return resizing.resize(model, shapes if isinstance(shapes, Mapping) else list(shapes))
+    return resizing.resize(model, shapes)
 
 
 def merge(
-    models: Iterable[Model], connect: Mapping[str, str] | None = None, outputs: Iterable[str] = ()
+    models: Iterable[Model], connect: Mapping[str, str] | None = None, outputs: str | Iterable[str] = ()
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
     ``connect``: {name of an input: name of the output that it reads}.  An input that is not a key reads the
     output of the same name; if no output has this name, the input becomes an input of the result.
-    ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
+    ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
+    model reads.
     Raise ModelError if two outputs have the same name, for unknown names, and for models that form a cycle;
     ShapeError if the types of an output and of the input that reads it differ.
     """
     models = list(models)
     for model in models:
         check_model(model)
-    return merging.merge(models, connect, names_in("an output", outputs))
+    return merging.merge(models, connect, outputs)
 
 
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:

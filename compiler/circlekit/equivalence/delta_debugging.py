@@ -164,7 +164,8 @@ class _Reducer:
         for index, graph in enumerate(self.model.graphs):
             for number, op in enumerate(graph.ops):
                 for spec in op.attributes:
-                    if not spec.is_graph and op.attribute_items()[spec.name] != spec.default:
+                    value = op.attribute_values.get(spec.name, spec.default)
+                    if not spec.is_graph and value != spec.default:
                         changed |= self.attempt(
                             reduction_steps.with_default, self.model, index, number, spec.name
                         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import singledispatch
+from itertools import accumulate
 from typing import NamedTuple
 
 from circlekit.errors import CirclekitError
@@ -16,6 +17,7 @@ from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.unknown_dim import dims_of, has_dims, holds_for_all, size_of
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import normalized_axis
@@ -61,15 +63,16 @@ class Movement(NamedTuple):
 def movement_of(op: Op | None) -> Movement | None:
     """Return how ``op`` moves data; None if it does not, or if one of these conditions does not hold.
 
-    The operands that say how to move data, such as a permutation, are constant.  The index maps hold for
-    every size of an unknown dimension.  No source or result is a variable, has a dimension of 0, or has more
-    than one unknown dimension (``has_dims``).  All sources and results have the same dtype and the same
-    quantization, which is not per channel.  Each map gives as many elements as its result has.
+    The operator fits its shape rule.  The operands that say how to move data, such as a permutation, are
+    constant.  The index maps hold for every size of an unknown dimension.  No source or result is a variable,
+    has a dimension of 0, or has more than one unknown dimension (``has_dims``).  All sources and results have
+    the same dtype and the same quantization, which is not per channel.  Each map gives as many elements as
+    its result has.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None
     try:
-        found = _movement(op)
+        found = _movement(op) if fits(op) else None
     except (CirclekitError, IndexError, ValueError):  # an operator that does not fit its operands
         return None
     if found is None or len(found.maps) != len(op.results):
@@ -81,12 +84,12 @@ def movement_of(op: Op | None) -> Movement | None:
         is_allowed = has_dims(value) and not value.is_variable
         if not is_allowed or value.dtype is not first.dtype or value.quantization != first.quantization:
             return None
-    sizes = [None if found_map is None else found_map.size for found_map in found.maps]
+    sizes = [None if each is None else each.size for each in found.maps]
     is_static = all(value.is_static for value in (*found.sources, *op.results))
     if not is_static and not all(each is None or holds_for_all(each) for each in found.maps):
         return None
-    fits = all(size in (None, size_of(result)) for size, result in zip(sizes, op.results, strict=True))
-    return found if fits else None
+    is_whole = all(size in (None, size_of(result)) for size, result in zip(sizes, op.results, strict=True))
+    return found if is_whole else None
 
 
 @singledispatch
@@ -114,7 +117,7 @@ def _transpose(op: Transpose) -> Movement | None:
 @_movement.register
 def _slice(op: Slice) -> Movement | None:
     begin = static_int_vector(op.begin)
-    if begin is None or static_int_vector(op.size) is None:
+    if begin is None or static_int_vector(op.size) is None or min(begin, default=0) < 0:
         return None
     ranges = [range(first, first + n) for first, n in zip(begin, dims_of(op.output), strict=True)]
     if any(taken.stop > dim for taken, dim in zip(ranges, dims_of(op.input), strict=True)):
@@ -161,11 +164,9 @@ def _unpack(op: Unpack) -> Movement | None:
 def _parts(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[IndexMap]:
     """Return the map to each part of a tensor of ``shape`` that is split along ``axis`` into ``sizes``."""
     whole = [range(dim) for dim in shape]
-    starts = [sum(sizes[:index]) for index in range(len(sizes))]
-    pairs = zip(starts, sizes, strict=True)
     return [
-        IndexMap.sliced(shape, [*whole[:axis], range(start, start + size), *whole[axis + 1 :]])
-        for start, size in pairs
+        IndexMap.sliced(shape, [*whole[:axis], range(end - size, end), *whole[axis + 1 :]])
+        for end, size in zip(accumulate(sizes), sizes, strict=True)
     ]
 
 

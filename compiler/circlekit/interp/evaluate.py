@@ -3,14 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
 import circlekit.ops  # noqa: F401  # declares the operators
-from circlekit.errors import CirclekitError, LimitError, ModelError, ShapeError, UnsupportedError, counted
+from circlekit.errors import (
+    CirclekitError,
+    LimitError,
+    ModelError,
+    ShapeError,
+    UnsupportedError,
+    check_name,
+    counted,
+)
 from circlekit.interp.execution_plan import ResultMemory, absent_operands
 from circlekit.interp.fast import FastKernel
 from circlekit.ir.graph import Graph, Model
@@ -29,8 +37,12 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
     """Register ``kernel`` for the custom operator ``name``; it replaces an earlier kernel of that name.
 
     ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
-    a list or tuple of results, with the dtypes and shapes that the model declares.
+    a list or tuple of results, with the dtypes and shapes that the model declares.  Raise ModelError if
+    ``name`` is no string or ``kernel`` no function.
     """
+    check_name("a custom operator", name)
+    if not callable(kernel):
+        raise ModelError(f"custom operator {name}: expected a function as kernel, got {kernel!r}")
     _custom_kernels[name] = kernel
 
 
@@ -76,6 +88,9 @@ def compute(
         raise ModelError(f"{op.code} failed on operands {types}: {error}") from error
     if len(results) != len(op.results):
         raise ShapeError(f"{op.code}: expected {counted(len(op.results), 'result')}, got {len(results)}")
+    for value, result in zip(op.results, results, strict=True):
+        if result is None:
+            raise ModelError(f"result %{value.name}: expected an array from the kernel, got None")
     arrays = [np.asarray(result) for result in results]
     for value, array in zip(op.results, arrays, strict=True):
         check_type(value, array, "result")
@@ -85,8 +100,8 @@ def compute(
 def check_type(value: Value, array: Array, role: str) -> None:
     """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
-    An unknown dtype, shape or dimension is not checked, nor is the shape of a result that is declared as []:
-    see ``_is_rank_known``.  ``role``: "input" or "result", for the message.
+    Not checked are a dtype that numpy lacks, an unknown rank or dimension, and the shape of a result that is
+    declared as []: see ``_is_rank_known``.  ``role``: "input" or "result", for the message.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
@@ -139,7 +154,8 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
     try:
         signature(kernel).bind(op, *operands)
     except TypeError as error:
-        raise ModelError(f"{name}: its kernel does not take {len(operands)} operands: {error}") from None
+        given = counted(len(operands), "operand")
+        raise ModelError(f"{name}: its kernel does not take {given}: {error}") from None
     is_builtin = kernel is CUSTOM_KERNELS.get(op.custom_code or "")
     if is_builtin and any(a is None for a in operands):
         raise ModelError(f"{name}: expected all operands to be present")
@@ -164,11 +180,14 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
-    Raise ModelError if there is no such graph, ShapeError if number, names, dtypes or shapes of ``inputs``
-    differ from those that the graph declares.  If the model comes from a file, the ShapeError names the file.
+    Raise ModelError if there is no such graph or ``inputs`` is of another type, ShapeError if number, names,
+    dtypes or shapes of ``inputs`` differ from those that the graph declares.  If the model comes from a file,
+    the ShapeError names the file.
     """
-    if not 0 <= graph < len(model.graphs):
-        raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
+    if not isinstance(graph, int | np.integer) or not 0 <= graph < len(model.graphs):
+        numbers = f"expected a graph number from 0 to {len(model.graphs) - 1}, got {graph!r}"
+        raise ModelError(numbers if model.graphs else "the model has no graph")
+    _check_kind(inputs)
     chosen = model.graphs[graph]
     try:
         if not isinstance(inputs, Mapping):
@@ -185,17 +204,31 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
         raise
 
 
+def _check_kind(inputs: object) -> None:
+    """Raise ModelError if ``inputs`` is neither a mapping nor another collection of arrays."""
+    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        kind = type(inputs).__name__
+        raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
+
+
 def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """Return ``inputs`` as arrays.
 
     Raise ShapeError if their number, dtypes or shapes are not those that ``graph`` declares.
     """
-    arrays = [np.asarray(x) for x in inputs]
-    if len(arrays) != len(graph.inputs):
+    given = list(inputs)
+    if len(given) != len(graph.inputs):
         expected = f"{counted(len(graph.inputs), 'input')} ({_listed(graph)})"
-        raise ShapeError(f"graph {graph.name}: expected {expected}, got {len(arrays)}")
-    for value, array in zip(graph.inputs, arrays, strict=True):
+        raise ShapeError(f"graph {graph.name}: expected {expected}, got {len(given)}")
+    arrays = []
+    for value, item in zip(graph.inputs, given, strict=True):
+        try:
+            array = np.asarray(item)
+        except ValueError:
+            expected = f"input %{value.name}: expected an array"
+            raise ShapeError(f"{expected}, got lists of unequal lengths") from None
         check_type(value, array, "input")
+        arrays.append(array)
     return arrays
 
 

@@ -57,6 +57,7 @@ class GraphRunner:
         # _held_bytes: the memory of results that are still needed; _calls: the calls of graphs in this run;
         # _depth: the number of these calls that have not returned; 0 in the graph that ``run`` was given
         self._held_bytes = self._calls = self._depth = 0
+        self._is_running = False
 
     def run(
         self,
@@ -71,8 +72,12 @@ class GraphRunner:
 
         They share no memory with each other, the inputs, the constants and the state.
         ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.  The other arguments
-        are functions that are called during the run: see their types.
+        are functions that are called during the run: see their types.  Raise ModelError if one of them starts
+        another run.
         """
+        if self._is_running:
+            raise ModelError("this interpreter is running a graph: expected another interpreter for a second")
+        self._is_running = True
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value, self._on_graph = observe, on_value, on_graph
         self._before_op = before_op
@@ -90,6 +95,7 @@ class GraphRunner:
                 return [own.pop(id(x)) if id(x) in own else x.copy() for x in outputs]
         finally:
             self._observe = self._on_value = self._on_graph = self._before_op = None
+            self._is_running = False
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         """Return the outputs of ``graph`` for an operator that calls it.

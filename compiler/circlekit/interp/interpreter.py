@@ -47,7 +47,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
 
 
 class Interpreter:
-    """Runs one model any number of times.  Each thread needs an interpreter of its own.
+    """Runs one model any number of times, one run after the other.  Each thread needs its own interpreter.
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The operators of the
     model may be changed between runs; after a change of the elements of a constant, make a new interpreter.
@@ -60,6 +60,9 @@ class Interpreter:
         check_model(model)
         self.model = model
         self._runner = GraphRunner(State(), model, select_kernels(model, kernels))
+
+    def __repr__(self) -> str:
+        return f"<Interpreter with {self.kernels.value} kernels of {self.model!r}>"
 
     @property
     def kernels(self) -> Kernels:
@@ -94,10 +97,10 @@ class Interpreter:
         - ``on_value`` with the name and the array of each graph input and each result;
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
-        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph
-        or if a kernel rejects its operands (such as an index out of range), ShapeError if the inputs do not
-        match the graph, UnsupportedError if an operator has no kernel, LimitError if a limit of memory or of
-        graph calls is exceeded.
+        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
+        if ``inputs`` is of another type, or if a kernel rejects its operands (such as an index out of range);
+        ShapeError if the inputs do not match the graph; UnsupportedError if an operator has no kernel;
+        LimitError if a limit of memory or of graph calls is exceeded.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)

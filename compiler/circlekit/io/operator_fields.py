@@ -123,7 +123,10 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
         return None
     union = options_field(kind.options)
     if union is None:
-        raise ModelError(f"{kind.__name__}: expected an options table of the schema, got {kind.options}")
+        hint = "" if kind.attributes else "; an operator without options is declared with options=None"
+        raise ModelError(
+            f"{kind.__name__}: expected an options table of the schema, got {kind.options}{hint}"
+        )
     fields = table(kind.options, fmt).by_name
     foreign = table(kind.options, fmt).foreign
     slots = []

@@ -12,7 +12,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from circlekit.errors import ModelError, counted, did_you_mean
-from circlekit.ir.declaration import Declaration, comparable
+from circlekit.ir.declaration import Attribute, Declaration, Operand, comparable
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
 
@@ -50,8 +50,16 @@ class Value(Tensor):
 
     @staticmethod
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
-        """Return a constant with the elements, dtype and shape of ``array``, which is not copied."""
-        return Value(name, DType.of(array.dtype), array.shape, array, quantization)
+        """Return a constant with the elements, dtype and shape of ``array``, which is not copied.
+
+        Raise ModelError if ``array`` is no numpy array, or has a dtype that no element type has.
+        """
+        try:
+            dtype = DType.of(array.dtype)
+        except (AttributeError, KeyError):
+            found = getattr(array, "dtype", type(array).__name__)
+            raise ModelError(f"%{name}: expected an array of numbers or bools, got {found}") from None
+        return Value(name, dtype, array.shape, array, quantization)
 
     @staticmethod
     def of_type(type: TensorType | Tensor, name: str = "") -> Value:
@@ -89,7 +97,7 @@ class Op(Declaration):
     ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
     ``version``: the operator version in the file.  It is None if the operator is new or was changed; then the
     operator is saved with the version that ``required_version`` returns.
-    ``previous``, ``next``: the neighbours of the operator in its graph.
+    ``previous``, ``next``: the neighbors of the operator in its graph.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
     A change of an attribute replaces the dict, because snapshots (``ir.snapshot``, for undo) share it.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
@@ -103,6 +111,16 @@ class Op(Declaration):
     attribute_values: dict[str, Any]
     inputs: list[Value | None]
     results: list[Value]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Declare an operator: see Declaration; raise ModelError for a name that every operator has.
+
+        An operand named ``inputs``, for example, would hide the list of all operands.
+        """
+        for name, member in vars(cls).items():
+            if isinstance(member, Operand | Attribute) and (name in _OP_FIELDS or hasattr(Op, name)):
+                raise ModelError(f"{cls.__name__}: {name} is a name in every operator; choose another name")
+        super().__init_subclass__(**arguments)
 
     def __init__(
         self, *operands: Value | None, results: Sequence[Value] | None = None, **attributes: Any
@@ -162,7 +180,12 @@ class Op(Declaration):
     # -- edges ---------------------------------------------------------------------------------
 
     def set_input(self, index: int, value: Value | None) -> None:
-        """Use ``value`` as operand ``index``; fill operands that are missing before it with None."""
+        """Use ``value`` as operand ``index``; fill operands that are missing before it with None.
+
+        Raise ModelError if ``index`` is negative.
+        """
+        if index < 0:
+            raise ModelError(f"{type(self).__name__}: expected an operand index of at least 0, got {index}")
         while index >= len(self.inputs):
             self.inputs.append(None)
         old = self.inputs[index]
@@ -234,8 +257,9 @@ class Op(Declaration):
                 yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
 
     def attribute_items(self) -> dict[str, Any]:
-        """Return every declared attribute by name, with its default if it was not set."""
-        return {a.name: self.attribute_values.get(a.name, a.default) for a in self.attributes}
+        """Return every declared attribute by name; if it was not set, as a file states it."""
+        defaults = {a.name: a.default for a in self.attributes}
+        return {**defaults, **self.implied_attributes(), **self.attribute_values}
 
     def called_graphs(self) -> list[Graph]:
         """Return the graphs that this operator runs."""
@@ -264,8 +288,9 @@ class Graph:
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
     that grows with every change of inputs, outputs or operators; code that changes only the fields of a
-    value, such as its shape, increases the number itself.  ``table``: all values that the file lists, in its
-    order, used or not.  ``extra``: fields of the schema's SubGraph that the IR does not interpret.
+    value, such as its shape, increases the number itself.  ``Snapshot.restore`` brings an earlier number
+    back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``: fields of the
+    schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
@@ -273,8 +298,8 @@ class Graph:
         self.epoch = 0
         self.table: list[Value] = []
         self.extra: dict[str, Any] = {}
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
+        self._inputs = _listed("inputs", inputs)
+        self._outputs = _listed("outputs", outputs)
         self._input_ids = {id(v) for v in inputs}
         self._output_ids = {id(v) for v in outputs}
         self._first: Op | None = None
@@ -290,7 +315,7 @@ class Graph:
 
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
-        self._inputs = tuple(values)
+        self._inputs = _listed("inputs", values)
         self._input_ids = {id(v) for v in values}
         self._use_names(values)
         self.epoch += 1
@@ -301,7 +326,7 @@ class Graph:
 
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
-        self._outputs = tuple(values)
+        self._outputs = _listed("outputs", values)
         self._output_ids = {id(v) for v in values}
         self.epoch += 1
 
@@ -359,9 +384,14 @@ class Graph:
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
-        """Put ``op`` between its new neighbours ``before`` and ``after``; None at the ends of the list."""
+        """Put ``op`` between its new neighbors ``before`` and ``after``; None at the ends of the list."""
+        if not isinstance(op, Op):
+            raise ModelError(f"graph {self.name}: expected an operator, got {op!r}")
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
+        for neighbor in (before, after):
+            if neighbor is not None:
+                self._expect(neighbor)
         op.graph, op.previous, op.next = self, before, after
         if before is None:
             self._first = op
@@ -380,8 +410,17 @@ class Graph:
         self._use_names((*op.inputs, *op.results))
         return op
 
+    def _expect(self, op: Op) -> None:
+        """Raise ModelError if ``op`` is not in this graph."""
+        if op.graph is not self:
+            raise ModelError(f"{op!r} is not in graph {self.name}")
+
     def remove(self, op: Op) -> None:
-        """Remove ``op`` and its uses of operands; raise ModelError if a result is used or is an output."""
+        """Remove ``op`` and its uses of operands.
+
+        Raise ModelError if a result is used or is an output, or if ``op`` is not in this graph.
+        """
+        self._expect(op)
         for value in op.results:
             if value.use_count or self.is_output(value):
                 raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
@@ -389,7 +428,11 @@ class Graph:
         op.drop_inputs()
 
     def unlink(self, op: Op) -> None:
-        """Remove ``op`` from the graph but keep its operands, so that it can be inserted elsewhere."""
+        """Remove ``op`` from the graph but keep its operands, so that it can be inserted elsewhere.
+
+        Raise ModelError if ``op`` is not in this graph.
+        """
+        self._expect(op)
         if op.previous is None:
             self._first = op.next
         else:
@@ -414,7 +457,8 @@ class Graph:
             return True
         # ``old`` becomes the result of the producer of ``new``, and ``new`` leaves the graph
         return (
-            new.producer is not None
+            old.producer is not None
+            and new.producer is not None
             and not self.is_output(new)
             and not self.is_input(new)
             and not new.is_variable
@@ -471,6 +515,16 @@ class Graph:
         for op in self:
             found.update(dict.fromkeys(v for v in (*op.inputs, *op.results) if v is not None))
         return iter(found | dict.fromkeys(self._outputs))
+
+
+def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError for a single value.
+
+    ``side``: "inputs" or "outputs", for the message.
+    """
+    if isinstance(values, Value):
+        raise ModelError(f"expected a list of {side}, got the value {values!r}")
+    return tuple(values)
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]

@@ -17,12 +17,12 @@ Declaration.  ``operand``, ``attribute`` and similar functions, in ``ir.op``, ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.quantization_rule import InnerTensor, QuantizationRule
@@ -86,8 +86,10 @@ class Attribute:
 
 
 def comparable(value: Any) -> Any:
-    """Return ``value`` as operators store it: an array becomes a tuple, so that ``==`` gives one bool."""
-    return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
+    """Return ``value`` as operators store it: a list or an array becomes a tuple, so that ``==`` works."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(value) if isinstance(value, list) else value
 
 
 _EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by the type of its default
@@ -174,6 +176,7 @@ class Declaration:
         ``options``: the name of the schema's options table, by default the class name followed by
         ``Options``; None if the operator has no options.  ``results``: the names of the results.  ``traits``:
         other class variables, such as ``pure=False``.
+        Raise ModelError for a mistake in the declaration, TypeError for an unknown trait.
         """
         super().__init_subclass__()
         members: dict[str, Any] = {}  # an overridden operand keeps the position that the base class gave it
@@ -184,6 +187,8 @@ class Declaration:
         cls.attributes = tuple(f for f in members.values() if isinstance(f, Attribute))
         for index, spec in enumerate(cls.operands):
             spec.index = index
+            if spec.variadic and spec is not cls.operands[-1]:
+                raise ModelError(f"{cls.__name__}: the variadic operand {spec.name} must be the last")
         if results is not None:
             cls.result_names = tuple(results)
         if variadic_results:
@@ -197,7 +202,7 @@ class Declaration:
         if code is not None:
             cls.code = code
             cls.options = cls.__name__ + "Options" if options == "" else options
-            DECLARATIONS[code] = cls
+            _register(cls)
 
     # -- what each operator defines ------------------------------------------------------------
 
@@ -210,18 +215,27 @@ class Declaration:
     def inferred(self) -> tuple[TensorType, ...]:
         """Return the types from ``infer`` as a tuple with one type per result.
 
-        Raise ModelError if a graph attribute is missing, ShapeError if the operands do not fit or a result
-        would have too many dimensions or one out of range, UnsupportedError if there is no shape rule.
+        Raise ModelError if a graph attribute is missing or ``infer`` itself is wrong, ShapeError if the
+        operands do not fit or a result would have too many dimensions or one out of range, UnsupportedError
+        if there is no shape rule.
         """
+        kind = type(self).__name__
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
-                raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
+                raise ModelError(f"{kind} lacks its {spec.name}")
         try:
             types = self.infer()
+        except (CirclekitError, MemoryError):
+            raise
         except (ValueError, IndexError, ArithmeticError) as error:  # unexpected elements of a constant
             raise ShapeError(f"{self.code} does not fit its operands: {error}") from error
+        except Exception as error:  # a mistake of the author, who may be of another package
+            raise ModelError(f"{kind}.infer failed: {type(error).__name__}: {error}") from error
         types = types if isinstance(types, tuple) else (types,)
-        for shape in (result.shape for result in types):
+        for result in types:
+            if not isinstance(result, TensorType):
+                raise ModelError(f"{kind}.infer: expected a TensorType or a tuple of them, got {result!r}")
+            shape = result.shape
             if shape is not None and len(shape) > MAX_RANK:
                 raise ShapeError(f"{self.code} gives rank {len(shape)}, expected at most {MAX_RANK}")
             if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in shape or ()):
@@ -247,6 +261,13 @@ class Declaration:
             return 1
         by_rank = [version for rank, version in self.rank_versions.items() if len(value.shape or ()) >= rank]
         return max([self.versions.get(value.dtype, 1), *by_rank])
+
+    def implied_attributes(self) -> Mapping[str, Any]:
+        """Return by name the values that attributes have in a file if they were not set.
+
+        An attribute that is not in the result has its default.
+        """
+        return {}
 
     def macs(self) -> int:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
@@ -288,8 +309,8 @@ class Declaration:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
         From these numbers, calibration takes the ranges that integer kernels need.  A state (a variable that
-        is an operand) changes during a run: its array has all its numbers of the whole run.  ``operands``:
-        as for the kernel.
+        is an operand) changes during a run: its array holds the numbers that it had at any time of the run.
+        ``operands``: as for the kernel.
         """
         return {}
 
@@ -326,25 +347,13 @@ DECLARATIONS: dict[str, type[Any]] = {}
 """Every declared operator class (a subclass of Op), by its ``code``, such as ``TRANSPOSE_CONV``."""
 
 
-def arity_faults(
-    kind: type[Declaration], operands: Sequence[object], results: int
-) -> Iterator[tuple[str, str]]:
-    """Yield a fault for too many operands, each required operand that is absent, and too few or many results.
-
-    A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
-    ``kind``: the class of the operator.  ``operands``: None for an absent one.  ``results``: their number.
-    """
-    specs = kind.operands
-    if len(operands) > len(specs) and not (specs and specs[-1].variadic):
-        names = ", ".join(spec.name for spec in specs)
-        yield "inputs", f"expected at most {counted(len(specs), 'operand')} ({names}), got {len(operands)}"
-    for index, spec in enumerate(specs):
-        if spec.variadic:
-            for later in range(index, len(operands)):
-                if operands[later] is None:
-                    yield f"inputs[{later}]", f"element {later - index} of the operand {spec.name} is absent"
-        elif not spec.optional and (index >= len(operands) or operands[index] is None):
-            yield f"inputs[{index}]", f"the operand {spec.name} is missing"
-    if results != len(kind.result_names) and not kind.variadic_results:
-        names = ", ".join(kind.result_names)
-        yield "outputs", f"expected {counted(len(kind.result_names), 'result')} ({names}), got {results}"
+def _register(cls: type[Declaration]) -> None:
+    """Enter ``cls`` in DECLARATIONS; raise ModelError if another class has its code or its name."""
+    for other in [*DECLARATIONS.values()]:
+        if cls.code == other.code or cls.__name__ == other.__name__:
+            places = [f"{kind.__module__}.{kind.__qualname__}" for kind in (other, cls)]
+            if places[0] != places[1]:
+                shared = cls.code if cls.code == other.code else cls.__name__
+                raise ModelError(f"the operator {shared} is declared twice: by {' and by '.join(places)}")
+            del DECLARATIONS[other.code]  # a notebook may define a class again
+    DECLARATIONS[cls.code] = cls

@@ -50,8 +50,17 @@ class Model:
     source: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise ModelError if ``graphs`` is a single graph."""
+        graphs: object = self.graphs
+        if isinstance(graphs, Graph):
+            raise ModelError(f"expected a list of graphs, got {graphs!r}")
+
     @property
     def main(self) -> Graph:
+        """The first graph; raises ModelError if there is none."""
+        if not self.graphs:
+            raise ModelError("the model has no graph")
         return self.graphs[0]
 
     def ops(self) -> Iterator[Op]:

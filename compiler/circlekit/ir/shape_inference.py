@@ -93,8 +93,8 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
     Old files write [] for both; a constant is a scalar.  A result gets the inferred shape, or an unknown
     rank if its operator has no shape rule.  An operand gets an unknown rank if the shape rule rejects it as
-    a scalar.  If a shape still contradicts a shape rule after that, raise ShapeError with the place; if
-    ``strict`` is false, ignore the contradiction.
+    a scalar.  If a shape still contradicts a shape rule after that, raise ModelError, mostly ShapeError, with
+    the place; if ``strict`` is false, ignore the contradiction.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -102,7 +102,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 
 def _settle(op: Op) -> None:
-    """Settle the ranks of the operands and results of ``op``; raise ShapeError if they break its rule."""
+    """Settle the ranks of the operands and results of ``op``; raise ModelError if they break its rule."""
     try:
         types = _unranked_types(op)
     except UnsupportedError:  # no shape rule

@@ -107,9 +107,17 @@ class Tensor:
         data: Array | None = None,
         quantization: Quantization | None = None,
     ) -> None:
+        """Make a tensor; raise ModelError for a ``dtype`` or ``shape`` of another type.
+
+        A shape may also be given as a list.
+        """
+        if not isinstance(dtype, DType):
+            raise ModelError(f"%{name}: expected a dtype of circlekit.ir.dtypes, such as f32, got {dtype!r}")
+        if shape is not None and not isinstance(shape, tuple | list):
+            raise ModelError(f"%{name}: expected a shape, such as (1, 8), got {shape!r}")
         self.name = name
         self.dtype = dtype
-        self.shape = shape
+        self.shape = None if shape is None else tuple(shape)
         self.data = data
         self.quantization = quantization
         self.is_variable = False
@@ -175,13 +183,18 @@ class Tensor:
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:
-    """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0."""
+    """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0.
+
+    Strings, which numpy holds as objects, are compared by ``==``.
+    """
     if a is b:
         return True
     if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides:
         return True  # two views of the same memory
+    if a.dtype.hasobject:
+        return bool(np.array_equal(a, b))
     left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
     return bool(np.array_equal(left, right))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.errors import ModelError, counted
-from circlekit.ir.declaration import arity_faults
+from circlekit.ir.arity import arity_faults
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import kind_of

@@ -289,9 +289,10 @@ class Pass(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__dict__.get("name"):
-            first = PASSES.setdefault(cls.name, cls)  # the class that had the name first
-            if first.__qualname__ != cls.__qualname__ or first.__module__ != cls.__module__:
-                raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {first.__module__}")
+            # the class that had the name first, and this class
+            places = [f"{kind.__module__}.{kind.__qualname__}" for kind in (PASSES.get(cls.name, cls), cls)]
+            if places[0] != places[1]:
+                raise RewriteError(f"the pass {cls.name} is declared twice: by {' and by '.join(places)}")
             PASSES[cls.name] = cls  # a notebook may define a class again
 
     @classmethod

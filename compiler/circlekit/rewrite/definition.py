@@ -86,7 +86,7 @@ class Definition:
 
 
 def define(owner: type, before: str, after: str, computes_constants: bool) -> Definition:
-    """Parse the texts ``before`` and ``after`` of class ``owner`` and check them against its methods.
+    """Parse the texts ``before`` and ``after`` of class ``owner`` and check them against its members.
 
     ``computes_constants``: whether ``after`` may use names that only the method ``constants`` supplies.
     Raise ParseError for text that is not a picture, RewriteError for pictures that do not fit together.
@@ -98,6 +98,7 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     attribute_names = sorted(old.bound())  # such as ``a`` in ``{act: any = a}``
     new = parse_picture(after, label + ".after", attribute_names, free=True)
     _check_results(old, new, label)
+    _check_interior_names(owner, old, label)
     in_pictures = {*old.operand_names(), *old.producer, *new.producer}
     others = [name for name in new.operand_names() if name not in in_pictures]
     if others and not computes_constants:
@@ -162,6 +163,14 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
             if name in old.producer and name not in old.root.results:
                 found = f"`after` produces {name}, an interior value of `before`"
                 raise RewriteError(f"{label}: {found}; give it another name in `after`")
+
+
+def _check_interior_names(owner: type, old: Picture, label: str) -> None:
+    """Raise RewriteError if ``shared`` or ``spread`` of a rewrite has a name that is no interior result."""
+    for attribute in ("shared", "spread"):
+        for name in getattr(owner, attribute):
+            if name not in old.producer or name in old.root.results:
+                raise RewriteError(f"{label}: `{attribute}` has {name}, no interior result of `before`")
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:

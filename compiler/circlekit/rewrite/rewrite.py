@@ -293,6 +293,9 @@ class Rewrite(GraphPass):
         underflows: list[str] = []  # numpy adds a word for each underflow
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
+        if not isinstance(computed, Mapping):
+            name = self.name or type(self).__name__
+            raise RewriteError(f"`constants` of {name}: expected a dict, got {type(computed).__name__}")
         if (sentence := range_refusal(computed, bool(underflows), match)) is not None:
             return sentence
         built = Builder(graph, match, computed, old.name)

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
-from circlekit.errors import ModelError, ShapeError, did_you_mean
+from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.value import Value
 
 
 def merge(
-    models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
+    models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: str | Iterable[str] = ()
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
@@ -21,10 +21,10 @@ def merge(
     reads the output of the same name that another model computes.  If there is no such output, the input
     becomes an input of the result; models that have an input of this name share it.  An output that is also
     an input of its model is not computed there, so only ``connect`` can make an input read it.
-    ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
-    The operators of a model come after those of the models from which it reads.  Values that
-    are neither inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are
-    dropped.
+    ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
+    model reads.
+    The operators of a model come after those of the models from which it reads.  Values that are neither
+    inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
 
     Raise ModelError if ``models`` is empty, if two models have different outputs of the same name, if the
     models form a cycle, if ``connect`` names an input or an output that no model has, or if ``outputs`` names
@@ -33,7 +33,8 @@ def merge(
     """
     if not models:
         raise ModelError("expected at least one model, got none")
-    links = dict(connect or {})
+    links = _links(connect)
+    results = names_in("an output", outputs)
     interface = [v.name for model in models for v in (*model.main.inputs, *model.main.outputs)]
     merger = _Merger(models[0].main.name, links, interface)
     for model in _in_order(models, links):
@@ -44,7 +45,18 @@ def merge(
         raise ModelError(
             f"no model has an input {unused[0]!r} that could read the output {output!r} of another model"
         )
-    return merger.finish(models[0], outputs)
+    return merger.finish(models[0], results)
+
+
+def _links(connect: object) -> dict[str, str]:
+    """Return the argument ``connect`` of ``merge`` as a dict; raise ModelError if it is of another type."""
+    if not isinstance(connect, Mapping | None):
+        kind = type(connect).__name__
+        raise ModelError(f"connect: expected a dict of names of inputs and outputs, got {kind}")
+    links = dict(connect or {})
+    names_in("an input", links)
+    names_in("an output", links.values())
+    return links
 
 
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:

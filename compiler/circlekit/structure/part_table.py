@@ -48,7 +48,14 @@ class PartTable:
     comply: str = "opcode"
 
     def check(self) -> None:
-        """Raise FormatError, in ONE's words, if backends or default are missing or a backend is unknown."""
+        """Raise FormatError if backends or default are missing, or a backend or ``comply`` is unknown.
+
+        Messages about backends are in ONE's words.
+        """
+        if self.comply not in COMPLY:
+            raise FormatError(f"expected comply {' or '.join(COMPLY)}, got {self.comply!r}")
+        if isinstance(self.backends, str):
+            raise FormatError(f"expected a list of backends, got {self.backends!r}")
         if not self.backends:
             raise FormatError("There is no 'backends' information")
         if not self.default:

@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, did_you_mean
+from circlekit.errors import (
+    CirclekitError,
+    ModelError,
+    ShapeError,
+    UnsupportedError,
+    did_you_mean,
+    names_in,
+)
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import result_types
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Shape, Value, format_shape
 
 MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
@@ -33,9 +40,9 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for a dimension below -1,
-    for an input whose quantization does not fit, and, with the place, if the operands of an operator do not
-    fit any more.
+    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for what is no shape, for an
+    input whose quantization does not fit, and, with the place, if the operands of an operator do not fit any
+    more.
     """
     wanted = _shapes_by_input(model.main, shapes)
     copy = clone(model)
@@ -96,27 +103,43 @@ def parse_shapes(text: str) -> list[list[int]]:
 def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
     """Return the new shape of each input.
 
-    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid dimension.
+    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for what is no shape.
     """
     if isinstance(shapes, Mapping):
+        names_in("an input", shapes)
         by_name = {v.name: v for v in graph.inputs}
         for name in shapes:
             if name not in by_name:
                 hint = did_you_mean(name, by_name, 3)
                 raise ModelError(f"graph {graph.name} has no input named {name!r}{hint}")
         return [_checked(shapes[v.name]) if v.name in shapes else v.shape for v in graph.inputs]
-    if len(shapes) != len(graph.inputs):
-        given = f"only {len(shapes)}" if len(shapes) < len(graph.inputs) else str(len(shapes))
+    listed = _listed(shapes)
+    if len(listed) != len(graph.inputs):
+        given = f"only {len(listed)}" if len(listed) < len(graph.inputs) else str(len(listed))
         raise ModelError(f"Expected {len(graph.inputs)} shapes but provided {given}")
-    return [_checked(shape) for shape in shapes]
+    return [_checked(shape) for shape in listed]
 
 
-def _checked(shape: Sequence[int | None]) -> Shape:
-    """Return ``shape`` with None for -1; raise ShapeError for other negative dimensions."""
-    dims = tuple(None if d in (-1, None) else d for d in shape)
-    if any(d is not None and d < 0 for d in dims):
-        raise ShapeError(f"expected dimensions of at least 0, or -1 for an unknown one, got {list(shape)}")
-    return dims
+def _listed(shapes: object) -> list[object]:
+    """Return ``shapes`` as a list; raise ModelError if it is no collection of shapes."""
+    if isinstance(shapes, str) or not isinstance(shapes, Iterable):
+        raise ModelError(f"expected a list of shapes, or a dict by input name, got {type(shapes).__name__}")
+    return list(shapes)
+
+
+def _checked(shape: object) -> Shape:
+    """Return ``shape`` with None for -1; raise ShapeError if it is no sequence of possible dimensions."""
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise ShapeError(f"expected a shape, such as [1, 8], got {shape!r}")
+    dims: list[int | None] = []
+    for dim in shape:
+        if dim is not None and not (isinstance(dim, int | np.integer) and -1 <= dim <= LARGEST_DIMENSION):
+            expected = f"dimensions from 0 to {LARGEST_DIMENSION}, or -1 for an unknown one"
+            raise ShapeError(f"expected {expected}, got {dim!r}")
+        dims.append(None if dim in (-1, None) else int(dim))
+    if len(dims) > MAX_RANK:
+        raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {len(dims)}")
+    return tuple(dims)
 
 
 class _Resizer:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from circlekit.errors import ModelError, did_you_mean
+import numpy as np
+
+from circlekit.errors import ModelError, did_you_mean, names_in
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -17,10 +19,10 @@ RANGE = re.compile(r"(\d{1,18})(?:\s*-\s*(\d{1,18}))?")
 """A number of at most 18 digits, or a range such as ``1-3``."""
 
 
-def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
+def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = ()) -> Model:
     """Return a model of chosen operators of the main graph.
 
-    ``ids``: indices of operators in the main graph.  ``names``: names of results of operators.
+    ``ids``: indices of operators in the main graph.  ``names``: names of results of operators, or one name.
     The inputs of the new model are the values that the chosen operators read but do not produce, except
     constants.  Its outputs are the results that other operators read or that are outputs of ``model``; if
     there are none, the results without users.
@@ -28,19 +30,25 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
     ``submodel``.
     """
     ops = model.main.ops
-    chosen: set[Op] = set()
-    for number in ids:
-        if not 0 <= number < len(ops):
-            raise ModelError(f"expected operator numbers from 0 to {len(ops) - 1}, got {number}")
-        chosen.add(ops[number])
+    chosen = {ops[number] for number in _checked_ids(ids, len(ops))}
     by_name = {v.name: op for op in ops for v in op.results}
-    for name in names:
+    for name in names_in("a result", names):
         if name not in by_name:
             raise ModelError(f"no operator has a result named {name!r}{did_you_mean(name, by_name, 3)}")
         chosen.add(by_name[name])
     if not chosen:
         raise ModelError("No operator selected")
     return submodel(model, [op for op in ops if op in chosen])
+
+
+def _checked_ids(ids: object, count: int) -> Iterator[int]:
+    """Yield ``ids``; raise ModelError for what is no index of one of ``count`` operators."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise ModelError(f"expected a list of operator numbers, got {ids!r}")
+    for number in ids:
+        if not isinstance(number, int | np.integer) or not 0 <= number < count:
+            raise ModelError(f"expected operator numbers from 0 to {count - 1}, got {number!r}")
+        yield int(number)
 
 
 def parse_ids(text: str) -> Iterator[int]:
@@ -61,17 +69,18 @@ def parse_ids(text: str) -> Iterator[int]:
     return chain.from_iterable(ranges)  # no list: a range may go far beyond the operators of a model
 
 
-def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``: names of values.  If the outputs also depend on other inputs of the graph, these become inputs
-    after the named ones.  ``outputs``: names of values; if empty, the outputs of the graph.
+    ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
+    become inputs after the named ones.  ``outputs``: names of values, or one name; if empty, the outputs of
+    the graph.
     Raise ModelError for an unknown name, and for an input on which no output depends, and the errors of
     ``submodel``.
     """
     graph = model.main
-    starts = find_values(graph, inputs)
-    ends = find_values(graph, outputs) if outputs else list(graph.outputs)
+    starts = list(dict.fromkeys(find_values(graph, names_in("a value", inputs))))
+    ends = find_values(graph, names_in("a value", outputs)) or list(graph.outputs)
     ops = _ops_between(starts, ends)
     used = {v for op in ops for v in op.inputs if v is not None} | set(ends)  # an end may be a start
     for value in starts:

@@ -13,7 +13,8 @@ import pytest
 
 import circlekit
 import circlekit.ops  # operators are declared by being imported
-from circlekit.errors import FileError, UnsupportedError
+from circlekit.errors import FileError, ModelError, UnsupportedError
+from circlekit.io.operator_fields import options_plan
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
@@ -22,7 +23,7 @@ from circlekit.io.write.saved_format import assume_format
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference
-from circlekit.ir.op import OpaqueOp
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Value, same_array
 from tests.io.equal import assert_same_model
@@ -409,6 +410,41 @@ def test_a_version_that_a_text_states_is_written() -> None:
     assert required > 1
     for fmt, version in (("circle", 1), ("tflite", required)):
         assert load_bytes(to_bytes(model, fmt)).main.ops[0].version == version
+
+
+def test_an_operator_without_options_must_say_so() -> None:
+    """An unknown name is not accepted as the options table of a declaration."""
+
+    class Made(Op):
+        options = "MadeOptions"
+
+    message = "Made: .* got MadeOptions; an operator without options is declared with options=None"
+    with pytest.raises(ModelError, match=message):
+        options_plan(Made, "circle")
+
+
+@pytest.mark.parametrize("options", ["", "{in_data_type: f32, out_data_type: f32}"])
+def test_a_cast_without_options_states_its_dtypes(options: str) -> None:
+    """ONE takes a CAST of which both attributes are equal for one that converts nothing.
+
+    A file without an options table, or with wrong attributes, keeps them.
+    """
+    text = f"graph main(%x: f32[2]) -> %y {{ %y = Cast(%x) {options} : i32[2] }}"
+    data = to_bytes(parse_model(text))
+    wanted = [("in_data_type", "FLOAT32"), ("out_data_type", "FLOAT32" if options else "INT32")]
+    for again in (data, to_bytes(load_bytes(data))):
+        attributes = load_bytes(again).main.ops[0].attribute_items()
+        assert [(name, dtype.name) for name, dtype in attributes.items()] == wanted
+    f = File(CIRCLE)
+    f.op("CAST", [0], [1])
+    f.main.tensors[1].type = CIRCLE.enums["TensorType"]["INT32"]
+    model = load_bytes(f.pack())
+    (tree,) = CIRCLE.read(to_bytes(model))["Subgraphs"][0]["Operators"]
+    assert tree["BuiltinOptions"] is None
+    other = load_bytes(to_bytes(parse_model(print_model(model)))).main.ops[0]
+    assert other.attribute_items()["out_data_type"] is DType.INT32
+    wrong = load_bytes(data)
+    assert difference(wrong, parse_model(print_model(wrong))) is None
 
 
 def test_the_type_of_options_without_a_table_is_kept() -> None:

@@ -30,13 +30,15 @@ def test_texts_that_are_not_sizes_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 bytes"), (1000, "1000 bytes"), (1536, "1.5 KiB"), (3 << 39, "1.5 TiB")]
+    ("size", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (1000, "1000 bytes"), (1536, "1.5 KiB"), (3 << 39, "1.5 TiB")],
 )
 def test_formatted_sizes(size: int, text: str) -> None:
     assert format_size(size) == text
 
 
 def test_exact_sizes() -> None:
+    assert format_exact_size(1) == "1 byte"
     assert format_exact_size(1536) == "1536 bytes"
     assert format_exact_size(3 << 30) == "3.0 GiB (3221225472 bytes)"
     assert format_exact_size(1 << 20) == "1.0 MiB (1048576 bytes)"

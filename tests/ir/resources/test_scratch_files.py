@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.ir.resources import scratch_files as large
+from circlekit.ir.resources import scratch_files
 from circlekit.ir.resources.scratch_files import (
     HUGE_BYTES,
     LARGE_BYTES,
@@ -123,7 +123,7 @@ def test_without_a_file_the_array_is_in_memory(how: str, monkeypatch: pytest.Mon
     elif how == "unknown":
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     else:
-        monkeypatch.setattr(large, "MAX_DESCRIPTOR", 0)
+        monkeypatch.setattr(scratch_files, "MAX_DESCRIPTOR", 0)
     array = new_in_file((ROWS, 1024), F32)
     assert not is_paged(array)
     array[...] = 1
@@ -137,7 +137,7 @@ def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch
     with tempfile.TemporaryFile() as file:  # the next file gets the same descriptor
         descriptor = file.fileno()
     for largest, is_file in ((share * descriptor, True), (share * descriptor - 1, False)):
-        monkeypatch.setattr(large, "MAX_DESCRIPTOR", largest)
+        monkeypatch.setattr(scratch_files, "MAX_DESCRIPTOR", largest)
         assert is_paged(new_in_file((size,), np.dtype(np.uint8))) is is_file
 
 

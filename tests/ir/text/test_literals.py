@@ -173,6 +173,7 @@ def test_arrays(text: str, shape: tuple[int, ...] | None, found: object) -> None
     ("text", "dtype", "shape", "message"),
     [
         ("[1, 2, 3]", DType.INT8, (2,), "expected shape [2], got a literal of 3 elements"),
+        ("1", DType.INT8, (2,), "expected shape [2], got a literal of 1 element"),
         ("[[1, 2]]", DType.INT8, (2,), "expected shape [2], got a literal of shape [1, 2]"),
         ("[[1], [1, 2]]", DType.INT8, None, "the inner lists differ in length"),
         ("[128]", DType.INT8, None, "128 does not fit i8"),
@@ -211,9 +212,10 @@ def test_the_last_numbers_that_fit(text: str, dtype: DType, limit: list[float]) 
     ("text", "message"),
     [
         ("word", "expected a literal, got word"),
-        ("@g", "@g is not defined before this place"),
-        ("%x", "%x is not defined before this place"),
+        ("@g", "@g is not known here"),
+        ("%x", "%x is not known here"),
         ('hex("00")', "expected base64(string) or array(dtype, elements), got hex(...)"),
+        ('array(u8, "AAA=", shape: [2])', "array(...) takes no arguments with names"),
         ("array(u8)", "expected base64(string) or array(dtype, elements), got array(...)"),
         ('array(i4, "")', "expected the dtype of an array, got i4"),
         ('array(u8, "AA==", 1)', "expected a shape: a list of integers of at least 0"),
@@ -293,6 +295,7 @@ def attribute(default: object, text: str) -> Any:
     [
         (1, "-7", -7),
         (1, str(2**63 - 1), 2**63 - 1),
+        (1, str(-(2**63)), -(2**63)),
         (1.0, "0.1", 0.1),
         (1.0, "3", 3.0),
         (1.0, "1e400", float("inf")),
@@ -316,7 +319,7 @@ def test_attributes(default: object, text: str, value: object) -> None:
     [
         (1, "1.0", "attr is 1.0, expected an integer"),
         (1, str(2**63), "attr does not fit 64 bits"),
-        (1, str(-(2**63)), "attr does not fit 64 bits"),
+        (1, str(-(2**63) - 1), "attr does not fit 64 bits"),
         (1, "true", "attr is True, expected an integer"),
         (1.0, '"1"', "attr is '1', expected a number"),
         (1.0, str(2**63), "attr does not fit 64 bits"),

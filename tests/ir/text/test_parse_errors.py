@@ -159,6 +159,20 @@ CASES = [
             ("%b: i8[1] quant(scale: {})", "3:13"),
         )
     ),
+    *(
+        (f"{suffix} twice", line(f"%b: i8[1] {suffix} {suffix}"), place, "is given twice")
+        for suffix, place in (
+            ("quant(axis: 0)", "3:28"),
+            ("extra(a: 1)", "3:25"),
+            ('named("b")', "3:24"),
+            ("variable", "3:22"),
+        )
+    ),
+    *(
+        (f"no dtype of {data}", line(f"%b = const [2] {data}"), "3:18", "the type needs a dtype here")
+        for data in ("zeros", "gaussian(0, 1)", 'raw("AA==")')
+    ),
+    ("extra", "graph main() { extra {a: %q} }", "1:7", "%q is not known here"),
     ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
     ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
@@ -252,6 +266,12 @@ CASES = [
         "1:7",
         "a model has no versoin; did you mean version?",
     ),
+    (
+        "metadata",
+        'metadata "a" base64("AA==", size: 1)\ngraph main() {}',
+        "1:10",
+        "expected a string or base64",
+    ),
     ("graph twice", "graph a() {}\ngraph a() {}", "2:7", "graph a is defined twice"),
     ("input twice", "graph a(%x: f32[1], %x: f32[1]) {}", "1:21", "%x is defined twice"),
     (
@@ -307,9 +327,7 @@ def test_a_long_line_is_shown_in_part() -> None:
 
 def test_the_error_says_which_import_declares_the_operators() -> None:
     code = """
-from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
-from circlekit.ir.text.fillers import FILLERS
 parse_model("graph main(%x: f32[2]) -> %y { %y = Abs(%x) }")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

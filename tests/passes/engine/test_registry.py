@@ -160,7 +160,7 @@ def test_a_plugin_whose_pass_has_the_name_of_a_pass_of_circlekit_is_named(packag
     command, environment = [sys.executable, "-m", "circlekit", "passes"], {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    reason = "RewriteError: my_passes: the pass remove_dead is defined in circlekit.passes"
+    reason = "RewriteError: the pass remove_dead is declared twice: by circlekit.passes"
     assert done.stderr.startswith(f"error: cannot load the passes of my-passes (my_passes): {reason}")
 
 

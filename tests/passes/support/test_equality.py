@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.ir.array_bytes import SAMPLE_BYTES
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.io.findings import Finding
 from circlekit.io.operator_fields import GRAPH_FIELDS
 from circlekit.io.schema import Kind, Tree, options_field, table
-from circlekit.ir.declaration import arity_faults
+from circlekit.ir.arity import arity_faults
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value

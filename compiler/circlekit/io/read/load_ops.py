@@ -15,7 +15,8 @@ from circlekit.io.findings import InvalidFile
 from circlekit.io.operator_fields import OptionsPlan, attribute_of, code_key, options_plan, with_graphs
 from circlekit.io.origin import absent
 from circlekit.io.schema import Tree
-from circlekit.ir.declaration import arity_faults
+from circlekit.ir.arity import arity_faults
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
@@ -182,8 +183,10 @@ class OpLoader:
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
-            # an absent field has the default of the field; usually the attribute has the same default
-            if field.name not in options and not attribute.is_graph and not slot.defaults_differ:
+            # an absent field has the default of the field; usually the attribute has the same default.
+            # A dtype is set all the same: ``implied_attributes`` may differ from the default
+            is_default = not attribute.is_graph and not slot.defaults_differ
+            if field.name not in options and is_default and not isinstance(attribute.default, DType):
                 continue
             value = options.get(field.name, field.default)
             try:

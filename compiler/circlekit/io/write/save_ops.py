@@ -144,16 +144,19 @@ class OpSaver:
         Return None, for no table, if the operator had none in the input file and all attributes have their
         defaults.
         """
+        set_values = op.attribute_values
+        if op.extra.get("no_options") and all(
+            set_values.get(a.name, a.default) == a.default for a in op.attributes
+        ):
+            return None
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
-        changed = False
+        values = op.attribute_items()
         for slot in plan.slots:
             attribute, field = slot
-            value = getattr(op, attribute.name)
-            changed = changed or value != attribute.default
-            stored = stored_attribute(slot, value, self.graphs)
+            stored = stored_attribute(slot, values[attribute.name], self.graphs)
             if stored is not None:
                 options[field.name] = stored
-        return None if op.extra.get("no_options") and not changed else options
+        return options
 
     def check(self, options: Tree, union: str, op: Op) -> None:
         """Raise UnsupportedError if the format cannot express ``options``.

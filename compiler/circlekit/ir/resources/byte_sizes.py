@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from circlekit.errors import counted
+
 _EXPONENTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 """The size of each unit as an exponent of 2, by the first letter of the unit."""
 
@@ -18,13 +20,12 @@ def byte_unit(size: float) -> tuple[int, str]:
 def format_size(size: float) -> str:
     """Format a number of bytes in its largest unit: ``1000 bytes``, ``1.5 MiB``."""
     unit, name = byte_unit(size)
-    decimals = int(unit > 1)
-    return f"{size / unit:.{decimals}f} {name}"
+    return f"{size / unit:.1f} {name}" if unit > 1 else counted(round(size), "byte")
 
 
 def format_exact_size(size: int) -> str:
     """Format a number of bytes exactly: ``1536 bytes``; from 1 MiB on, ``3.0 GiB (3221225472 bytes)``."""
-    return f"{size} bytes" if size < 1 << 20 else f"{format_size(size)} ({size} bytes)"
+    return counted(size, "byte") if size < 1 << 20 else f"{format_size(size)} ({size} bytes)"
 
 
 def parse_size(text: str) -> int:

@@ -39,7 +39,7 @@ def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
 def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMNS, indent: str = "") -> str:
     """Return (term, description) pairs, at least one, as lines of two columns.
 
-    A line has at most ``width`` characters, unless a single word is longer than its column.
+    The descriptions are wrapped at ``width`` characters, but neither a word nor a term is divided.
     """
     column = max(len(term) for term, _ in rows) + len(indent) + 2
     lines = []

@@ -170,7 +170,7 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
     """Return the UTF-8 bytes of a string in quotes, or the bytes of ``base64("...")``."""
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
-    if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
+    if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1 or data.named:
         fail('expected a string or base64("...") as metadata')
     return bytes_of(data.positional[0], fail)
 

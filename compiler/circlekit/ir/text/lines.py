@@ -114,11 +114,15 @@ def _attributes(op: Op, names: Names) -> list[str]:
             items.append(f"custom_code: {quote(op.custom_code)}")
         if op.option_tree is not None and names.lossless:
             items.append(f"options: {format_tree(op.option_tree, names.refer)}")
+    implied = op.implied_attributes()
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
         if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
             continue
-        if not same_attribute(value, spec.default):
+        # a default that was set is printed if the parser would take another value in its place
+        is_set = spec.name in op.attribute_values
+        is_implied = not is_set or same_attribute(value, implied.get(spec.name, value))
+        if not same_attribute(value, spec.default) or not is_implied:
             items.append(f"{spec.name}: {format_attribute(value, names.refer)}")
     if names.lossless:
         if op.version is not None and op.version != required_version(op):

@@ -71,7 +71,7 @@ def tree_of(
 def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
     """Return ``known[name]``.  ``shown``: the name with % or @, for the error."""
     if name not in known:
-        fail(f"{shown} is not defined before this place{did_you_mean(name, known)}")
+        fail(f"{shown} is not known here{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -82,6 +82,8 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     is the base64 form of the elements, and ``[2, 3]`` is the shape; by default, the array is a vector.
     """
     arguments = literal.positional
+    if literal.named:
+        fail(f"{literal.name}(...) takes no arguments with names")
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
     if literal.name != "array" or len(arguments) not in (2, 3):
@@ -152,7 +154,7 @@ def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail
     if shape is None:
         shape = numbers.shape
     if numbers.shape != shape and (numbers.ndim > 1 or prod(shape) != numbers.size):
-        has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else f"{numbers.size} elements"
+        has = f"shape {list(numbers.shape)}" if numbers.ndim > 1 else counted(numbers.size, "element")
         fail(f"expected shape {list(shape)}, got a literal of {has}")
     return _elements_of(numbers.reshape(-1).tolist(), dtype, fail).reshape(shape)
 
@@ -228,7 +230,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
     value = tree_of(literal, fail)
     if (fault := spec.misfit(value)) is not None:
         fail(fault)
-    if isinstance(value, int) and abs(value) >= 1 << 63:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         fail(f"{spec.name} does not fit 64 bits")
     return _rounded(float(value) if isinstance(default, float) else value)
 

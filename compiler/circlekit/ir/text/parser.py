@@ -10,13 +10,15 @@ no effect on constants.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from circlekit.errors import CirclekitError, counted, did_you_mean
+from circlekit.ir.arity import arity_faults
 from circlekit.ir.core import Graph, Op, Value
-from circlekit.ir.declaration import Operand, arity_faults
+from circlekit.ir.declaration import Operand
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.resources.resource_limits import counted_memory
@@ -25,7 +27,17 @@ from circlekit.ir.text.document import GraphNode, SignatureNode, ValueNode, pars
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.operator_names import suggest_operator
-from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
+from circlekit.ir.text.syntax import (
+    Arguments,
+    AttributeNode,
+    Call,
+    Constant,
+    Literal,
+    OperandNode,
+    Symbol,
+    TypeNode,
+    ValueName,
+)
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 
 OPAQUE = "Opaque"
@@ -160,11 +172,12 @@ class _GraphBuilder:
     def _set_names(self) -> None:
         """Make the names of inline constants unique among all names; apply ``named(...)``."""
         taken = set(self.values)
+        counts: Counter[str] = Counter()  # by name, the last number that was appended to it
         for value in self.inline:
-            base, count = value.name, 0
+            base = value.name
             while value.name in taken:
-                count += 1
-                value.name = f"{base}_{count}"
+                counts[base] += 1
+                value.name = f"{base}_{counts[base]}"
             taken.add(value.name)
         for value, name in self.renamed:
             value.name = name
@@ -214,6 +227,8 @@ class _GraphBuilder:
         spec = read_type(node.type, self.source)
         name = node.result.text
         fail = self.source.fail_at(node.token)
+        if spec.dtype is None and isinstance(node.payload, Arguments | Symbol):  # a filler, or bytes
+            fail("the type needs a dtype here, such as f32[2,3]")
         dtype = spec.dtype or literal_dtype(node.payload, fail)
         seed_names = (self.node.name.text, name)  # a filler takes its default seed from these
         shape, data = constant_array(node.payload, dtype, spec, seed_names, self.resolve, fail)
@@ -280,13 +295,15 @@ class _GraphBuilder:
         declared = cls.operands or (_UNDECLARED,)  # the last one may be variadic
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
-        values = list(operands)
-        for index, (node, spec) in enumerate(zip(call.operands, specs, strict=True)):
+        pairs = list(zip(call.operands, specs, strict=True))
+        of_literals = {spec for node, spec in pairs if node.literal is not None}
+        # the dtype of an operand that declares the same dtypes; ``operands`` still has None for each literal
+        alike = {spec: dtype_alike(cls, spec, operands, specs) for spec in of_literals}
+        for index, (node, spec) in enumerate(pairs):
             if node.literal is not None:
-                alike = dtype_alike(cls, spec, values, specs)  # from an operand that declares the same dtypes
                 fail = self.source.fail_at(node.token)
                 owner = call.results[0] if call.results else call.kinds[0]
-                array = inline_array(node.literal, spec.dtypes, alike, fail)
+                array = inline_array(node.literal, spec.dtypes, alike[spec], fail)
                 value = operands[index] = Value.constant(f"{owner.text}/{spec.name}", array)
                 self.inline.append(value)
                 self.order.append(value)

@@ -240,8 +240,9 @@ def _refuse_misspelled_suffix(source: Source) -> None:
 
 
 _SUFFIXES = frozenset({"quant", "extra", "named"})
-"""The suffixes of a type that have arguments.  Another name with arguments, such as a filler, ends the
-type.
+"""The suffixes of a type that have arguments.
+
+Another name with arguments, such as a filler, ends the type.
 """
 
 _FLAGS = frozenset({"variable"})  # suffixes without arguments

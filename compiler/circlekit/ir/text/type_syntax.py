@@ -59,8 +59,10 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
             )
             source.fail(f"no dtype is named {node.dtype}{hint}", node.token)
     spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
-    for suffix in node.suffixes:
+    for number, suffix in enumerate(node.suffixes):
         fail = source.fail_at(suffix.token)
+        if any(suffix.name == earlier.name for earlier in node.suffixes[:number]):
+            fail(f"{suffix.name} is given twice")
         if suffix.name == "quant":
             spec.quantization = _quantization(suffix, fail)
         elif suffix.name == "variable":

@@ -54,6 +54,15 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
     in_data_type: DType = attribute(DType.FLOAT32)
     out_data_type: DType = attribute(DType.FLOAT32)
 
+    def implied_attributes(self) -> dict[str, DType]:
+        """Return the dtypes of operand and result: ONE removes a Cast whose two attributes are equal.
+
+        Return {} for an operator that lacks one of them.
+        """
+        if not self.results or not self.inputs or self.inputs[0] is None:
+            return {}
+        return {"in_data_type": self.inputs[0].dtype, "out_data_type": self.output.dtype}
+
     def infer(self) -> TensorType:
         dtype = self.results[0].dtype if self.results else self.out_data_type
         return TensorType(dtype, self.input.shape)

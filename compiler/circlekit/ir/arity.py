@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the numbers of operands and results of an operator with the declaration of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from circlekit.errors import counted
+from circlekit.ir.declaration import Declaration
+
+
+def arity_faults(
+    kind: type[Declaration], operands: Sequence[object], results: int
+) -> Iterator[tuple[str, str]]:
+    """Yield a fault for too many operands, each required operand that is absent, and too few or many results.
+
+    A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    ``kind``: the class of the operator.  ``operands``: None for an absent one.  ``results``: their number.
+    """
+    specs = kind.operands
+    if len(operands) > len(specs) and not (specs and specs[-1].variadic):
+        names = ", ".join(spec.name for spec in specs)
+        yield "inputs", f"expected at most {counted(len(specs), 'operand')} ({names}), got {len(operands)}"
+    for index, spec in enumerate(specs):
+        if spec.variadic:
+            for later in range(index, len(operands)):
+                if operands[later] is None:
+                    yield f"inputs[{later}]", f"element {later - index} of the operand {spec.name} is absent"
+        elif not spec.optional and (index >= len(operands) or operands[index] is None):
+            yield f"inputs[{index}]", f"the operand {spec.name} is missing"
+    if results != len(kind.result_names) and not kind.variadic_results:
+        names = ", ".join(kind.result_names)
+        yield "outputs", f"expected {counted(len(kind.result_names), 'result')} ({names}), got {results}"
