@@ -247,3 +247,18 @@ def test_the_reason_names_the_errors() -> None:
     assert _reason("GPTQ", {"GPTQ": -20.04}, 0) == "GPTQ: error -20.0 dB on all samples"
     others = "(rounding -15.0, clipping -1.3)"
     assert _reason("GPTQ", errors, 1) == f"GPTQ: error -20.0 dB on held-back samples {others}"
+
+
+def test_no_technique_is_tried_if_the_squares_of_inputs_overflow() -> None:
+    """Inputs are near 1e19, outputs near 1e16: in float32, only the squares of the inputs are infinite."""
+    model = ck.parse(
+        "graph main(%x: f32[64,64]) -> %y {\n"
+        "  %w = const f32[64,64] gaussian(0, 0.0001)\n  %y = FullyConnected(%x, %w)\n}"
+    )
+    random = np.random.default_rng(2)
+    data = [[random.normal(0, 1e19, (64, 64)).astype(np.float32)] for _ in range(4)]
+    plan = plan_model(model, "weight_int8", [])
+    sweep = Sweep(model, plan, data, 1, TECHNIQUES)
+    sweep.run()
+    assert sweep.choices == []
+    assert plan.main.constants == {}

@@ -218,14 +218,16 @@ class Sweep:
         """Return (the fits to ``data``, their errors on ``rows`` in dB), both by name of the technique.
 
         ``rows`` [2,g,n,d]: rows of the float model and of the quantized model.
-        Techniques whose bias does not fit are left out.  If the signal is not finite, no technique is tried.
+        Techniques whose bias does not fit are left out.  If the signal or the Hessian is not finite, no
+        technique is tried.
         """
         act = layer.op.attribute_items()["act"]
         wanted = apply_activation(_products(rows[0], data.weights, data.bias), act)
         signal = float(np.square(wanted).sum())
         fits: dict[str, LayerFit] = {}
         errors: dict[str, float] = {}
-        for name, technique in self.techniques.items() if np.isfinite(signal) else ():
+        is_finite = np.isfinite(signal) and np.isfinite(data.hessian).all()
+        for name, technique in self.techniques.items() if is_finite else ():
             fit = technique(data)
             if not self._bias_fits(layer, plan, fit):
                 continue
