@@ -15,7 +15,8 @@ from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
 from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.mixed import mpqsolver as solving
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver, depths_of
+from circlekit.quant.mixed.mpqsolver import Solver, depths_of
+from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.mixed.visq import COLORS, TensorErrors
 from circlekit.quant.one.settings import Settings, layer_setting
 

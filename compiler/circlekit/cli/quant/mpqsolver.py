@@ -13,7 +13,8 @@ from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import i16
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.mpqsolver import Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.settings import Settings, layer_setting, port_types
 from circlekit.toolchain.mpqsolver_output import SearchFiles, heading
 from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
