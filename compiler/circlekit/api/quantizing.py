@@ -213,12 +213,12 @@ def _require_finite(seconds: float, target_sqnr: float | None) -> None:
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield the notes that apply: there was no float operator, the file grows, sparse constants became dense.
+    """Yield the notes that apply: nothing was quantized, the file grows, sparse constants became dense.
 
     ``densified``: the number of sparse constants that became dense.
     """
     if not report.schemes:
-        yield "no operator of the model computes on floats: there was nothing to quantize"
+        yield "the scheme is for no operator of the model: there was nothing to quantize"
     if (report.after.file_size or 0) > (report.before.file_size or 0):
         yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
     if densified:
