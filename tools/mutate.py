@@ -97,7 +97,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(source)
-    skipped = set(_not_executed(tree))
+    skipped = set(_left_out(tree))
 
     def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutation]:
         """Yield the mutation of the operator ``old`` between two expressions, unless a comment is there."""
@@ -133,7 +133,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
                 yield made(at, node.lineno, old, str(node.value + 1))
 
 
-def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
+def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield nodes that are not mutated, because most mutations there change nothing.
 
     These are annotations, type aliases, imports for type checkers, f-strings, and negative numbers.

@@ -13,6 +13,7 @@ from circlekit.api.options import Options
 from circlekit.api.structure_checks import blaming_model
 from circlekit.errors import EquivalenceError, FileError, ModelError, RewriteError, UnsupportedError
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Value
 from circlekit.rewrite.base import PASSES, Context, Pass
 from tests.api.conftest import RECIPE
 
@@ -168,6 +169,17 @@ def test_an_internal_error_on_an_invalid_model_becomes_a_model_error(
         model.main.ops[0].set_input(0, model.main.ops[0].output)
     with pytest.raises(error), blaming_model(model, "net.circle"):
         raise raised("by hand")
+
+
+def test_a_broken_rule_that_unknown_ranks_hide_is_found() -> None:
+    """A shape of [] may stand for an unknown rank; only inference finds the 3 columns beside 2 numbers."""
+    model = circlekit.parse("graph main(%x: f32[2,3]) -> %y { %n = Neg(%x) %y = Add(%n, [1.0, 2.0, 3.0]) }")
+    model.main.ops[1].set_input(1, Value.constant("two", np.ones(2, np.float32)))
+    for op in model.main:
+        op.output.shape = ()
+    sentence = r"invalid model: shapes \[2,3\] and \[2\] do not broadcast"
+    with pytest.raises(ModelError, match=sentence), blaming_model(model, "net.circle"):
+        raise IndexError
 
 
 def test_explain_gives_the_refusals_of_a_pass_without_changing_the_model() -> None:

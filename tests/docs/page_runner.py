@@ -26,7 +26,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, the title in its first line, its text, and its line in the page."""
+    """A fenced block: its language, the title in its first line, its text, and the line where that begins."""
 
     language: str
     title: str

@@ -33,7 +33,7 @@ def seeds() -> Seeds:
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_what_was_found_once(path: Path) -> None:
-    """A file of an earlier fault ends in success, with the values before O1, or in a CirclekitError."""
+    """A file of an earlier fault is refused with a CirclekitError, or O1 keeps its values."""
     with time_limit(20):
         outcome = outcome_of(case_of(path), with_values=True)
     assert not outcome.is_fault, f"{outcome.key}\n{outcome.detail}"

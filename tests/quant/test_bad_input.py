@@ -192,3 +192,10 @@ def test_files_without_records_say_so(tmp_path: Path) -> None:
     np.savez(tmp_path / "empty.npz")
     with pytest.raises(ShapeError, match=r"empty\.npz.*(no|missing|0 arrays)"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "empty.npz")
+
+
+def test_the_calibration_of_another_model_is_refused() -> None:
+    other = circlekit.parse("graph main(%a: f32[1,8]) -> %b { %b = Relu(%a) }")
+    calibration = circlekit.calibrate(other, samples())
+    with pytest.raises(ModelError, match="got one with 0 of its 2 tensors"):
+        circlekit.quantize(circlekit.parse(LAYER), calibration=calibration)

@@ -18,7 +18,7 @@ from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.quant.plan import Plan
 from circlekit.quant.scheme import SCHEMES
 from circlekit.testing import is_available, run_litert, tflite_of
-from tests.quant.one.test_one_quantizer import on_floats
+from tests.quant.one.one_models import on_floats
 from tests.quant.techniques.test_chains import chain, samples
 
 LEAST_DB = {

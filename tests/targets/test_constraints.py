@@ -9,7 +9,8 @@ import pytest
 
 import circlekit
 from circlekit.ir.op import Op
-from circlekit.targets.constraints import broadcast_rank, named_values, obstacles
+from circlekit.targets.constraints import obstacles
+from circlekit.targets.operator_properties import broadcast_rank, named_values
 
 
 def op_of(line: str, *inputs: str) -> Op:

@@ -200,3 +200,10 @@ def test_the_smallest_gap_is_taken_if_the_planner_looks_for_it(planner: Planner,
 def test_what_is_computed_before_the_first_run(line: str, is_early: bool) -> None:
     (op,) = circlekit.parse(f"graph main(%x: f32[?]) -> %y {{ {line} }}").main.ops
     assert replace(LITERT, early=frozenset({"NEG", "SHAPE"})).is_computed_early(op) is is_early
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_sizes_beyond_64_bits(name: str) -> None:
+    shape = "[2147483600,2147483600,16]"
+    plan = plan_of(f"graph main(%x: f32{shape}) -> %y {{ %a = Exp(%x) %b = Abs(%a) %y = Neg(%b) }}", name)
+    assert plan.size >= plan.peak_bytes >= 2 * 4 * 16 * 2147483600**2

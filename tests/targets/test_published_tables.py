@@ -72,5 +72,5 @@ def test_forms_name_dtypes_operands_and_attributes(name: str) -> None:
 
 
 def _dtype_name(text: str) -> str:
-    """Return the dtype in a form without the suffix that states its quantization: i8 for i8, i8q and i8qc."""
+    """Return the dtype without the suffix for quantization or sparse data: i8 for i8, i8q, i8qc and i8s."""
     return re.sub(r"(q[cb]?|s)$", "", text)

@@ -67,6 +67,15 @@ def test_versions() -> None:
     assert target().refusal(op) == "Device has ADD up to version 3, got version 4"
 
 
+def test_operators_that_are_not_as_declared() -> None:
+    x, z = Value("x", f32, (2,)), Value("z", f32, (2,))
+    op = OpaqueOp(x, x, code="ADD", results=[z])
+    op.extra["misfit"] = "fused_activation_function cannot be 9"
+    declaration = "which does not fit its declaration: fused_activation_function cannot be 9"
+    assert target(values={"act": ["NONE"]}).refusal(op) == f"Device may not run this ADD, {declaration}"
+    assert target().wanted_change(op) == "a usual ADD"
+
+
 def test_custom_operators() -> None:
     op = OpaqueOp(code="CUSTOM", results=(), custom_code="Flex")
     assert target().refusal(op) == "Device has no custom Flex"

@@ -57,6 +57,12 @@ def test_programs_of_a_backend(
     assert planned(work, words.split(), section, before) == programs
 
 
+def test_the_option_section_names_another_section(work: Path) -> None:
+    assert planned(work, ["-S", "other"], "command=x\n", "[other]\nbackend=npu\ncommand=y\n") == [
+        ("npu-compile", ["y"])
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "section", "message"),
     [

@@ -12,7 +12,6 @@ import circlekit
 from circlekit.errors import ModelError
 from circlekit.ir.value import Array
 from circlekit.toolchain.evaluation import METRICS, compare_outputs
-from circlekit.toolchain.pass_log import log_lines
 
 
 def model(function: str, size: int = 6) -> circlekit.Model:
@@ -86,11 +85,14 @@ def test_outputs_that_differ_cannot_be_compared() -> None:
         lines(FIRST, two)
 
 
-def test_passes_have_the_names_of_one_in_the_log() -> None:
-    report = circlekit.optimize(model("Mul(%x, 1.0)"), ["remove_unnecessary_add", "fuse_activation_function"])
-    found = list(log_lines(report))
-    assert "Before RemoveUnnecessaryAddPass" in found
-    assert "After FuseActivationFunctionPass (changed: N)" in found
+@pytest.mark.parametrize(
+    ("dtype", "array"), [("c64", np.ones(2, np.complex64)), ("str", np.array([b"a", b"b"]))]
+)
+def test_complex_numbers_and_strings_have_no_metrics(dtype: str, array: Array) -> None:
+    same = circlekit.parse(f"graph main(%x: {dtype}[2]) -> %x {{ }}")
+    with pytest.raises(ModelError, match=f"%x: expected real numbers for metrics, got {dtype}"):
+        list(compare_outputs(same, same, [([array], [array])], ["mae"]))
+    assert list(compare_outputs(same, same, [([array], [array])], [])) == ["Evaluating 0'th data"]
 
 
 def test_the_largest_element_of_an_output_of_one_element() -> None:

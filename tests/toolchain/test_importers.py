@@ -57,7 +57,7 @@ def node(name: str, inputs: list[str], *outputs: str) -> Any:
     return SimpleNamespace(name=name, input=inputs, output=list(outputs))
 
 
-class Graph(SimpleNamespace):
+class OnnxModel(SimpleNamespace):
     """An ONNX model with a node of two results, one of integers, one without elements and two of float32."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Session:
     """A session of onnxruntime whose outputs are VALUES."""
 
     def __init__(self, model: Any, *_: Any, providers: list[str]) -> None:
-        outputs = model.graph.output if isinstance(model, Graph) else [declared("y")]
+        outputs = model.graph.output if isinstance(model, OnnxModel) else [declared("y")]
         self.names = [item.name for item in outputs]
         self.given: list[dict[str, Any]] = []
 
@@ -116,11 +116,11 @@ RUNTIME = SimpleNamespace(
     SessionOptions=SimpleNamespace,
     GraphOptimizationLevel=SimpleNamespace(ORT_DISABLE_ALL=0),
 )
-ONNX = SimpleNamespace(ModelProto=Graph, ValueInfoProto=declared)
+ONNX = SimpleNamespace(ModelProto=OnnxModel, ValueInfoProto=declared)
 
 
 def test_onnx_inputs_are_those_without_constants_and_unknown_batches_become_1() -> None:
-    model = Graph()
+    model = OnnxModel()
     assert [item.name for item in onnx_model.graph_inputs(model)] == ["x", "scalar", "fixed"]
     onnx_model.make_batch_single(model)
     sizes = [
@@ -143,14 +143,14 @@ def test_seeded_onnx_inputs() -> None:
 
 
 def test_onnx_nodes_with_one_float_result_are_recorded() -> None:
-    record = onnx_model.nodes_of(np, ONNX, RUNTIME, Graph())
+    record = onnx_model.nodes_of(np, ONNX, RUNTIME, OnnxModel())
     assert record["nodes"].tolist() == ["h", "last"]
     assert record["operands"].tolist() == ["", "h"]
     assert record["results"].tolist() == ["h", "y"]
     # number of elements, mean, mean of the squares, least, largest
     expected = [[2, 1.0, 5.0, -1.0, 3.0], [3, 2.0, 20 / 3, 0.0, 4.0]]
     np.testing.assert_allclose(record["fingerprints"], expected)
-    empty = Graph()
+    empty = OnnxModel()
     empty.graph.node.clear()
     assert onnx_model.nodes_of(np, ONNX, RUNTIME, empty)["fingerprints"].shape == (0, 5)
 
@@ -171,7 +171,7 @@ class Converter:
 
 
 def import_onnx(converter: Converter, folder: Path, monkeypatch: pytest.MonkeyPatch, *flags: str) -> int:
-    onnx = SimpleNamespace(**vars(ONNX), load=lambda path: Graph(), save=lambda model, path: None)
+    onnx = SimpleNamespace(**vars(ONNX), load=lambda path: OnnxModel(), save=lambda model, path: None)
     modules = {"onnx": onnx, "onnx2tf": converter, "onnxruntime": RUNTIME}
     words = ["a.onnx", str(folder / "a.tflite"), str(folder / "a.npz"), *flags]
     return call(onnx_model, words, modules, monkeypatch)

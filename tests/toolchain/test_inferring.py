@@ -24,8 +24,9 @@ def _in_a_folder(work: Path) -> None:
 
 
 def test_some_program_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("-- a") == 2
-    assert "required: -d/--driver" in capsys.readouterr().err
+    for words in (["--", "a"], ["-d", "", "--", "a"]):
+        assert all_drivers()["one-infer"](words) == 2
+        assert "required: -d/--driver" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["-d npu-infer", "--backend npu", "-d npu-infer --backend cpu"])

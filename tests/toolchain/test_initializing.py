@@ -25,12 +25,14 @@ def call(words: str) -> int:
         ("-i dir/net.tflite", "tflite", "dir/net.tflite"),
         ("-i dir/net -m tflite", "tflite", "dir/net"),
         ("-i dir/net.tflite -m onnx", "onnx", "dir/net.tflite"),
+        ("-i dir/50%(a)s%.onnx", "onnx", "dir/50%(a)s%.onnx"),
     ],
 )
 def test_steps_of_a_first_configuration(work: Path, words: str, kind: str, source: str) -> None:
     assert call(words) == 0
     names = [f"one-import-{kind}", "one-optimize", "one-quantize"]
-    paths = [source, "dir/net.circle", "dir/net.opt.circle", "dir/net.q.circle"]
+    stem = source.partition(".")[0]
+    paths = [source, f"{stem}.circle", f"{stem}.opt.circle", f"{stem}.q.circle"]
     assert read_configuration("net.cfg").sections == {
         "onecc": {**dict.fromkeys(names, "True"), "include": "O1"},
         **{

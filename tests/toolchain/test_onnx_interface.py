@@ -63,6 +63,21 @@ def test_an_inner_value_gives_up_the_name_of_an_onnx_output() -> None:
     assert len({value.name for value in model.main.values()}) == 3
 
 
+def test_each_onnx_output_has_its_name_if_the_converter_merged_them() -> None:
+    """The outputs ``again`` and ``same`` of the ONNX model are copies of ``out`` and of the input."""
+    model = circlekit.parse("graph main(%x: f32[2,3]) -> %y, %y, %x { %y = Neg(%x) }")
+    x = np.ones((2, 3), np.float32)
+    restore_interface(model, {
+        "inputs": np.array(["x"]), "outputs": np.array(["out", "again", "same"]), "in0": x,
+        "out0": -x, "out1": -x, "out2": x,
+    })  # fmt: skip
+    assert [value.name for value in model.main.inputs] == ["x"]
+    assert [value.name for value in model.main.outputs] == ["out", "again", "same"]
+    circlekit.check(model)
+    for array, wanted in zip(circlekit.run(model, [x]), (-x, -x, x), strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
 def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
     """The Conv of the ONNX model is fused with its Relu; the Neg after it keeps its own name."""
     model = circlekit.parse(

@@ -9,6 +9,7 @@ import pytest
 
 import circlekit
 from circlekit.toolchain.drivers import all_drivers
+from circlekit.toolchain.pass_log import log_lines
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +124,13 @@ def test_the_log_of_passes_is_printed_if_asked(
     assert ("After FuseMulWithConvPass (changed: Y)" in printed) == is_printed
     assert ("After FuseGeluPass (changed: N)" in printed) == is_printed
     assert bool(printed) == is_printed
+
+
+def test_passes_have_the_names_of_one_in_the_log() -> None:
+    names = ["remove_unnecessary_add", "fuse_activation_function"]
+    found = list(log_lines(circlekit.optimize(circlekit.load("net.tflite"), names)))
+    assert "Before RemoveUnnecessaryAddPass" in found
+    assert "After FuseActivationFunctionPass (changed: N)" in found
 
 
 def test_profile_data_are_written_if_asked() -> None:

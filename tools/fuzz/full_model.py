@@ -66,5 +66,5 @@ def _number(field: Field, rng: random.Random) -> Any:
     if field.enum is not None:
         return rng.choice(list(field.enum.numbers.values()))
     if field.code in "?fd":
-        return rng.choice((True, 1.0)) if field.code != "?" else rng.random() < 0.5
+        return rng.random() < 0.5 if field.code == "?" else 1.0
     return rng.randrange(1, 1 << 8 * SIZES[field.code] - 1)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
-from circlekit.targets.constraints import (
+from circlekit.targets.constraints import obstacles
+from circlekit.targets.operator_properties import (
     broadcast_rank,
     highest_rank,
     named_values,
-    obstacles,
     plain_attribute,
     scales_of,
     values_named,

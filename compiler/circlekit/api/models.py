@@ -201,7 +201,7 @@ def target_format(output: FilePath, format: str | None) -> str:
     return str(format or named)
 
 
-def check_target(output: FilePath) -> None:
+def check_output_path(output: FilePath) -> None:
     """Raise FileError if the path ``output`` is empty, a directory, or in a directory that does not exist."""
     if not os.fspath(output):
         raise FileError("a file without a name cannot be written")

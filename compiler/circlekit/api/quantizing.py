@@ -26,6 +26,7 @@ from circlekit.quant.calibration.calibration import make_names_distinct
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.ranges import check_estimator
 from circlekit.quant.calibration.samples import Samples, checked_samples
+from circlekit.quant.cautions import cautions
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
 from circlekit.quant.mixed.mixed_precision import raise_operators
 from circlekit.quant.mixed.raising import Budget
@@ -188,7 +189,7 @@ def quantize(
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
-    report.notes += _further_notes(report, sparse - _count_sparse(model))
+    report.notes += [*cautions(model), *_further_notes(report, sparse - _count_sparse(model))]
     report.seconds = time.monotonic() - started
     return report
 
@@ -212,12 +213,12 @@ def _require_finite(seconds: float, target_sqnr: float | None) -> None:
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield the notes that apply: there was no float operator, the file grows, sparse constants became dense.
+    """Yield the notes that apply: nothing was quantized, the file grows, sparse constants became dense.
 
     ``densified``: the number of sparse constants that became dense.
     """
     if not report.schemes:
-        yield "no operator of the model computes on floats: there was nothing to quantize"
+        yield "the scheme is for no operator of the model: there was nothing to quantize"
     if (report.after.file_size or 0) > (report.before.file_size or 0):
         yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
     if densified:
@@ -265,7 +266,7 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     apply(model, plan)
     if any(given):
         remove_idle_bounds(model)
-    report = QuantizationReport(plan.scheme, plan, before, _summary(model))
+    report = QuantizationReport(plan.scheme, plan, before, _summary(model), cautions(model))
     report.seconds = time.monotonic() - started
     return report
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, BinaryIO
 
-from circlekit.api.models import FilePath, ModelFile, check_target, read, target_format
+from circlekit.api.models import FilePath, ModelFile, check_output_path, read, target_format
 from circlekit.api.optimization import Optimization
 from circlekit.api.options import Options, checked_options
 from circlekit.api.structure_checks import blaming_model, check_structure
@@ -125,7 +125,7 @@ def convert(
     if isinstance(target, str | os.PathLike):
         target_name = os.fspath(target)
         format = target_format(target, format) if is_strict or format is None else format
-        check_target(target)
+        check_output_path(target)
     else:
         target_name = str(getattr(target, "name", "<stream>"))
         check_format(format or "circle")  # None is valid, too

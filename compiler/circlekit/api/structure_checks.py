@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.verifier import verify
 
 
@@ -39,6 +40,8 @@ def blaming_model(model: Model, name: str) -> Iterator[None]:
     fault = ""  # "" for a valid model
     try:
         check_structure(model, name)
+        if any(v.shape == () and not v.is_const for graph in model.graphs for v in graph.values()):
+            settle_ranks(clone(model))  # [] may stand for an unknown rank, and hide a broken rule
     except CirclekitError as invalid:
         fault = invalid.message
     try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from circlekit.api.models import check_apart, check_target, read, records_of
+from circlekit.api.models import check_apart, check_output_path, read, records_of
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import Command
@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("expected at most one model from the standard input, got two")
     require_jinja()  # before the work: raises an error if jinja2 is not installed
     if arguments.output != PIPE:
-        check_target(arguments.output)
+        check_output_path(arguments.output)
         for path in paths:
             check_apart(path, arguments.output)
     with output_to(arguments.output) as output, quietly(arguments.quiet):

@@ -301,6 +301,13 @@ class Declaration:
         """
         return None
 
+    def integer_caution(self) -> str | None:
+        """Return a sentence for the user on results of integer kernels that are far off; None if none are.
+
+        Unlike ``integer_fault``, this does not keep the quantizer from quantizing the operator.
+        """
+        return None
+
     def inner_tensors(self) -> Sequence[InnerTensor]:
         """Return, in order, the tensors inside the operator for which its integer kernel needs scales."""
         return ()

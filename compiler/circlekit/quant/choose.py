@@ -25,41 +25,22 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.forms.given_forms import covered_range, finer_form, fits_weights, given_form
-from circlekit.quant.forms.kernel_forms import KernelForms
+from circlekit.quant.forms.constant_forms import ConstantForms
+from circlekit.quant.forms.given_forms import covered_range, given_form
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.planned_op import planned_op, target_refusal
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.weights import (
-    bias_form,
-    block_form,
-    finite_numbers,
-    fit_bias,
     indices_of,
     is_computed_float,
     is_weight,
     present_operand,
-    saved_bytes,
     stored_constants,
-    weight_form,
 )
 from circlekit.targets.target import Target, find_target
 
 Ranges = Sequence[Mapping[str, tuple[float, float]]]
 """For each graph, in their order: {name of a tensor: (min, max)}."""
-
-LEAST_MULTIPLIER = 2.0**-30
-"""The smallest allowed ratio of a bias's scale to the scale of the result.
-
-Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit keeps away from that.
-"""
-
-LARGEST_BIAS_STEP = 0.25
-"""The largest wanted ratio of a bias's scale to the scale of the result.
-
-A bias with a larger scale loses precision.  So weights with a given form get smaller scales, which make the
-scale of the bias smaller, as far as the dtype has room.
-"""
 
 
 def choose(
@@ -88,11 +69,12 @@ def choose(
     return plan
 
 
-class GraphChooser(KernelForms):
+class GraphChooser(ConstantForms):
     """Chooses the plan of one graph.
 
-    The base class ``TensorForms`` has the attributes, and chooses the form of one tensor; the base class
-    ``KernelForms`` chooses forms that suit the kernel of one operator.
+    The base class ``TensorForms`` has the attributes, and chooses the form of one tensor.  The base class
+    ``KernelForms`` chooses forms that suit the kernel of one operator; ``ConstantForms`` chooses the forms of
+    weights and biases.
     """
 
     def plan(self) -> GraphPlan:
@@ -154,9 +136,9 @@ class GraphChooser(KernelForms):
             (self._choose_operands, by_integers[::-1]),
             (self.choose_inner_forms, by_integers),
             (self.avoid_faults, by_integers),
-            (self._choose_weights, by_integers),
+            (self.choose_weights, by_integers),
             (self.choose_inner_biases, by_integers),
-            (self._choose_stored_constants, others),
+            (self.choose_stored_constants, others),
             (self._check, ops),
         ]
         for step, among in steps:
@@ -260,61 +242,6 @@ class GraphChooser(KernelForms):
             return None
         rule = self.rule_of(op)
         return None if form.dtype in rule.fixed or rule.symmetric else op
-
-    def _choose_weights(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the constant weights and of the bias of ``op``.
-
-        The activations of ``op`` are integers.
-        Raise ModelError for a bias that is computed, packed, sparse or compressed, and for weights that
-        cannot be quantized.
-        """
-        scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
-        if bias is not None and not (bias.is_const and bias.is_plain):
-            raise ModelError(f"the bias %{bias.name} is not a plain constant")
-        for index in indices_of(op, [*rule.weights, *rule.slopes]):
-            value = present_operand(op, index)
-            if is_weight(value):
-                axis = rule.weights.get(op.operands[index].name)
-                self.operand_forms[op][index] = self._weights(value, self.scheme_at(op, index), axis)
-            if bias is None:
-                continue
-            data = self.read_form(op, next(indices_of(op, [rule.data])))
-            if is_weight(value):
-                # with weights of this scale, the bias would have the scale of the result
-                step = self.tensors[op.results[0]].scale[0] / data.scale[0]
-                form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
-                fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
-                self.operand_forms[op][index] = fitted
-            (at,) = indices_of(op, [str(rule.bias)])
-            self.operand_forms[op][at] = bias_form(bias, data, self.read_form(op, index), scheme.bias)
-
-    def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorForm:
-        """Return the given form of the weights ``value`` if it fits ``scheme``, else a new form.
-
-        ``axis``: the axis of the channels; None: the weights get one scale.
-        """
-        given = given_form(self.given.get(value.name), scheme.weights)
-        if given is not None and fits_weights(given, scheme, axis):
-            return given
-        return weight_form(value, scheme, axis)
-
-    def _choose_stored_constants(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the constants of ``op``, whose activations stay float.
-
-        Raise ModelError if a constant holds NaN or infinite numbers, or if no form would save bytes.
-        """
-        scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        if is_weight(bias):
-            finite_numbers(bias)  # raises ModelError for other numbers
-        for index, axis in stored_constants(op, scheme).items():
-            value = present_operand(op, index)
-            of_operand = self.scheme_at(op, index)
-            form = block_form(value, scheme) if scheme.block else weight_form(value, of_operand, axis)
-            if saved_bytes(value, form, scheme) > 0:
-                self.operand_forms[op][index] = form
-        if not self.operand_forms[op]:
-            raise ModelError("its constants are so small that quantizing them would make the file larger")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
         """Raise UnsupportedError if the target has no kernel for ``op`` with these forms, or a faulty one."""

@@ -48,10 +48,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from circlekit.errors import counted
-from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value, format_shape
+from circlekit.targets.operator_properties import highest_rank, plain_attribute, scales_of, values_named
+from circlekit.targets.shape_constraints import SHAPE_KINDS
 
 Constraints = Mapping[str, Any]
 
@@ -60,108 +59,10 @@ def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
     """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` violates.
 
     For some constraints the text has no "got" part.  Callers put the text behind "only with".
-    For each key of the constraints, a function below yields the texts; KINDS lists these functions.
     """
     for kind, content in constraints.items():
         if kind != "source":
             yield from KINDS[kind](op, content)
-
-
-# -- shapes ------------------------------------------------------------------------------------
-
-
-def _rank(op: Op, highest: int) -> Iterator[str]:
-    if (rank := highest_rank(op)) > highest:
-        yield f"ranks up to {highest}, got rank {rank}"
-
-
-def _broadcast_rank(op: Op, highest: int) -> Iterator[str]:
-    if (rank := broadcast_rank(op)) > highest:
-        yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
-
-
-def _operands(op: Op, bounds: Sequence[int | None]) -> Iterator[str]:
-    least, most = bounds
-    if least is not None and len(op.inputs) < least:
-        yield f"at least {counted(least, 'operand')}, got {len(op.inputs)}"
-    if most is not None and len(op.inputs) > most:
-        yield f"at most {counted(most, 'operand')}, got {len(op.inputs)}"
-
-
-def _ranks(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    for name, ranks in allowed.items():
-        for value in values_named(op, name):
-            if value.rank is not None and value.rank not in ranks:
-                yield f"{name} of rank {' or '.join(map(str, ranks))}, got {value.rank}"
-
-
-def _least(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    for name, sizes in allowed.items():
-        for value in values_named(op, name):
-            if any(d is not None and d < size for d, size in zip(value.shape or (), sizes, strict=False)):
-                yield f"{name} of at least {sizes}, got {format_shape(value.shape)}"
-
-
-def _elements(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
-    for name, most in allowed.items():
-        for value in values_named(op, name):
-            if value.is_static and value.numel > most:
-                yield f"{name} of at most {counted(most, 'element')}, got {value.numel}"
-
-
-def _row_multiple(op: Op, wanted: Mapping[str, int]) -> Iterator[str]:
-    for name, factor in wanted.items():
-        for value in values_named(op, name):
-            if value.is_static and (count := math.prod(value.static_shape[1:])) % factor:
-                yield f"rows of {name} whose length is a multiple of {factor}, got {count}"
-
-
-def _nonempty(op: Op, names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if any(0 in (value.shape or ()) for value in values_named(op, name)):
-            yield f"elements in {name}, got none"
-
-
-def _known(op: Op, names: Sequence[str]) -> Iterator[str]:
-    for name, value in ((n, value) for n in names for value in values_named(op, n)):
-        if not value.is_static:
-            yield f"a known shape of {name}, got {format_shape(value.shape)}"
-
-
-def _scalar_rank(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
-    for scalar, other in pairs:
-        highest = max((v.rank for v in values_named(op, other) if v.rank is not None), default=math.inf)
-        for value in values_named(op, scalar):
-            is_scalar = value.is_const and value.numel == 1 and value.quantization is not None
-            if is_scalar and len(value.static_shape) > highest and plain_attribute(op, "act") != "NONE":
-                yield f"no activation, or {scalar} of rank up to {highest}, got {value.rank}"
-
-
-def _same_shape(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
-    for pair in pairs:
-        shapes = dict.fromkeys(v.shape for name in pair for v in values_named(op, name) if v.is_static)
-        if len(shapes) > 1:
-            yield f"the same shape of {pair[0]} and {pair[1]}, got {' and '.join(map(str, shapes))}"
-
-
-def _dims(op: Op, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
-    for name, axis, size in wanted:
-        for value in values_named(op, name):
-            shape = value.shape or ()
-            if -len(shape) <= axis < len(shape) and shape[axis] not in (None, size):
-                yield f"{size} along axis {axis} of {name}, got {shape[axis]}"
-
-
-def _same_dims(op: Op, pairs: Sequence[tuple[str, int, str, int]]) -> Iterator[str]:
-    for first, axis, second, other in pairs:
-        named = (
-            *((v, axis) for v in values_named(op, first)),
-            *((v, other) for v in values_named(op, second)),
-        )
-        dims = dict.fromkeys(v.shape[a] for v, a in named if v.shape and -len(v.shape) <= a < len(v.shape))
-        if len(known := [d for d in dims if d is not None]) > 1:
-            where = f"axis {axis} of {first} as long as axis {other} of {second}"
-            yield f"{where}, got {' and '.join(map(str, known))}"
 
 
 # -- constants ---------------------------------------------------------------------------------
@@ -299,16 +200,7 @@ def _any_of(op: Op, choices: Sequence[Sequence[Constraints]]) -> Iterator[str]:
 
 
 KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
-    "rank": _rank,
-    "broadcast_rank": _broadcast_rank,
-    "operands": _operands,
-    "ranks": _ranks,
-    "least": _least,
-    "elements": _elements,
-    "row_multiple": _row_multiple,
-    "nonempty": _nonempty,
-    "known": _known,
-    "scalar_rank": _scalar_rank,
+    **SHAPE_KINDS,
     "constant": _constant,
     "computed": _computed,
     "consecutive": _consecutive,
@@ -316,9 +208,6 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "lowest": _lowest,
     "symmetric": _symmetric,
     "same_scale": _same_scale,
-    "same_shape": _same_shape,
-    "dims": _dims,
-    "same_dims": _same_dims,
     "scale": _scale,
     "scale_ratio": _scale_ratio,
     "values": _values,
@@ -327,47 +216,3 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "any_of": _any_of,
 }
 """For each key of constraints, a function (operator, content of the key) that yields the violations."""
-
-
-# -- properties of operators -------------------------------------------------------------------
-
-
-def plain_attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the tables write it: the name of an enum's member, or the value itself."""
-    value = getattr(op, name)
-    return value.name if isinstance(value, Named) else value
-
-
-def named_values(op: Op) -> Iterator[tuple[str, Value]]:
-    """Yield operands and results with their names; all values of a variadic operand have the same name."""
-    yield from op.operand_items()
-    for index, value in enumerate(op.results):
-        yield op.result_names[min(index, len(op.result_names) - 1)], value
-
-
-def values_named(op: Op, name: str) -> list[Value]:
-    """Return the operands or results with this name: [] if absent, several if variadic."""
-    return [value for other, value in named_values(op) if other == name]
-
-
-def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    """Return (scales, zero points) of each operand or result with this name that has scales."""
-    found = (value.quantization for value in values_named(op, name))
-    return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
-
-
-def highest_rank(op: Op) -> int:
-    """Return the highest known rank of the operands and results; 0 if no rank is known."""
-    return max((len(value.shape or ()) for _, value in named_values(op)), default=0)
-
-
-def broadcast_rank(op: Op) -> int:
-    """Return the highest rank of the operands that broadcast; 0 if they all have the same shape.
-
-    ``layout_operands`` are the operands that have the axes of the result, so only these broadcast.
-    """
-    names = op.layout_operands if len(op.layout_operands) > 1 else ()
-    operands = [value for name, value in op.operand_items() if name in names]
-    if len({value.shape for value in operands}) <= 1:
-        return 0
-    return max(len(value.shape or ()) for value in operands)

@@ -108,7 +108,8 @@ def aligned(offset: Offset, alignment: int) -> Offset:
 def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
     """Return the offset of each buffer; buffers that are needed at the same time do not overlap."""
     # for each placed buffer, a column (offset, end, first, last), in the order of the offsets
-    table = np.empty((4, len(alive)), np.int64)
+    total = sum(_padded(life.size, planner) + planner.alignment for life in alive)
+    table = np.empty((4, len(alive)), np.int64 if total <= np.iinfo(np.int64).max else object)
     offsets = []
     for count, life in enumerate(alive):
         size = _padded(life.size, planner)

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from circlekit.errors import UnsupportedError, check_name, did_you_mean
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
 
@@ -125,6 +125,10 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
     entry = operators.get(op.code)
     if entry is None:
         return _lacking(op.code, title)
+    if isinstance(op, OpaqueOp) and op.code in REGISTRY:
+        reason = op.extra.get("misfit", "its operands or options are unusual")
+        sentence = f"{title} may not run this {op.code}, which does not fit its declaration: {reason}"
+        return _Shortfall(sentence, f"a usual {op.code}")
     forms = entry["forms"]
     if forms == "any":
         return None

@@ -53,13 +53,15 @@ class Invocation:
     ``backend_words``: the words of the command line that are for another program, one of a backend (a
     compiler for devices).
     ``configuration``: the configuration file, None if there is none.
+    ``section``: the section of this file that the driver reads, {key: text}; {} without a file.
     """
 
     driver: Driver
     values: Values
     command: Values
     backend_words: list[str]
-    configuration: Configuration | None
+    configuration: Configuration | None = None
+    section: dict[str, str] = field(default_factory=dict)
 
     def flags(self, *names: str) -> list[str]:
         """Return the words of a command line for the options ``names`` with their values."""
@@ -156,12 +158,12 @@ class Driver:
         configuration = None if path is None else read_configuration(path)
         session.verbose = session.verbose or "verbose" in standard
         if configuration is None:
-            return Invocation(self, self._values(command, {}, session), command, rest, None)
+            return Invocation(self, self._values(command, {}, session), command, rest)
         given = configuration.values(section, self.options, is_open=self.has_open_section)
         session.environment.update(configuration.environment)
         with naming(configuration.path, f"in section [{section}] of {path}"):
             values = self._values(command, given, session)
-        return Invocation(self, values, command, rest, configuration)
+        return Invocation(self, values, command, rest, configuration, configuration.section(section))
 
     def _values(self, command: Values, given: Mapping[str, Any], session: Session) -> Values:
         """Return the checked values of the options.

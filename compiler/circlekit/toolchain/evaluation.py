@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.samples import checked_samples
@@ -77,6 +78,9 @@ LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
 A metric leaves out outputs with fewer elements.
 """
 
+NO_REAL_NUMBERS = (DType.COMPLEX64, DType.COMPLEX128, DType.STRING)
+"""The dtypes of outputs for which there are no metrics."""
+
 Record = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
 
@@ -108,7 +112,8 @@ def compare_outputs(
     graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
-    raise ModelError for different dtypes, too.  Raise the errors of ``Interpreter.run``.
+    raise ModelError for different dtypes, too, and for outputs that are complex numbers or strings.  Raise
+    the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):
@@ -117,6 +122,8 @@ def compare_outputs(
         if metrics and value.dtype is not other.dtype:
             names = f"{value.name}, {other.name}"
             raise ModelError(f"Output dtype mismatch ({names}): {value.dtype.short} and {other.dtype.short}")
+        if metrics and value.dtype in NO_REAL_NUMBERS:
+            raise ModelError(f"%{value.name}: expected real numbers for metrics, got {value.dtype.short}")
     sums: dict[str, list[float]] = {metric: [0.0] * len(outputs) for metric in metrics}
     skipped: set[tuple[str, int]] = set()
     runs = Interpreter(first), Interpreter(second)

@@ -22,7 +22,8 @@ from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.samples import checked_samples
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.mpqsolver import Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.mixed.visq import read_errors, tensor_errors
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8

@@ -73,13 +73,13 @@ class Session:
         Operators that circle lacks are replaced (legalized) first.
         ``words``: ONE's words with which the FileError begins if the file cannot be written.
         """
-        from circlekit.api.models import check_target  # as in ``load``
+        from circlekit.api.models import check_output_path  # as in ``load``
         from circlekit.io.write.save import save  # as in ``load``
         from circlekit.passes.engine.legalize import legalize  # as in ``load``
 
         name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
         try:
-            check_target(name)
+            check_output_path(name)
             legal = legalize(model, "circle")
             save(legal, name, "circle")
         except FileError as error:

@@ -16,7 +16,7 @@ from circlekit.quant.mixed.mixed_precision import Raised
 from circlekit.quant.mixed.raising import COSTS, Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import measure
 from circlekit.quant.plan import key_of
-from tests.quant.mixed.test_mixed_precision import SAMPLES, chain, planned, spectrogram
+from tests.quant.mixed.example_models import SAMPLES, chain, planned, spectrogram
 
 
 @pytest.mark.parametrize("unit", COSTS)

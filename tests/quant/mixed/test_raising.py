@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -156,3 +157,16 @@ def test_budgets_are_parsed() -> None:
     assert Budget.parse("100% bytes") == Budget(1.0, "bytes")
     for text in ("5%:macs", "5%: macs", " 5 % : macs "):
         assert Budget.parse(text) == Budget(0.05, "macs")
+
+
+def test_a_chain_of_data_movement_may_be_longer_than_the_recursion_limit() -> None:
+    count = sys.getrecursionlimit()
+    lines = "".join(f"  %v{i + 1} = Reshape(%v{i}, [{2 - i % 2}, {1 + i % 2}])\n" for i in range(count))
+    model = circlekit.parse(
+        f"graph main(%x: f32[1,2]) -> %y {{\n  %v0 = Relu(%x)\n{lines}  %y = Neg(%v{count})\n}}"
+    )
+    ops = list(model.main)
+    noise = Sensitivity({}, {ops[0].output: 1.0})
+    assert noise.remaining(ops) == 0.0
+    assert noise.remaining(ops[:-1]) == 1.0
+    assert choose_raised(noise, ops[-1:]) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization is measured also where it changes the shape of an output, or where elements are NaN."""
+"""The noise that each rounded constant and tensor adds: predicted against measured."""
 
 from __future__ import annotations
 
@@ -9,39 +9,123 @@ import numpy as np
 import pytest
 
 import circlekit
-
-LIMIT_IS_COMPUTED = """
-model circle {version: 0}
-graph main(%x: f32[1,4], %n: f32[]) -> %y, %range {
-  %y = FullyConnected(%x, [[1, 0.4, -0.7, 0.1], [0.3, 1, 0.2, -0.9]])
-  %limit = Mul(%n, 19.7)
-  %longer = Add(%limit, 12.3)
-  %range = Range(0.0, %longer, 1.0)
-}
-"""
-
-ROOT_OF_NEGATIVES = """
-model circle {version: 0}
-graph main(%x: f32[1,4]) -> %y, %z {
-  %root = Sqrt(%x)
-  %y = Add(%root, [1, 2, 3, 4])
-  %z = FullyConnected(%x, [[1, 0.4, -0.7, 0.1], [0.3, 1, 0.2, -0.9]])
-}
-"""
+from circlekit.interp.execution_plan import work_of
+from circlekit.ir.clone import clone
+from circlekit.quant.mixed import mixed_precision
+from circlekit.quant.mixed.mixed_precision import measured_sensitivity, measured_sqnr
+from circlekit.quant.mixed.sensitivity import Sensitivity, measure
+from circlekit.quant.plan import GraphPlan, Plan
+from circlekit.quant.quantize import plan_model, ranges_of
+from tests.quant.mixed.example_models import SAMPLES, chain, planned, sqnr
 
 
-@pytest.mark.parametrize("choice", [{"budget": "50%"}, {"target_sqnr": 30.0}, {"seconds": 0.3}])
-@pytest.mark.parametrize("text", [LIMIT_IS_COMPUTED, ROOT_OF_NEGATIVES])
-def test_noise_is_measured(text: str, choice: dict[str, Any]) -> None:
-    model = circlekit.parse(text)
-    rng = np.random.default_rng(3)
-    samples = [
-        [rng.normal(size=v.static_shape).astype(np.float32) * 3 for v in model.main.inputs] for _ in range(4)
-    ]
-    for sample in samples:
-        sample[1:] = [np.abs(array) + 1 for array in sample[1:]]
-    shapes = [output.shape for output in circlekit.run(model, samples[0])]
-    report = circlekit.quantize(model, "int8", samples, **choice)
-    assert report.schemes["int8"] > 0
-    if text is LIMIT_IS_COMPUTED and "target_sqnr" not in choice:
-        assert [output.shape for output in circlekit.run(model, samples[0])] != shapes
+def test_predicted_noise_is_that_of_the_quantized_model() -> None:
+    """Noises of sources add up: the prediction is within 2 dB of a run of the quantized model."""
+    model = chain(20.0)
+    plan = planned(model)
+    sensitivity = measure(model, plan, SAMPLES)
+    predicted = -10 * np.log10(sensitivity.remaining([]))
+    assert measured_sqnr(model, plan, SAMPLES) == pytest.approx(predicted, abs=2.0)
+    assert sensitivity.remaining(list(model.main)) == 0.0
+
+
+def test_noises_are_those_of_numpy_with_one_constant_or_tensor_rounded() -> None:
+    """Round the weights of one layer, with max|row| / 127 as scales, or round one tensor to its grid."""
+    model = chain(20.0)
+    sensitivity = measure(model, plan := planned(model), SAMPLES)
+    ops = list(model.main)
+    weights = [op.inputs[1].array().astype(np.float64) for op in ops if op.inputs[1] is not None]
+
+    def noise(layer: int | None = None, tensor: int | None = None) -> float:
+        power = errors = 0.0
+        for (x,) in SAMPLES:
+            values = [x.astype(np.float64), x.astype(np.float64)]  # exact, rounded
+            for index, w in enumerate([*weights, None]):
+                if index == tensor:
+                    form = plan.main.tensors[f"y{index}"]
+                    integers = np.rint(values[1] / form.scale[0]) + form.zero_point[0]
+                    values[1] = (np.clip(integers, -128, 127) - form.zero_point[0]) * form.scale[0]
+                if w is not None:
+                    scale = np.abs(w).max(axis=1, keepdims=True) / 127
+                    rounded = np.rint(w / scale) * scale if index == layer else w
+                    values = [values[0] @ w.T, values[1] @ rounded.T]
+            power += float(np.square(values[0]).sum())
+            errors += float(np.square(values[1] - values[0]).sum())
+        return errors / power
+
+    for index, op in enumerate(ops):
+        assert sensitivity.constants[op] == pytest.approx(noise(layer=index), rel=0.01)
+    tensors = [*model.main.inputs, *(op.output for op in ops)]
+    assert [sensitivity.tensors[v] for v in tensors] == pytest.approx(
+        [noise(tensor=index) for index in range(5)], rel=0.01
+    )
+
+
+def test_the_worst_output_counts() -> None:
+    """The last sample is 30 times as large, so its %z is 900 times as large: int8 rounds other %z to 0."""
+    model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")
+    samples = [*SAMPLES[:3], [SAMPLES[3][0] * 30]]
+    plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))
+    quantized = clone(model)
+    circlekit.quantize(quantized, plan=plan)
+    expected = min(sqnr(model, quantized, samples, index) for index in range(2))
+    assert measured_sqnr(model, plan, samples) == pytest.approx(expected, abs=1e-6)
+
+
+def test_outputs_count_alike_unless_they_have_reached_the_goal() -> None:
+    """%y has less than a tenth of the relative noise of %z, but counts as much.  With a goal only %z counts.
+
+    ``alone``: the noises if the model has only this output.
+    """
+    model = circlekit.parse("""
+    graph main(%x: f32[4,8]) -> %y, %z {
+      %a = Relu(%x)
+      %y = Add(%a, 500.0)
+      %z = Mul(%a, %x)
+    }
+    """)
+    plan = planned(model)
+    both = measure(model, plan, SAMPLES).tensors
+    alone = []
+    for output in model.main.outputs:
+        single = clone(model)
+        single.main.outputs = [v for v in single.main.values() if v.name == output.name]
+        alone.append({v.name: n for v, n in measure(single, plan, SAMPLES).tensors.items()})
+    totals = [sum(noises.values()) for noises in alone]
+    assert totals[0] < totals[1] / 10
+    for value, noise in both.items():
+        shares = [noises[value.name] / total for noises, total in zip(alone, totals, strict=True)]
+        assert noise == pytest.approx(max(totals) * np.mean(shares))
+    only_z = measure(model, plan, SAMPLES, goal=totals[1] / 2).tensors
+    assert {v.name: n for v, n in only_z.items()} == pytest.approx(alone[1])
+    below_goal = measure(model, plan, SAMPLES, goal=1.0).tensors
+    assert below_goal == pytest.approx(both)  # no output has more noise than the goal: all count
+
+
+@pytest.mark.parametrize(
+    ("runs", "count"), [(0, 1), (0.99, 1), (1, 1), (1.99, 1), (2, 2), (3.5, 3), (100, 5)]
+)
+@pytest.mark.parametrize("target", [None, 30.0])
+def test_noise_is_measured_on_as_many_samples_as_the_work_allows(
+    runs: float, count: int, target: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample costs two runs of the model for each quantized operator: for its constants and its tensors."""
+    text = "graph main(%x: f32[1,8]) -> %y, %z { %w = const f32[4,8] gaussian(0, 1)\n %y = "
+    model = circlekit.parse(text + "FullyConnected(%x, %w)\n %z = Relu(%y)\n }")
+    data = [[np.full((1, 8), n, np.float32)] for n in range(9)]
+    plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, data)))
+    seen = []
+
+    def measured(model: Any, plan: Plan, samples: Any, goal: float) -> Sensitivity:
+        seen.append((len(samples), goal))
+        return Sensitivity()
+
+    monkeypatch.setattr(mixed_precision, "measure", measured)
+    monkeypatch.setattr(mixed_precision, "MEASURED_SAMPLES", 5)
+    work = 2 * 2 * sum(map(work_of, model.main))  # two runs for each of two operators
+    monkeypatch.setattr(mixed_precision, "MEASURED_WORK", int(runs * work))
+    measured_sensitivity(model, plan, data, target)
+    assert seen == [(count, 0.0 if target is None else pytest.approx(1e-3))]
+    empty = circlekit.parse("graph main(%x: f32[1]) -> %x { }")
+    measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)  # counted as one multiply-accumulate
+    assert seen[1] == (min(int(runs * work) or 1, 5), 0.0)

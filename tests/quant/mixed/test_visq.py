@@ -88,10 +88,10 @@ graph main(%x: f32[2], %e: f32[0]) -> %a, %b, %c, %d {{
 METRIC_NAMES = ("MPEIR", "MSE", "TAE", "SRMSE")
 
 
-def errors_of(*samples: list[float]) -> dict[str, TensorErrors]:
-    """Return the errors by metric if numbers are rounded to multiples of 2."""
+def errors_of(*samples: list[float], scale: float = 2.0) -> dict[str, TensorErrors]:
+    """Return the errors by metric if numbers are rounded to multiples of ``scale``."""
     exact = circlekit.parse(NET.format(shape=[2], dtype="f32", form=""))
-    rounded = circlekit.parse(NET.format(shape=[1, 2], dtype="i8", form="quant(scale: 2.0)"))
+    rounded = circlekit.parse(NET.format(shape=[1, 2], dtype="i8", form=f"quant(scale: {scale})"))
     arrays = [[np.array(x, np.float32), np.zeros(0, np.float32)] for x in samples]
     return {found.metric: found for found in tensor_errors(exact, rounded, arrays, METRIC_NAMES)}
 
@@ -124,3 +124,9 @@ def test_errors_need_a_sample_and_finite_numbers() -> None:
         errors_of()
     with pytest.raises(ModelError, match=r"the error nan at %a"):
         errors_of([np.nan, 1])
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_srmse_is_relative_to_positive_scales(scale: float) -> None:
+    with pytest.raises(ModelError, match=rf"%a: expected a positive scale, got {scale:g}"):
+        errors_of([1.25, 4], scale=scale)

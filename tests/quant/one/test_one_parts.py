@@ -19,7 +19,7 @@ from circlekit.quant.one.borders import _same_parameters
 from circlekit.quant.one.layers import _recorded
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import quantize_with_minmax, remove_ranges
-from tests.quant.one.test_one_quantizer import FC, ONE_TO_ONE, kinds, on_floats, quantized, value_of
+from tests.quant.one.one_models import FC, ONE_TO_ONE, kinds, on_floats, quantized, value_of
 
 
 def form(scales: int = 1, zero_point: int = 0) -> Quantization:

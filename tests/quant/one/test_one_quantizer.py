@@ -3,66 +3,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from circlekit.api.models import parse, run
+from circlekit.api.models import parse
 from circlekit.errors import CirclekitError, ShapeError
-from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
-from circlekit.ir.graph import Model, Signature
-from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_operands import constant_elements
+from circlekit.ir.graph import Signature
 from circlekit.ops.movement.pad import PadV2
 from circlekit.quant.one.activations import LOWEST, _pads_with_lowest
-from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.formulas import parameters
-from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
-from circlekit.quant.one.weights_only import quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
-
-UINT8 = Settings(LayerSetting(u8, CHANNEL))
-INT16 = Settings(LayerSetting(i16, CHANNEL))
-ONE_TO_ONE = "quant(min: -1.0, max: 1.0)"
-
-
-def quantized(text: str, settings: Settings = UINT8) -> Model:
-    model = parse(text)
-    quantize_with_minmax(model, settings)
-    return model
-
-
-def value_of(model: Model, name: str) -> Value:
-    return next(v for v in model.main.values() if v.name == name)
-
-
-def kinds(model: Model) -> list[str]:
-    return [op.code for op in model.main]
-
-
-def on_floats(model: Model, *inputs: Array) -> list[Array]:
-    """Run a quantized model on real numbers."""
-    encoded = [_encoded(v, x) for v, x in zip(model.main.inputs, inputs, strict=True)]
-    return [_decoded(v, y) for v, y in zip(model.main.outputs, run(model, encoded), strict=True)]
-
-
-def _encoded(value: Value, x: Array) -> Array:
-    q = value.quantization
-    if value.dtype is f32 or q is None:
-        return x
-    stored = np.clip(np.rint(x / q.scale[0]) + q.zero_point[0], *value.dtype.limits)
-    return np.asarray(stored, value.dtype.numpy)
-
-
-def _decoded(value: Value, y: Array) -> Array:
-    q = value.quantization
-    return y if value.dtype is f32 or q is None else (y - float(q.zero_point[0])) * q.scale[0]
-
+from tests.quant.one.one_models import FC, ONE_TO_ONE, UINT8, kinds, on_floats, quantized, value_of
 
 # -- formulas ----------------------------------------------------------------------------------
 
@@ -87,14 +43,6 @@ def test_scales(low: float, high: float, dtype: DType, scale: float, zero_point:
 
 
 # -- what ONE refuses or gets wrong ------------------------------------------------------------
-
-FC = (
-    "graph main(%x: f32[1,2] quant(min: -1.0, max: 1.0)) -> %y {{\n"
-    "  %w = const f32[2,2] [{w}, {w}, 1.0, -1.0]\n"
-    "  %b = const f32[2] [{b}, 0.5]\n"
-    "  %y = FullyConnected(%x, %w, %b) : f32[1,2] quant(min: -{r}, max: {r})\n"
-    "}}"
-)
 
 
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
@@ -337,59 +285,6 @@ def test_an_alternate_name_that_fits_is_used(tmp_path: Path) -> None:
     )
     assert value_of(model, "w").dtype is i16
     assert value_of(model, "b").dtype is i64
-
-
-# -- the other modes ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("dtype", "last"), [(DType.INT4, 7), (i8, 127), (i16, 32767)])
-def test_quantize_weights(dtype: DType, last: int) -> None:
-    model = parse(FC.format(w=0.25, b=0.5, r=4.0))
-    quantize_weights(model, dtype)
-    weights = value_of(model, "w")
-    assert weights.dtype is dtype
-    assert constant_elements(weights).tolist() == [[last, last], [last, -last]]
-    assert weights.quantization.scale.tolist() == pytest.approx([0.25 / last, 1 / last])  # type: ignore[union-attr]
-    assert value_of(model, "x").dtype is f32
-
-
-def test_rounded_weights_give_the_integers_that_they_stand_for() -> None:
-    """The sequence of one-quantize equals quantization from the float weights."""
-    text = FC.format(w=0.123456, b=0.5, r=4.0)
-    rounded = parse(text)
-    ranges = {v.name: v.quantization for v in rounded.main.values() if not v.is_const}
-    quantize_dequantize_weights(rounded, UINT8)
-    for value in rounded.main.values():
-        value.quantization = ranges.get(value.name, value.quantization)
-    quantize_with_minmax(rounded, UINT8)
-    assert np.array_equal(value_of(rounded, "w").array(), value_of(quantized(text), "w").array())
-
-
-def test_parameters_are_forced_and_copied_by_name() -> None:
-    model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
-    force_parameters(model, [("x", 2.3, 33), ("y", 0.5, 255)])
-    copy_parameters(model, [("x", "y")])
-    for name in "xy":
-        assert value_of(model, name).quantization.scale.tolist() == [np.float32(2.3)]  # type: ignore[union-attr]
-        assert value_of(model, name).quantization.zero_point.tolist() == [33]  # type: ignore[union-attr]
-    for given, message in (
-        (("z", 1.0, 0), "no tensor is named 'z'"),
-        *((("x", scale, 0), "positive float32 number as scale") for scale in (0.0, 1e-50, 1e50, math.nan)),
-        (("x", 1.0, 256), "expected a zero point from 0 to 255 for u8, got 256"),
-    ):
-        with pytest.raises(CirclekitError, match=message):
-            force_parameters(model, [given])
-    with pytest.raises(CirclekitError, match="x cannot have the parameters of w"):
-        copy_parameters(model, [("w", "x")])
-
-
-def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
-    model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
-    fake = clone(model)
-    fake_quantize(fake)
-    assert {v.dtype for v in (*fake.main.inputs, *fake.main.outputs)} == {f32}
-    x = np.array([[1.0, 0.5]], np.float32)
-    assert run(fake, [x])[0] == pytest.approx(on_floats(model, x)[0], abs=0.04)
 
 
 @pytest.mark.parametrize(

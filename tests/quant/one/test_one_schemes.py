@@ -69,6 +69,7 @@ def test_operators_with_other_schemes() -> None:
         ("i8[2] quant(scale: 0.5) [1, 2]", False),
         ("i8[2] quant(scale: 0.5) [1, 0]", True),
         ("i8[2] [1, 0]", False),
+        ("i8[2] quant(min: 0.0, max: 1.0) [1, 0]", False),
         ("f32[2] quant(scale: 0.5) [1, 0]", False),
     ],
 )

@@ -15,7 +15,7 @@ from circlekit.ir.dtypes import DType, f32, i16, u8
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.formulas import integer_limits
 from circlekit.quant.one.onnx_quantized import quantize_onnx_model
-from tests.quant.one.test_one_quantizer import kinds, on_floats
+from tests.quant.one.one_models import kinds, on_floats
 
 DTYPES = {"u8": u8, "i16": i16}
 CODE = '{code: "CUSTOM", custom_code: "ONNX$Linear"}'

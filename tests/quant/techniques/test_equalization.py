@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 import circlekit as ck
 from circlekit.ir.graph import Model
-from circlekit.quant.techniques.equalization import SMALLEST_FACTOR, equalize
+from circlekit.quant.calibration import collect
+from circlekit.quant.techniques.equalization import SMALLEST_FACTOR, channel_magnitudes, equalize
+from tests.quant.techniques.uneven_net import samples, uneven
 
 RANGES = np.array([1, 0.125, 0.5, 0.25])
 """Largest magnitudes of four channels; the factors are equal to them, because the largest is 1."""
@@ -145,3 +147,19 @@ def test_layers_are_scaled_if_no_other_operator_reads_their_constants(
         }}
         """)
     assert bool(equalize(model, {"m": RANGES})) == is_scaled
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_equalization_keeps_the_outputs_and_evens_the_ranges(strength: float) -> None:
+    model, data = uneven(), samples(4)
+    expected = [ck.run(model, sample)[0] for sample in data]
+    before = channel_magnitudes(collect(model, data, channels=True))
+    assert equalize(model, before, strength)
+    for sample, output in zip(data, expected, strict=True):
+        np.testing.assert_allclose(ck.run(model, sample)[0], output, rtol=1e-4, atol=1e-5)
+    after = channel_magnitudes(collect(model, data, channels=True))
+
+    def unevenness(ranges: dict[str, NDArray[Any]]) -> float:
+        return float(ranges["a"].max() / ranges["a"].min())
+
+    assert unevenness(after) < unevenness(before) / 2

@@ -24,6 +24,7 @@ from circlekit.quant.techniques.feature_map_equalization import (
     Pattern,
     apply_patterns,
     find_patterns,
+    measure,
     patterns_of,
 )
 from circlekit.quant.weights import present_operand
@@ -246,6 +247,22 @@ def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
     np.testing.assert_allclose(sides[0][2:], sides[1][2:], rtol=1e-4)
     assert found[0][0] == sides[1][1] == 0
     assert found[0][1] == pytest.approx(pattern.act_scale[1])
+
+
+@pytest.mark.parametrize("front", ["s", "e", "i"])
+def test_tensors_without_channels_elements_or_floats_are_not_measured(front: str) -> None:
+    model = circlekit.parse("""
+    graph main(%x: f32[2,4], %e: f32[2,0], %i: i32[2,4]) -> %s, %y {
+      %s = Sum(%x, [0, 1]) : f32[]
+      %y = Relu(%x)
+    }""")
+    patterns = [Pattern(front, "y"), Pattern("y", "y")]
+    measure(
+        model,
+        patterns,
+        [[np.ones((2, 4), np.float32), np.ones((2, 0), np.float32), np.ones((2, 4), np.int32)]],
+    )
+    assert [pattern.act_scale for pattern in patterns] == [None, [1.0] * 4]
 
 
 CHAIN = """

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import circlekit as ck
 from circlekit.quant.techniques.gptq import damped, factored, gptq, refine, squared_errors
 from circlekit.quant.techniques.layer_rounding import (
     LayerData,
@@ -22,7 +21,6 @@ from circlekit.quant.techniques.layer_rounding import (
     round_by_gptq,
     round_nearest,
 )
-from circlekit.quant.techniques.linear_layer import linear_layer
 
 Array = NDArray[Any]
 
@@ -152,32 +150,3 @@ def test_the_error_of_integers_is_that_of_the_outputs(layer: LayerData) -> None:
     wrong = rows @ (layer.weights - fit.weights).swapaxes(1, 2)
     actual = squared_errors(fit.integers, layer.weights, layer.hessian, fit.scale)
     assert actual == pytest.approx(np.square(wrong).sum(axis=1), rel=1e-4)
-
-
-def test_layers_are_products_of_rows_and_matrices() -> None:
-    model = ck.parse(
-        """
-        graph main(%x: f32[1,5,5,4]) -> %a, %b, %c {
-          %w1 = const f32[6,3,3,2] gaussian(0, 1)
-          %b1 = const f32[6] gaussian(0, 1)
-          %a = Conv2D(%x, %w1, %b1) {stride_h: 2}
-          %w2 = const f32[1,2,3,8] gaussian(0, 1)
-          %b2 = const f32[8] gaussian(0, 1)
-          %b = DepthwiseConv2D(%x, %w2, %b2) {padding: VALID, depth_multiplier: 2}
-          %w3 = const f32[3,3,2,4] gaussian(0, 1)
-          %c = TransposeConv([1, 10, 5, 3], %w3, %x) {stride_h: 2}
-        }
-        """
-    )
-    data = np.random.default_rng(0).normal(0, 1, (1, 5, 5, 4)).astype(np.float32)
-    for op, expected in zip(model.main, ck.run(model, [data]), strict=True):
-        layer = linear_layer(op)
-        assert layer is not None
-        matrices = layer.matrices(layer.weights.array())
-        rows = layer.rows(data, expected.shape)
-        products = rows @ matrices.swapaxes(1, 2)
-        np.testing.assert_allclose(layer.mean_row(data, expected.shape), rows.mean(axis=1), atol=1e-5)
-        bias = 0 if layer.bias is None else layer.bias.array()
-        actual = products.transpose(1, 0, 2).reshape(expected.shape) + bias
-        np.testing.assert_allclose(actual, expected, atol=1e-4)
-        np.testing.assert_array_equal(layer.from_matrices(matrices), layer.weights.array())

@@ -12,7 +12,7 @@ from circlekit.quant import auto
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.settings_search import LEAST_GAIN_DB
-from circlekit.quant.techniques.rotation import find_rotations, hadamard, rotate
+from circlekit.quant.techniques.rotation import Rotation, find_rotations, hadamard, rotate
 from circlekit.testing import tflite_of
 
 ATTENTION = """
@@ -87,6 +87,13 @@ def test_layers_to_rotate_must_exist(which: str) -> None:
             model,
             [rotation._replace(first="other") if which == "first" else rotation._replace(second="other")],
         )
+
+
+@pytest.mark.parametrize(("start", "block"), [(8, 8), (-8, 8), (0, 0), (0, 1 << 40)])
+def test_rotated_channels_must_exist(start: int, block: int) -> None:
+    """The first layer has 16 output channels, the second 16 input channels."""
+    with pytest.raises(ModelError, match=r"no channels of %v and %y fit start .* and block"):
+        rotate(net(), [Rotation("v", "y", start, block)])
 
 
 def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:

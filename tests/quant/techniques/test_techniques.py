@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equalization keeps the values of the float model; the search keeps the techniques that help."""
+"""The search tries techniques on samples, keeps those that help, and says what it kept."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,88 +15,21 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.quant.auto import TECHNIQUES, Auto
-from circlekit.quant.calibration import TensorStatistics, collect
+from circlekit.quant.calibration import TensorStatistics
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
-from circlekit.quant.quantize import plan_model, ranges_of
-from circlekit.quant.rounding_choice import ROUNDING, best_rounding
+from circlekit.quant.quantize import plan_model
 from circlekit.quant.settings_search import SettingsSearch
-from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
-from circlekit.quant.techniques.layer_rounding import (
-    LayerData,
-    LayerFit,
-    correct_bias,
-    round_nearest,
-)
-from circlekit.quant.techniques.layer_sweep import Sweep
 from circlekit.quant.techniques.linear_layer import linear_layer
 from circlekit.quant.techniques.noise import Outcome
 from circlekit.quant.trials import Settings, with_margins
+from tests.quant.techniques.uneven_net import samples, uneven
 
 Array = NDArray[Any]
 
-NET = """
-graph main(%x: f32[1,6,6,3]) -> %y {
-  %w1 = const f32[8,3,3,3] gaussian(0, 0.3)
-  %b1 = const f32[8] gaussian(0, 0.1)
-  %a = Conv2D(%x, %w1, %b1) {act: RELU}
-  %w2 = const f32[1,3,3,8] gaussian(0, 0.3)
-  %b2 = const f32[8] gaussian(0, 0.1)
-  %d = DepthwiseConv2D(%a, %w2, %b2)
-  %alpha = const f32[1,1,8] gaussian(0.2, 0.1)
-  %p = PRelu(%d, %alpha)
-  %s = Add(%p, %a)
-  %c = Pad(%s, [[0, 0], [0, 0], [0, 0], [0, 2]])
-  %m = MaxPool2D(%c) {padding: VALID, stride_h: 2, stride_w: 2, filter_height: 2, filter_width: 2}
-  %r = Reshape(%m, [1, 90])
-  %w3 = const f32[4,90] gaussian(0, 0.2)
-  %b3 = const f32[4] gaussian(0, 0.2)
-  %y = FullyConnected(%r, %w3, %b3)
-}
-"""
-
-
-def samples(count: int, seed: int = 0) -> list[list[Array]]:
-    rng = np.random.default_rng(seed)
-    return [[rng.normal(0, 1, (1, 6, 6, 3)).astype(np.float32)] for _ in range(count)]
-
-
-def uneven() -> Model:
-    """Return the net; weights and biases of its first convolution are scaled by 1 to 1/128, per channel."""
-    model = ck.parse(NET)
-    layer = linear_layer(model.main.ops[0])
-    assert layer is not None
-    assert layer.bias is not None
-    factors = 2.0 ** -np.arange(8)
-    layer.weights.data = np.asarray(layer.weights.array() * factors.reshape(8, 1, 1, 1), np.float32)
-    layer.bias.data = np.asarray(layer.bias.array() * factors, np.float32)
-    return model
-
-
-# -- the float model ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strength", [0.5, 1.0])
-def test_equalization_keeps_the_outputs_and_evens_the_ranges(strength: float) -> None:
-    model, data = uneven(), samples(4)
-    expected = [ck.run(model, sample)[0] for sample in data]
-    before = channel_magnitudes(collect(model, data, channels=True))
-    assert equalize(model, before, strength)
-    for sample, output in zip(data, expected, strict=True):
-        np.testing.assert_allclose(ck.run(model, sample)[0], output, rtol=1e-4, atol=1e-5)
-    after = channel_magnitudes(collect(model, data, channels=True))
-
-    def unevenness(ranges: dict[str, Array]) -> float:
-        return float(ranges["a"].max() / ranges["a"].min())
-
-    assert unevenness(after) < unevenness(before) / 2
-
-
-# -- the search --------------------------------------------------------------------------------
-
 
 def repeated_samples() -> list[list[Array]]:
-    """Return two samples, four times each, so that every quarter of them (each fourth one) has both.
+    """Return two samples, four times each, so that every quarter of them (each fourth sample) has both.
 
     Then no quarter has a number outside of the ranges of the others.
     """
@@ -190,54 +122,9 @@ def test_the_search_counts_work_and_reads_no_clock(monkeypatch: pytest.MonkeyPat
     assert any("better" in note or "rejected" in note for note in report.notes)
 
 
-def test_techniques_of_layers_are_dropped_if_the_outputs_are_worse(monkeypatch: pytest.MonkeyPatch) -> None:
-    def clear(layer: LayerData) -> LayerFit:
-        return LayerFit(np.zeros_like(layer.weights), layer.scale, layer.bias)
-
-    harmful = {"rounding": clear, "GPTQ": clear}
-    alternatives = [
-        ("nearest", {}),
-        ("bias correction", {"bias correction": correct_bias}),
-        ("harm", harmful),
-    ]
-    monkeypatch.setattr("circlekit.quant.rounding_choice.ALTERNATIVES", alternatives)
-    model, data = uneven(), samples(4)
-    ranges = ranges_of(model, collect(model, data))
-    reference = [ck.run(model, sample) for sample in data]
-    plan, notes = best_rounding(model, lambda: plan_model(model, "int8", ranges), data, reference)
-    assert "is kept" in notes[-1]
-    assert all(weights.any() for weights in plan.main.constants.values())
-
-
-@pytest.mark.parametrize("kept", ["bias correction", "clipping"])
-def test_techniques_that_are_left_out_are_not_tried(kept: str) -> None:
-    model, data = uneven(), samples(4)
-    ranges = ranges_of(model, collect(model, data))
-    reference = [ck.run(model, sample) for sample in data]
-
-    def make_plan() -> Plan:
-        return plan_model(model, "int8", ranges)
-
-    without = [name for name in ROUNDING if name not in ("rounding", kept)]
-    _, notes = best_rounding(model, make_plan, data, reference, without)
-    assert " by " in notes[0]
-    assert not [name for name in without if f" by {name}" in notes[0]]
-
-
 def test_two_samples_are_enough_to_choose_the_rounding() -> None:
     auto, _ = search(samples(2))
     assert any(note.startswith("layers: ") for note in auto.notes)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_techniques_are_compared_only_if_there_are_several(count: int) -> None:
-    model, data = uneven(), samples(4)
-    plan = plan_model(model, "int8", ranges_of(model, collect(model, data)))
-    techniques = dict(list({"bias correction": correct_bias, "rounding": round_nearest}.items())[:count])
-    sweep = Sweep(model, plan, data, 1, techniques)
-    assert len(sweep.run()) == 1
-    assert len(sweep.choices) == (0 if count == 1 else 3)
-    assert len(plan.main.constants) > 0
 
 
 def test_margins_widen_ranges_of_few_numbers() -> None:
@@ -316,23 +203,3 @@ def test_techniques_can_be_left_out() -> None:
     assert "by rounding," not in notes(*all_but_raising)
     with pytest.raises(UnsupportedError, match=r"without: expected some of rotation, .*, got 'gtpq'"):
         notes("gtpq")
-
-
-@pytest.mark.parametrize(
-    ("layer", "is_scalable"),
-    [
-        ("Conv2D(%x, %w: f32[4,1,1,4])", True),
-        ("Conv2D(%x, %w: f32[4,1,1,2])", True),
-        ("Conv2D(%x, %w: f32[4,3,3,1])", True),
-        ("DepthwiseConv2D(%x, %w: f32[1,3,3,4])", True),
-        ("FullyConnected(%x, %w: f32[5,8])", True),
-        ("FullyConnected(%x, %w: f32[5,6])", False),
-        ("FullyConnected(%x, %w: f32[5,2])", False),
-    ],
-)
-def test_channels_are_scalable_if_each_has_weights_of_its_own(layer: str, is_scalable: bool) -> None:
-    call, kind = re.fullmatch(r"(.*%w): (.*)\)", layer).groups()  # type: ignore[union-attr]
-    text = f"graph main(%x: f32[1,3,4,4]) -> %y {{ %w = const {kind} gaussian(0, 1)\n %y = {call}) }}"
-    found = linear_layer(ck.parse(text).main.ops[0])
-    assert found is not None
-    assert found.is_scalable == is_scalable

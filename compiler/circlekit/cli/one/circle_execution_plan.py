@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if arguments.allocating_mode == "split":
         raise UnsupportedError("expected the allocating mode common, got split, which is not supported")
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = legalize(load(arguments.input), "circle")
     check_structure(model, arguments.input)
     nodes, plan = execution_plan(

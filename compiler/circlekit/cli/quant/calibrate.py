@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
@@ -94,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--seed needs --random N")
     if arguments.resume and is_model:
         arguments.refuse("--resume needs a .json or .npz file as the output, which it can continue")
-    check_target(output)
+    check_output_path(output)
     check_apart(arguments.model, output)
     model = load(source_of(arguments.model))
     calibration = _calibrate(model, arguments, output)

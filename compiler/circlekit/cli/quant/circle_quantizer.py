@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_output_path, load, save
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
@@ -105,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
         flags = ", ".join(f"--{mode}" for mode in MODES)
         arguments.refuse(f"expected exactly one of {flags}, got {len(modes)}")
     with one_words(arguments.input, arguments.output):
-        check_target(arguments.output)
+        check_output_path(arguments.output)
         model = load(arguments.input)
     check_structure(model, arguments.input)
     needs_float32_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")

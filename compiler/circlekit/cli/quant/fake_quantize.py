@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from circlekit.api.fake_quantizing import fake_quantize
-from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
@@ -91,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     if (arguments.inputs is None) == (arguments.calibration is None):
         arguments.refuse("expected either --inputs DATA or --calibration FILE")
-    check_target(output)
+    check_output_path(output)
     check_apart(arguments.model, output)
     model = load(source_of(arguments.model))
     with quietly(arguments.quiet):

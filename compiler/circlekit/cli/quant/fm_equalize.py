@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.api.models import check_target
+from circlekit.api.models import check_output_path
 from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -88,7 +88,7 @@ def _declare_apply(parser: Parser) -> None:
 
 
 def _apply(arguments: argparse.Namespace) -> int:
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = load_model(arguments.input)
     apply_patterns(model, _read_patterns(arguments.fme_patterns))
     save_model(model, arguments.output)
@@ -128,7 +128,7 @@ def _declare_equalize(parser: Parser) -> None:
 
 
 def _equalize(arguments: argparse.Namespace) -> int:
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = load_model(arguments.input)
     patterns = equalize_feature_maps(model, arguments.data, arguments.allow_dup_op)
     save_model(model, arguments.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target
+from circlekit.api.models import check_output_path
 from circlekit.api.one_tools import embed_ranges
 from circlekit.cli.arguments import MODEL_HELP, Parser, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -33,7 +33,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    check_target(arguments.o)
+    check_output_path(arguments.o)
     model = load_model(arguments.circle)
     embed_ranges(model, arguments.minmax, arguments.min_percentile, arguments.max_percentile)
     save_model(model, arguments.o)

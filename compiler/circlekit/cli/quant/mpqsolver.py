@@ -6,14 +6,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_target
+from circlekit.api.models import check_apart, check_output_path
 from circlekit.cli.arguments import Parser, add_model_flags, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import i16
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.mpqsolver import Configuration, Solver, pattern_setting
+from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.settings import Settings, layer_setting, port_types
 from circlekit.toolchain.mpqsolver_output import SearchFiles, heading
 from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
@@ -72,7 +73,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    check_target(arguments.output_model)
+    check_output_path(arguments.output_model)
     check_apart(arguments.input_model, arguments.output_model)
     if arguments.bisection is not None and arguments.patterns:
         raise UnsupportedError("only one method is allowed to use: --bisection or --patterns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target
+from circlekit.api.models import check_output_path
 from circlekit.api.one_tools import implant
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -25,7 +25,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = load_model(arguments.input)
     implant(model, arguments.qparam)
     save_model(model, arguments.output)

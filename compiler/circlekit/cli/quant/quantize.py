@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.api.quantizing import INTERFACES, quantize
 from circlekit.cli.arguments import (
     MODEL_HELP,
@@ -139,7 +139,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.refuse("--plan decides everything: expected no flag that chooses schemes of operators")
     _check_mixed_precision(arguments)
     for path in filter(None, (output, arguments.save_plan)):
-        check_target(path)
+        check_output_path(path)
         check_apart(arguments.model, path)
     model = load(source_of(arguments.model))
     if all(source is None for source in sources) and _needs_samples(model, SCHEMES[arguments.scheme]):

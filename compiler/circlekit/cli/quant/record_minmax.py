@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target
+from circlekit.api.models import check_output_path
 from circlekit.cli.arguments import Parser, add_model_flags, finite_number, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.mode not in ("percentile", "moving_average"):
         raise UnsupportedError(f"Unsupported mode {arguments.mode!r}: expected percentile or moving_average")
     check_percentiles(arguments.min_percentile, arguments.max_percentile)
-    check_target(arguments.output_model)
+    check_output_path(arguments.output_model)
     model = load_model(arguments.input_model)
     original = clone(model) if arguments.generate_profile_data else None
     samples = samples_of(model, arguments.input_data, arguments.input_data_format)

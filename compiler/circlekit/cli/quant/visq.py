@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_target, load
+from circlekit.api.models import check_apart, check_output_path, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not outputs:
         raise UnsupportedError("At least one output should be given.")
     for path in outputs.values():
-        check_target(path)
+        check_output_path(path)
         for source in (arguments.fp32_circle, arguments.q_circle):
             check_apart(source, path)
     model, quantized = load(arguments.fp32_circle), load(arguments.q_circle)

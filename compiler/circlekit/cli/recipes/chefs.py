@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_target, load, save, target_format
+from circlekit.api.models import check_apart, check_output_path, load, save, target_format
 from circlekit.cli.arguments import Parser, output_of, output_path, refusing
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, output_to, source_of
@@ -28,7 +28,7 @@ def _declare_file(parser: Parser) -> None:
 
 def _make_from_file(arguments: argparse.Namespace) -> int:
     format = target_format(arguments.output, arguments.format)
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     save(load_recipe(arguments.recipe, format), arguments.output, format)
     return 0
 
@@ -83,7 +83,7 @@ def _add_gaussian(parser: Parser) -> None:
 
 
 def _reverse(arguments: argparse.Namespace) -> int:
-    check_target(arguments.recipe)
+    check_output_path(arguments.recipe)
     check_apart(arguments.model, arguments.recipe)
     model = load(source_of(arguments.model))
     write_recipe(model, arguments.recipe, arguments.format or model.format, arguments.gaussian)
@@ -125,7 +125,7 @@ def _make_with_pipe(arguments: argparse.Namespace) -> int:
     format = arguments.format
     if arguments.output != PIPE:
         format = target_format(arguments.output, format)
-        check_target(arguments.output)
+        check_output_path(arguments.output)
     is_stdin = arguments.input == PIPE
     model = _recipe_on_stdin(format) if is_stdin else load_recipe(arguments.input, format)
     if arguments.output != PIPE:

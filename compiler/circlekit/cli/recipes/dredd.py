@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.api.models import check_target
+from circlekit.api.models import check_output_path
 from circlekit.cli.arguments import Parser, add_scheduler, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_folder(arguments.keep)
     for path in (arguments.junit, arguments.json):
         if path is not None:
-            check_target(path)
+            check_output_path(path)
     cases = [
         case
         for source in arguments.sources

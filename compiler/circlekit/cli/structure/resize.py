@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_output_path, load, save
 from circlekit.api.structure import resize
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, argument_type, integer, model_path, output_path
@@ -105,7 +105,7 @@ def _resize(arguments: argparse.Namespace) -> int:
     given = [arguments.shapes is not None, bool(arguments.input), arguments.batch is not None]
     if sum(given) != 1:
         arguments.refuse("expected one of --shapes, --input and --batch")
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = load(arguments.model)
     resized = resize(model, _shapes(arguments, model))
     check_structure(resized, arguments.model)  # an error names the model that was read

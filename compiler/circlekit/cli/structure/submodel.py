@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_output_path, load, save
 from circlekit.api.structure import extract, merge, select
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import (
@@ -50,7 +50,7 @@ def _select(arguments: argparse.Namespace) -> int:
     if (arguments.by_id is None) == (arguments.by_name is None):
         arguments.refuse("Either option '--by_id' or '--by_name' must be specified")
     ids = parse_ids(arguments.by_id) if arguments.by_id is not None else ()
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     chosen = select(load_model(arguments.input), ids, comma_separated(arguments.by_name))
     save_model(chosen, arguments.output)
     return 0
@@ -98,7 +98,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     by_operators = arguments.ops is not None or arguments.names is not None
     if by_values == by_operators:
         arguments.refuse("expected either --inputs/--outputs or --ops/--names")
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     model = load(arguments.model)
     if by_values:
         part = extract(model, comma_separated(arguments.inputs), comma_separated(arguments.outputs))
@@ -139,7 +139,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     pairs = [word.rpartition("=")[::2] for word in arguments.connect]
     if not all(all(pair) for pair in pairs):
         arguments.refuse("--connect: expected OUTPUT=INPUT")
-    check_target(arguments.output)
+    check_output_path(arguments.output)
     models = [load(path) for path in arguments.models]
     merged = merge(models, {input: output for output, input in pairs}, comma_separated(arguments.outputs))
     check_structure(merged, arguments.output)  # several models were read, so an error names the new one

@@ -123,6 +123,11 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         result = multiply_by_quantized_multiplier(inverse_roots, QuantizedMultiplier(mantissa, shift - 20))
         return np.asarray(np.where(steps == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
+    def integer_caution(self) -> str | None:
+        if self.input.dtype is not i16 or not is_quantized(self.input):
+            return None
+        return "RSQRT of int16 is far off in LiteRT where operands are below 1/256 of their range"
+
     def real(self, x: Array) -> Array:  # only for int16, with the zero point 0
         largest = np.float32((1 << 15) - 1) * scale_of(self.output)
         return np.where(x <= 0, largest, 1 / np.sqrt(np.maximum(x, 0)))

@@ -87,7 +87,7 @@ class JoinInParts(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, Concatenation | Pack)  # by kinds
         values: Sequence[Value] = op.values
-        is_known = all(value.is_static for value in (*values, op.output))
+        is_known = all(value.is_static for value in (*values, op.output)) and op.output.shape != ()
         if not is_known or not _have_one_scale(*values, op.output):
             return None
         shape = op.output.static_shape

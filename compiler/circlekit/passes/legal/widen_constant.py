@@ -68,8 +68,11 @@ class WidenConstant(Replacement):
 
         It is broadcast along as few axes as make the runs long enough (see LONG_RUNS).  If that is
         impossible, the runs become as long as possible.
-        Return None if runs are long enough already, or cannot become longer within MAX_WIDE_BYTES.
+        Return None if runs are long enough already, or cannot become longer within MAX_WIDE_BYTES, or if
+        ``array`` has a higher rank than ``shape``.
         """
+        if array.ndim > len(shape):  # [], which may stand for an unknown rank
+            return None
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
         best, longest = None, _run(array.shape, shape)

@@ -121,7 +121,7 @@ def raise_operators(
         ops = choose_raised(sensitivity, pool, goal, budget, keeps_constants, [ops for _, ops in clusters])
         schemes = {key_of(op): raise_to for op in ops}
         if result.sqnr is not None and schemes == result.schemes:
-            obstacle = "no other operator gains" if budget is None else "the budget is spent"
+            obstacle = "no other operator gains" + ("" if budget is None else " within the budget")
             break
         result.schemes = schemes
         plan = make_plan({**first.schemes, **schemes})

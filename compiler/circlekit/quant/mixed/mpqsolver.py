@@ -2,7 +2,7 @@
 """ONE's circle-mpqsolver: choose which operators of a uint8 model become int16.
 
 There are two algorithms.  One bisects the depths of the operators: int16 on one side of a depth, uint8 on the
-other.  The other algorithm raises operators of two named patterns: these become int16.  Source:
+other.  The other algorithm raises the operators of two patterns (``one_patterns``) to int16.  Source:
 ``circle-mpqsolver`` in ONE's repository.
 """
 
@@ -20,15 +20,12 @@ from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import i16
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.calibration.samples import Sample, checked_samples
+from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings, layer_setting
 from circlekit.quant.one.with_minmax import quantize_with_minmax
-from circlekit.rewrite.match import Match, Matcher
-from circlekit.rewrite.picture import query
 
 INT16 = LayerSetting(i16, CHANNEL)
 """The setting of raised operators."""
@@ -276,61 +273,3 @@ def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequenc
     if not errors or not math.isfinite(sum(errors)):
         raise ModelError("expected samples for which the outputs have elements, and only finite ones")
     return sum(errors) / len(errors)
-
-
-LAYER_NORM = """
-    m = Mean(x: f32, axes)  s = Sub(x, m)  q = Mul(s, s)  v = Mean(q, variance_axes)
-    e = Add(v, epsilon: const)  r = Rsqrt(e)  z = Mul(s, r)
-"""
-SOFTMAX = """
-    m = ReduceMax(x: f32, max_axes) {keep_dims: true}  s = Sub(x, m)  e = Exp(s)
-    t = Sum(e, sum_axes) {keep_dims: true}  z = Div(e, t)
-"""
-"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns.
-
-Names in LAYER_NORM: ``m`` mean, ``s`` x - mean, ``q`` its square, ``v`` variance, ``e`` variance + epsilon,
-``r`` 1 / sqrt(e).  In SOFTMAX: ``m`` maximum, ``s`` x - maximum, ``e`` exp(s), ``t`` the sum of ``e``.
-"""
-
-
-def _layer_norm_variances(graph: Graph) -> list[Op]:
-    """Return the operators of layer norms that compute 1 / sqrt(variance + epsilon)."""
-    found = []
-    for match in _matches(graph, LAYER_NORM, "layer norm"):
-        axes, others = (_axes(match, name) for name in ("axes", "variance_axes"))
-        if axes is not None and axes == others and match.value("epsilon").array().size == 1:
-            found += [match.ops[name] for name in ("q", "v", "e", "r")]
-    return found
-
-
-def _softmax_exponents(graph: Graph) -> list[Op]:
-    """Return the SUB and the EXP of softmaxes over the last axis."""
-    found = []
-    for match in _matches(graph, SOFTMAX, "softmax"):
-        if _axes(match, "max_axes") == _axes(match, "sum_axes") == {-1}:
-            found += [match.ops["s"], match.ops["e"]]
-    return found
-
-
-ONE_PATTERNS: Mapping[str, Callable[[Graph], list[Op]]] = {
-    "u8_layernorm_with_s16_variance": _layer_norm_variances,
-    "u8_softmax_with_s16_sub_exp": _softmax_exponents,
-}
-"""By the name of ONE's option, a function that returns the operators that the option raises to int16."""
-
-
-def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
-    """Return the matches of the picture ``text`` in ``graph``; ``label``: its name in messages."""
-    matcher = Matcher(query(text, label), quantized=False)
-    return (match for op in graph for match in matcher.matches(op))
-
-
-def _axes(match: Match, name: str) -> set[int] | None:
-    """Return the axes of the operand ``name``, counted from the end (-1).
-
-    Return None if they are not constant, or if the rank of ``x`` is unknown or 0.
-    """
-    axes, rank = match.value(name), match.value("x").rank
-    if not axes.is_const or not rank:
-        return None
-    return {int(axis) % rank - rank for axis in constant_elements(axes).reshape(-1)}

@@ -109,8 +109,9 @@ def choose_raised(
 
 def _rounded_source(value: Value) -> Value:
     """Return the tensor from which data movement copies ``value``; ``value`` itself if it is no copy."""
-    source = None if value.producer is None else followed_operand(value.producer)
-    return value if source is None else _rounded_source(source)
+    while value.producer is not None and (source := followed_operand(value.producer)) is not None:
+        value = source
+    return value
 
 
 def _ratio(candidate: tuple[float, list[Op]]) -> float:

@@ -59,10 +59,14 @@ def is_raised(value: Value, raised: Collection[Op]) -> bool:
     """
     if value.producer is not None and value.producer not in raised:
         return False
-    users = value.users
-    return all(op in raised for op in users) and all(
-        is_raised(result, raised) for op in users if followed_operand(op) is not None for result in op.results
-    )
+    waiting = [value]
+    while waiting:
+        for op in waiting.pop().users:
+            if op not in raised:
+                return False
+            if followed_operand(op) is not None:
+                waiting += op.results
+    return True
 
 
 def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0.0) -> Sensitivity:

@@ -147,8 +147,8 @@ def tensor_errors(
     Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
     them.
 
-    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, or if
-    an error is not finite.  Raise the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, if an
+    error is not finite, or, for SRMSE, if a scale is not positive.  Raise the errors of ``Interpreter.run``.
     """
     rounding = clone(quantized)
     fake_quantize(rounding)
@@ -182,7 +182,7 @@ def _finished(
     As in ONE, the scale of MPEIR goes from 0 to 1, that of SRMSE from 0 to the largest error, and all others
     from the smallest to the largest error of a sample.
     ``errors``: by tensor, the error for each sample.  ``scales``: the scale of each tensor, for SRMSE.
-    Raise ModelError if there are no errors, or if one is not finite.
+    Raise ModelError if there are no errors, if one is not finite, or, for SRMSE, if a scale is not positive.
     """
     if not errors:
         raise ModelError("expected tensors with the same name and shape in both models, found none")
@@ -193,6 +193,9 @@ def _finished(
     if metric == "MPEIR":
         return TensorErrors(metric, means)
     if metric == "SRMSE":
+        for name in means:
+            if scales[name] <= 0:
+                raise ModelError(f"%{name}: expected a positive scale, got {scales[name]:g}")
         means = {name: math.sqrt(mean) / scales[name] for name, mean in means.items()}
         return TensorErrors(metric, means, 0.0, max(means.values()))
     every = [error for found in errors.values() for error in found]

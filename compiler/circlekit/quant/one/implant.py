@@ -13,6 +13,7 @@ constant.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ from circlekit.io.parse_json import parse_json
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Quantization, Value, format_shape
+from circlekit.ir.value import Array, Quantization, Value, format_shape
 from circlekit.ops.arithmetic.cast import quantization_arrays
 from circlekit.quant.one.activations import plain_floats
 from circlekit.quant.one.formulas import to_given_integers
@@ -46,8 +47,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     A constant without ``value`` in the file is rounded with its parameters.  If an operator such as RESHAPE
     does not requantize its operand, results that the file does not name get the parameters of the operand.
     Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
-    not float32, if it has ``value`` but is no constant, or if a tensor of the model stays float32; ShapeError
-    if an array does not fit; UnsupportedError for a sparse constant without ``value``.
+    not float32, if it has ``value`` but is no constant, if a scale is negative or not finite, if a zero point
+    is no integer of its dtype, or if a tensor of the model stays float32; ShapeError if an array does not
+    fit; UnsupportedError for a sparse constant without ``value``.
     """
     parameters = _read(Path(path))
     values = {v.name: v for v in model.main.values()}
@@ -92,15 +94,10 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
     if value.dtype is not f32:
         raise ModelError(f"%{name}: expected a float32 tensor, got {value.dtype.short}")
     scale, zero_point = (read_npy(path.parent / tree[field]) for field in ("scale", "zerop"))
-    if scale.ndim != 1 or scale.shape != zero_point.shape:
-        shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"
-        raise ShapeError(f"%{name}: expected scale and zerop as vectors of the same size, got {shapes}")
-    quantization = Quantization(
-        np.asarray(scale, np.float32), np.asarray(zero_point, np.int64), tree["quantized_dimension"]
-    )
+    dtype = DTYPES[tree["dtype"].lower()]
+    quantization = _parameters(scale, zero_point, tree["quantized_dimension"], dtype, name)
     if (misfit := quantization.misfit(value.shape)) is not None:
         raise ShapeError(f"%{name}: {misfit}")
-    dtype = DTYPES[tree["dtype"].lower()]
     if "value" in tree:
         _set_integers(value, dtype, path.parent / tree["value"])
     elif value.data is not None:
@@ -108,6 +105,29 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
         value.quantization = quantization
         value.data = to_given_integers(floats, dtype, *quantization_arrays(value, floats.ndim))
     value.dtype, value.quantization = dtype, quantization
+
+
+def _parameters(scale: Array, zero_point: Array, axis: int, dtype: DType, name: str) -> Quantization:
+    """Return the quantization of the tensor ``name`` of ``dtype`` with the arrays of its npy files.
+
+    Raise ShapeError unless both are vectors of the same size, ModelError for numbers that are no parameters.
+    """
+    if scale.ndim != 1 or scale.shape != zero_point.shape or not scale.size:
+        shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"
+        raise ShapeError(f"%{name}: expected scale and zerop as vectors of the same size, got {shapes}")
+    if not {scale.dtype.kind, zero_point.dtype.kind} <= set("fiu"):
+        raise ModelError(
+            f"%{name}: expected scale and zerop as numbers, got {scale.dtype} and {zero_point.dtype}"
+        )
+    with np.errstate(over="ignore"):
+        scales = scale.astype(np.float32)
+    if wrong := [number for number in scales.tolist() if not 0 <= number < math.inf]:
+        raise ModelError(f"%{name}: expected finite scales of at least 0, got {wrong[0]}")
+    lowest, largest = dtype.limits
+    if wrong := [n for n in zero_point.tolist() if not (lowest <= n <= largest and n == int(n))]:
+        expected = f"expected integers from {lowest} to {largest} as zero points for {dtype.short}"
+        raise ModelError(f"%{name}: {expected}, got {wrong[0]}")
+    return Quantization(scales, zero_point.astype(np.int64), axis)
 
 
 def _set_integers(value: Value, dtype: DType, path: Path) -> None:

@@ -14,7 +14,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
-from circlekit.quant.choose import LEAST_MULTIPLIER
+from circlekit.quant.forms.constant_forms import LEAST_MULTIPLIER
 from circlekit.quant.one.activations import Task, finite_floats, quantize_constant, single_scale
 from circlekit.quant.one.formulas import (
     BIAS_DTYPES,

@@ -13,6 +13,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Quantization
 from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.quantized_values import is_quantized, zero_point_of
+from circlekit.quant.cautions import by_reason
 from circlekit.quant.choose import Ranges
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import quantize_operators
@@ -76,16 +78,11 @@ def kernel_notes(model: Model) -> list[str]:
             names.setdefault(reason, []).append(key_of(op))
         for index in indices_of(op, rule.not_zero):
             value = op.inputs[index]
-            if value is None or value.quantization is None or not value.dtype.is_integer:
+            if value is None or not is_quantized(value):
                 continue
-            zero_point = int(value.quantization.zero_point[0])
-            if not value.is_const or (value.array() == zero_point).any():
+            if not value.is_const or (value.array() == zero_point_of(value)).any():
                 names.setdefault(f"{op.code} fails where its divisor rounds to 0", []).append(key_of(op))
-    notes = []
-    for reason, found in names.items():
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        notes.append(f"%{found[0]}{more}: {reason}")
-    return notes
+    return list(by_reason(names))
 
 
 def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:

@@ -105,9 +105,8 @@ def check_source(word: str, expected: str) -> None:
 def port_types(text: str, side: str) -> list[DType]:
     """Return the dtypes of inputs or outputs in a text such as ``uint8,float32``.
 
-    Raise UnsupportedError, worded as in ONE, for unknown words.
-
     ``side``: ``input`` or ``output``, for the message.
+    Raise UnsupportedError, worded as in ONE, for unknown words.
     """
     words = [word.strip().lower() for word in text.split(",")]
     for word in words:

@@ -168,6 +168,7 @@ def _passes_on(op: Op, value: Value) -> bool:
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
     """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern whose front is found.
 
+    A front must be a float tensor that has channels and elements.
     ``samples``: arrays in the order of the graph's inputs.  Raise the errors of ``Interpreter.run``.
     """
     largest: dict[str, Array] = {}
@@ -175,7 +176,7 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
 
     def keep(name: str, array: Array) -> None:
         """Update the largest magnitudes if ``name`` is the result of a front."""
-        if name in wanted:
+        if name in wanted and array.dtype.kind == "f" and array.ndim and array.size:
             rows = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
             largest[name] = np.maximum(largest[name], rows) if name in largest else rows
 

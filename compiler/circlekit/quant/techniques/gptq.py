@@ -4,10 +4,10 @@
 Sources: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
 factor; for ``refine``, coordinate descent on the same error, Behdin et al., "QuantEase", 2023.
 
-The functions have these arguments.  All arrays are float64.  ``hessian`` must be finite, which is not
-checked.  A layer is g independent matrix products (groups), as in a grouped convolution; o is the number of
-outputs of a group, d the number of weights of an output.  An input row is d numbers that are multiplied by
-the weights of an output.
+The functions have these arguments.  All arrays are float64.  ``hessian`` must be finite; callers check that.
+A layer is g independent matrix products (groups), as in a grouped convolution; o is the number of outputs of
+a group, d the number of weights of an output.  An input row is d numbers that are multiplied by the weights
+of an output.
 
 ``target`` [g,o,d]: the weights to approximate.
 ``hessian`` [g,d,d]: for each group, the sum, over all input rows, of the outer product of a row with itself.

@@ -13,11 +13,10 @@ inputs, and o outputs with d weights each.  Docstrings use these letters in shap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -30,7 +29,7 @@ from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, Layer
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 from circlekit.quant.techniques.noise import Outcome, powers
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed_column, last_uses
-from circlekit.quant.weights import LARGEST_BIAS
+from circlekit.quant.techniques.planned_layer import PlannedLayer
 
 ROWS_PER_DEPTH, LEAST_ROWS = 8, 8192
 """A layer is fitted to about max(ROWS_PER_DEPTH * d, LEAST_ROWS) rows, or to all if there are fewer."""
@@ -188,19 +187,20 @@ class Sweep:
         form, shapes = plan.operands.get(layer.weights_index), [results[0].shape for results in floats]
         if form is None or not self._is_fittable(layer, form) or any(0 in shape for shape in shapes):
             return
-        means = self._means(layer, plan, shapes)
+        planned = PlannedLayer(layer, plan, self.plan.main, form)
+        means = self._means(planned, shapes)
         if len(self.techniques) == 1:
             ((name, technique),) = self.techniques.items()
             fit = technique(layer_data(layer, form, means, np.zeros((2, layer.groups, 0, means.shape[2]))))
-            if np.isfinite(fit.bias).all() and self._bias_fits(layer, plan, fit):
-                self._store(layer, plan, form, fit, name)
+            if np.isfinite(fit.bias).all() and planned.bias_fits(fit):
+                planned.store(fit, name)
             return
-        fit_rows, held_rows = self._rows(layer, plan, shapes)
-        fits, errors = self._compared(layer, plan, layer_data(layer, form, means, fit_rows), held_rows)
+        fit_rows, held_rows = self._rows(planned, shapes)
+        fits, errors = self._compared(planned, layer_data(layer, form, means, fit_rows), held_rows)
         if fits:
             chosen = min(errors, key=lambda name: errors[name])
             self.choices.append(LayerChoice(key_of(op), chosen, errors))
-            self._store(layer, plan, form, fits[chosen], _reason(chosen, errors, self.held))
+            planned.store(fits[chosen], _reason(chosen, errors, self.held))
 
     def _is_fittable(self, layer: LinearLayer, form: TensorForm) -> bool:
         """Return whether there are techniques and they can change the constants of ``layer``.
@@ -213,21 +213,23 @@ class Sweep:
         return bool(self.techniques) and is_symmetric_integer and all(v.use_count == 1 for v in constants)
 
     def _compared(
-        self, layer: LinearLayer, plan: OperatorPlan, data: LayerData, rows: Array
+        self, planned: PlannedLayer, data: LayerData, rows: Array
     ) -> tuple[dict[str, LayerFit], dict[str, float]]:
         """Return (the fits to ``data``, their errors on ``rows`` in dB), both by name of the technique.
 
         ``rows`` [2,g,n,d]: rows of the float model and of the quantized model.
-        Techniques whose bias does not fit are left out.  If the signal is not finite, no technique is tried.
+        Techniques whose bias does not fit are left out.  If the signal or the Hessian is not finite, no
+        technique is tried.
         """
-        act = layer.op.attribute_items()["act"]
+        act = planned.layer.op.attribute_items()["act"]
         wanted = apply_activation(_products(rows[0], data.weights, data.bias), act)
         signal = float(np.square(wanted).sum())
         fits: dict[str, LayerFit] = {}
         errors: dict[str, float] = {}
-        for name, technique in self.techniques.items() if np.isfinite(signal) else ():
+        is_finite = np.isfinite(signal) and np.isfinite(data.hessian).all()
+        for name, technique in self.techniques.items() if is_finite else ():
             fit = technique(data)
-            if not self._bias_fits(layer, plan, fit):
+            if not planned.bias_fits(fit):
                 continue
             actual = apply_activation(_products(rows[1], fit.weights, fit.bias), act)
             noise = float(np.square(actual - wanted).sum())
@@ -235,30 +237,29 @@ class Sweep:
             errors[name] = float(10 * np.log10(max(noise, 1e-30) / max(signal, 1e-30)))
         return fits, errors
 
-    def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
+    def _means(self, planned: PlannedLayer, shapes: Sequence[tuple[int, ...]]) -> Array:
         """Return two mean rows [2,g,d], of the float and of the quantized model.
 
         The means are over the samples that are not held back.  They only serve to correct the bias; so both
         are 0 if the layer has no bias.
         ``shapes``: the shape of the result for each sample.
         """
-        count = len(self.samples) - self.held
-        streams = self._float[layer.input], self._read(layer.input, plan, layer.input_index)
+        layer, count = planned.layer, len(self.samples) - self.held
+        streams = self._float[layer.input], self._read(layer.input, planned.operator, layer.input_index)
         means = [
             np.mean([layer.mean_row(a, s) for a, s in zip(arrays[:count], shapes, strict=False)], axis=0)
             for arrays in streams
         ]
         return np.stack(means) * (layer.bias is not None)
 
-    def _rows(
-        self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]
-    ) -> tuple[Array, Array]:
+    def _rows(self, planned: PlannedLayer, shapes: Sequence[tuple[int, ...]]) -> tuple[Array, Array]:
         """Return (rows to fit to, rows of the held-back samples), both [2,g,n,d].
 
         The first index is the model: 0 the float model, 1 the quantized model.  If no sample is held back,
         the second array has the rows of all samples.  ``shapes``: see ``_means``.
         """
-        rounded = self._read(layer.input, plan, layer.input_index)
+        layer = planned.layer
+        rounded = self._read(layer.input, planned.operator, layer.input_index)
         depth = layer.matrices(layer.weights.array()).shape[2]
         limit = max(LEAST_ROWS // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
         parts: list[Array] = []
@@ -269,57 +270,6 @@ class Sweep:
             parts.append(np.stack([rows[:, start::step] for rows in both]))
         first = len(parts) - self.held
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
-
-    def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
-        """Return whether the bias of ``fit`` fits its planned form.
-
-        The magnitudes of an int32 bias must be below LARGEST_BIAS.  An int64 or float bias always fits.
-        """
-        form = plan.operands.get(layer.bias_index)
-        if form is None:
-            return True
-        # the scale of the bias; each output has one, because weights with a quantized bias have no blocks
-        scale = fit.scale[..., 0] * self._data_scale(layer, plan)
-        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
-
-    def _data_scale(self, layer: LinearLayer, plan: OperatorPlan) -> float:
-        """Return the scale of the form in which ``layer`` reads its input."""
-        form = plan.operands.get(layer.input_index) or self.plan.main.tensors[layer.input.name]
-        return form.scale[0]
-
-    def _store(
-        self, layer: LinearLayer, plan: OperatorPlan, form: TensorForm, fit: LayerFit, reason: str
-    ) -> None:
-        """Write the integers, scales and bias of ``fit`` into the plan.
-
-        ``plan``: the plan of the operator.  ``form``: the planned form of the weights, whose scales are
-        replaced.  ``reason``: the text to add to the reason of the form.
-        """
-        constants = self.plan.main.constants
-        constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
-        scales = fit.scale.reshape(-1, fit.scale.shape[2])
-        # ``fit`` repeats a scale for all weights that share it; the form lists it once
-        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]
-        if len(form.scale) == 1:
-            scales = scales[:1]
-        steps = np.asarray(scales, np.float32)
-        weights = replace(form, scale=tuple(steps.tolist()), reason=f"{form.reason}; {reason}")
-        plan.operands[layer.weights_index] = weights
-        if layer.bias is None:
-            return
-        bias = fit.bias.reshape(layer.bias.static_shape)
-        bias_form = plan.operands.get(layer.bias_index)
-        if bias_form is None:
-            constants[layer.bias.name] = bias.astype(np.float32)
-            return
-        bias_scales = np.float32(self._data_scale(layer, plan)) * steps
-        plan.operands[layer.bias_index] = replace(
-            bias_form,
-            scale=tuple(bias_scales.tolist()),
-            reason=f"{bias_form.reason}; corrected with the weights",
-        )
-        integers = np.rint(bias.reshape(-1) / bias_scales.astype(np.float64))
-        constants[layer.bias.name] = integers.astype(bias_form.dtype.numpy).reshape(bias.shape)
 
 
 def fake_quantized(array: Array, form: TensorForm) -> Array:

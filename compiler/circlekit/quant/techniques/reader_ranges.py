@@ -58,8 +58,8 @@ def reader_ranges(
 def _is_reader(op: Op, plan: OperatorPlan) -> bool:
     """Return whether ``op`` is a reader whose operands' ranges may be changed.
 
-    Such an operator has integer activations, one result and no weights; it is pure, calls no graph, and is
-    not a data movement.
+    Such an operator has a quantization rule, integer activations, one result and no weights; it is pure,
+    calls no graph, and is not a data movement.
     """
     rule = op.quantization_rule
     if rule is None or plan.is_float or SCHEMES[plan.scheme].activations is None or op.called_graphs():

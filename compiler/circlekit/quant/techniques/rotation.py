@@ -84,18 +84,22 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
 
 
 def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False) -> None:
-    """Rotate the weights of layers of the main graph in place; raise ModelError if one of them is absent.
+    """Rotate the weights of layers of the main graph in place.
 
     ``only_first``: do not rotate the second layers, for a trial.
+    Raise ModelError if a layer is absent, or if the channels of the layers do not fit the rotation.
     """
     layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
     for rotation in rotations:
         if rotation.first not in layers or rotation.second not in layers:
             raise ModelError(f"no layers to rotate are named %{rotation.first} and %{rotation.second}")
         first, second = layers[rotation.first], layers[rotation.second]
+        weights, channels = _matrix(first), _matrix(second).shape[1]
+        if not (0 <= rotation.start <= len(weights) - channels and 1 <= rotation.block <= channels):
+            names = f"%{rotation.first} and %{rotation.second}"
+            raise ModelError(f"no channels of {names} fit start {rotation.start} and block {rotation.block}")
         matrix = hadamard(rotation.block)
-        part = slice(rotation.start, rotation.start + _matrix(second).shape[1])
-        weights = _matrix(first)
+        part = slice(rotation.start, rotation.start + channels)
         weights[part] = _in_blocks(weights[part].T, matrix).T  # a row of weights makes an output channel
         replace_constant(first.op, first.weights, weights)
         if first.bias is not None:

@@ -48,12 +48,6 @@ def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
         session.installation.find_program(name)
 
 
-def _own_section(invocation: Invocation) -> dict[str, str]:
-    """Return the driver's section of the configuration file; {} without such a file."""
-    configuration = invocation.configuration
-    return {} if configuration is None else configuration.section(invocation.driver.name)
-
-
 def plan(
     suffix: str, invocation: Invocation, session: Session, *, is_dry: bool = False
 ) -> list[tuple[str, list[str]]]:
@@ -77,7 +71,7 @@ def plan(
     """
     if {"backend", "target"} <= invocation.command.keys():
         raise UsageFault("'backend' option and 'target' option cannot be used simultaneously.")
-    section = _own_section(invocation)
+    section = invocation.section
     backend, target = invocation.command.get("backend"), _target(invocation)
     named = section.get("backends", "").split(",") if section.get("backends") else []
     _check_backends(section, named, backend)

@@ -244,11 +244,11 @@ def onnx2circle(argv: Sequence[str] | None = None) -> int:
         print(usage, file=sys.stdout if is_help else sys.stderr)
         return 0 if is_help else 255
     session = Session()
-    invocation = ["-i", paths[0], "-o", paths[1], *flags]
+    options = ["-i", paths[0], "-o", paths[1], *flags]
     return guarded(
         "onnx2circle",
         lambda: None,
-        lambda: _convert_onnx(one_import_onnx.resolve(invocation, session), session),
+        lambda: _convert_onnx(one_import_onnx.resolve(options, session), session),
     )
 
 

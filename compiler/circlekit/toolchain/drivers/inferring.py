@@ -23,7 +23,7 @@ def _program(values: Values) -> str:
 
 def _check(values: Values) -> None:
     """Raise UsageFault unless the options name a program."""
-    if "driver" not in values and "backend" not in values:  # the option --backend is hidden
+    if not values.get("driver") and not values.get("backend"):  # the option --backend is hidden
         raise UsageFault("the following arguments are required: -d/--driver")
 
 

@@ -60,9 +60,14 @@ def configuration_text(values: Values) -> str:
         steps["one-codegen"] = {"backend": values["backend"], "command": f"-o {target} {paths[-1]}"}
     sections = {"onecc": {**dict.fromkeys(steps, True), "include": "O1"}, **steps}
     return "\n".join(
-        "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in keys.items()), ""])
+        "\n".join([f"[{name}]", *(f"{key}={_escaped(value)}" for key, value in keys.items()), ""])
         for name, keys in sections.items()
     )
+
+
+def _escaped(value: object) -> str:
+    """Return the text of ``value`` in an INI file, where ``%%`` stands for ``%``."""
+    return str(value).replace("%", "%%")
 
 
 ENDS = (".circle", ".opt.circle", ".q.circle")

@@ -20,17 +20,12 @@ from circlekit.toolchain.quantizer_modes import GROUPS, METRICS
 from circlekit.toolchain.session import Session
 
 
-def _number(kind: Callable[[str], object], message: str) -> Callable[[str], object]:
-    """Return a function that converts a text by ``kind``, or raises UsageFault with ``message``."""
-
-    def parse(text: str) -> object:
-        """Return the value of ``text``."""
-        try:
-            return kind(text)
-        except ValueError:
-            raise UsageFault(message) from None
-
-    return parse
+def _check_number(kind: Callable[[str], object], text: str, message: str) -> None:
+    """Raise UsageFault with ``message`` if ``kind`` (int or float) cannot convert ``text``."""
+    try:
+        kind(text)
+    except ValueError:
+        raise UsageFault(message) from None
 
 
 def _declare() -> list[Option]:
@@ -104,7 +99,7 @@ def _check(values: Values) -> None:
     if values["mode"] not in ESTIMATORS:
         raise UsageFault(f"Unsupported mode: {values['mode']!r} (expected {' or '.join(ESTIMATORS)})")
     for name, (kind, word) in ESTIMATORS[values["mode"]].items():
-        _number(kind, f"{name} must be {word}")(values[name])
+        _check_number(kind, values[name], f"{name} must be {word}")
 
 
 ESTIMATORS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {

@@ -46,7 +46,8 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
 
     ``model`` is run on the recorded inputs.  Output n of the new ``model`` is the output of the old one with
     the values ``outn``, up to TOLERANCE; NaN equals NaN, and an infinity equals itself.  If its axes are
-    permuted, a TRANSPOSE is appended.  Signatures are removed.
+    permuted, a TRANSPOSE is appended; also, to copy it, if it has the name of another output or of an input.
+    Signatures are removed.
     Raise EquivalenceError if no output has the values, ModelError if the inputs do not correspond, and the
     errors of ``run``.
     """
@@ -64,7 +65,10 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     outputs: list[Value] = []
     for n, name in enumerate(names["outputs"]):
         found.sort(key=lambda pair: pair[0] in outputs)  # of equal outputs, first those not yet taken
-        outputs.append(_output(model, name, record[f"out{n}"], found))
+        value = _output(model, name, record[f"out{n}"], found)
+        if value in inputs or value in outputs:  # a value has one name only
+            value = _transposed(model, value, range(record[f"out{n}"].ndim))
+        outputs.append(value)
     model.main.outputs = outputs
     model.signatures = []  # they have the names that onnx2tf gave to inputs and outputs
     if "nodes" in record:
@@ -176,7 +180,7 @@ def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
     return itertools.permutations(range(rank)) if rank <= MAX_RANK else iter([tuple(range(rank))])
 
 
-def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
+def _transposed(model: Model, value: Value, axes: Sequence[int]) -> Value:
     """Append a TRANSPOSE of ``value`` with the permutation ``axes`` to the main graph; return its result."""
     graph = model.main
     order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
