@@ -72,6 +72,20 @@ def test_outputs_that_are_inputs_or_constants_are_compared_as_real_numbers() -> 
     assert differences == pytest.approx({"x": 0.04, "c": 0.5}, abs=1e-6)
 
 
+def test_graphs_that_signatures_name_are_compared_beside_a_quantized_main_graph() -> None:
+    entries = """
+        signature "main" @main (x: %x) -> (y: %y)
+        signature "other" @other (u: %u) -> (v: %v)
+        graph other(%u: f32[2]) -> %v {{ %v = {} }}
+    """
+    before = circlekit.parse(FLOAT + entries.format("Neg(%u)"))
+    after = circlekit.parse(QUANTIZED + entries.format("Abs(%u)"))
+    comparison = compare_models(Verifier(before), after)
+    assert {outcome.name: outcome.equal for outcome in comparison.outputs if outcome.inputs == "normal"} == {
+        "y": False, "v": False
+    }  # fmt: skip
+
+
 def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
     before, after = circlekit.parse(FLOAT), circlekit.parse(ALSO_FLOAT)
     comparison = compare_models(Verifier(before), after)
@@ -169,7 +183,7 @@ def test_layers_are_compared_by_the_kernels_of_the_first() -> None:
     """LiteRT would run the second model with other kernels, which give other integers."""
     before, after = model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")
     assert select_kernels(before) is not select_kernels(after)
-    (run,) = (run for run in Verifier(before).runs if run.kind == "normal")
+    (run,) = (run for run in Verifier(before).runs if run.label == "normal")
     outcomes = compare_layers(before, after, run)
     assert [outcome.name for outcome in outcomes] == ["c", "y"]
     assert [outcome.worst.absolute for outcome in outcomes if outcome.worst] == [0, 0]

@@ -77,7 +77,7 @@ def refuse() -> None:
         (crash, FormatError, "a.h5 is damaged: the library that reads it crashed"),
         (spin, FormatError, "a.h5 is damaged: reading it does not end"),
         (sleep, FormatError, "a.h5 is damaged: reading it does not end"),
-        (exhaust, LimitError, "reading 0 bytes takes too much memory"),
+        (exhaust, LimitError, "a.h5: reading 0 bytes takes too much memory"),
         (refuse, LimitError, "too much"),
     ],
 )

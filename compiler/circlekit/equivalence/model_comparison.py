@@ -59,8 +59,8 @@ class Similarity:
 
     ``cosine``: the cosine of the angle between the arrays as vectors; None if the product of their lengths is
     0 or not finite.  ``psnr``: the range of the reference (largest minus smallest element) divided by the
-    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if a square is too
-    large for float64, None if all elements of the reference are equal.  ``magnitude``: the
+    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if the range
+    or a square is too large for float64, None if all elements of the reference are equal.  ``magnitude``: the
     largest absolute value of the reference.
     """
 

@@ -19,7 +19,7 @@ from circlekit.equivalence.layer_comparison import compare_results, shared_resul
 from circlekit.equivalence.model_comparison import Outcome
 from circlekit.equivalence.named_results import run_keeping, run_with_pair
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
-from circlekit.equivalence.verify import Records, Run
+from circlekit.equivalence.reference_runs import Records, Run
 from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels
