@@ -12,7 +12,7 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
-            stored_version  the version of an operator without a declaration
+            stored_version  the version of an opaque operator
     Value   buffer        the index of the tensor's buffer, if this buffer has no data and is not buffer 0
             stored_data   all bytes of the constant's buffer, if they are more than its elements take
             stored_name   for a tensor without a name in the file, a pair: the name that ``load`` gave it, and

@@ -434,6 +434,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         put("O2.builtinOptions.fusedActivationFunction", 77),
         put("O2.builtinOptions.fusedActivationFunction", 1),
     ),
+    (
+        "enum",
+        f"{OP}[1].custom_options_format",
+        put("O1.customOptionsFormat", 1),
+        put("O1.customOptionsFormat", 0),
+    ),
     ("text", f"{GRAPH}.tensors[3].name", put("T3.name", b"\xff"), put("T3.name", "\u00ff")),
     (
         "shape-signature",
