@@ -122,6 +122,8 @@ def test_an_output_is_weak_only_if_no_run_tells() -> None:
         "output %y is NaN, infinite or zero on all inputs: its equality proves little"
     ]
     assert weak_outputs(graph, [[zero, one], [one, zero]]) == []
+    (sentence,) = weak_outputs(graph, [[one, one[:0]], [one, one[:0]]])
+    assert sentence == "output %z has no elements on any input: its equality proves little"
 
 
 @pytest.mark.parametrize(("value", "is_weak"), [(0, True), (np.nan, True), (np.inf, True), (2, False)])

@@ -319,7 +319,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for each output whose elements are all NaN, infinite or 0, in all ``runs``.
+    """Return a sentence for each output that has no finite element other than 0, in all ``runs``.
 
     ``runs``: for each run, one array per output of ``graph``.
     """
@@ -329,8 +329,13 @@ def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True
         return bool(np.any(finite & (array != 0)))
 
-    return [
-        f"output %{value.name} is NaN, infinite or zero on all inputs: its equality proves little"
-        for index, value in enumerate(graph.outputs)
-        if not any(is_telling(outputs[index]) for outputs in runs)
-    ]
+    sentences = []
+    for index, value in enumerate(graph.outputs):
+        arrays = [outputs[index] for outputs in runs]
+        if not any(map(is_telling, arrays)):
+            has_elements = any(array.size for array in arrays)
+            what = (
+                "is NaN, infinite or zero on all inputs" if has_elements else "has no elements on any input"
+            )
+            sentences.append(f"output %{value.name} {what}: its equality proves little")
+    return sentences
