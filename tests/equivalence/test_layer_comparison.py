@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.array_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.judgement.judge import Judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models, compare_results
-from circlekit.equivalence.model_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.named_results import run_keeping
 from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels

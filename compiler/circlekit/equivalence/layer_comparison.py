@@ -6,13 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from circlekit.equivalence.model_comparison import (
-    Comparison,
-    Outcome,
-    allowed_difference,
-    compare_arrays,
-    similarity,
-)
+from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays, similarity
+from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers
 from circlekit.equivalence.reference_runs import Run

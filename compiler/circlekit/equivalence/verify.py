@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from circlekit.equivalence.array_comparison import Outcome, similarity
 from circlekit.equivalence.model_comparison import (
     Comparison,
-    Outcome,
     compare_outputs,
     interface_differences,
     interface_of,
-    similarity,
     weak_outputs,
 )
 from circlekit.equivalence.named_results import PairedRuns

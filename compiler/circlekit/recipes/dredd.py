@@ -21,15 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from circlekit.equivalence import litert
+from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
-from circlekit.equivalence.model_comparison import (
-    allowed_difference,
-    compare_arrays,
-    interface_differences,
-    interface_of,
-    weak_outputs,
-)
+from circlekit.equivalence.model_comparison import interface_differences, interface_of, weak_outputs
 from circlekit.equivalence.reference_runs import Run, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
