@@ -25,7 +25,7 @@ a vector.  Files beyond 2 GiB need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,6 +79,18 @@ class Origin:
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
         """Return self: ``save`` recognizes the buffers by their address, so they must not be copied."""
         return self
+
+
+def extra_fault(extra: Tree, types: Mapping[str, tuple[type, ...]]) -> str | None:
+    """Return a sentence if ``extra`` has a value that is none of the ``types`` of its key, else None.
+
+    A model text may state any value in ``extra``.
+    """
+    for key, value in extra.items():
+        if key in types and not isinstance(value, types[key]):
+            names = " or ".join(kind.__name__ for kind in types[key])
+            return f"{key} in extra: expected {names}, got {value!r:.80}"
+    return None
 
 
 NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))
