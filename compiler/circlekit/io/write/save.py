@@ -217,8 +217,8 @@ class Saver:
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         others: list[Value] = []  # values in use that ``listed`` may lack
         for op in graph:
-            listed = self.operators.intermediates(op) if "intermediates" in op.extra else ()
-            intermediates = [v for v in listed if v is not None]
+            stated = self.operators.intermediates(op) if "intermediates" in op.extra else []
+            intermediates = [v for v in stated if v is not None]
             keep.update(id(v) for v in (*op.inputs, *op.results, *intermediates))
             others += intermediates
         others += self.signed.get(id(graph), ())
