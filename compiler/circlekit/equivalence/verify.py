@@ -30,10 +30,10 @@ from circlekit.passes.engine.registry import find_pass
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
-    """Verify ``model`` after the pass ``name``.
+    """Verify ``model`` after the pass ``name``; raise EquivalenceError if it does not run.
 
-    If the pass changes values or the interface on purpose, ``model`` becomes the new reference.  Otherwise
-    raise EquivalenceError if outputs or interface differ from those of the reference.
+    If the pass is meant to change values or the interface, ``model`` becomes the new reference.  Raise
+    EquivalenceError also if outputs or interface differ and the pass is not meant to change them.
     """
     pass_class = find_pass(name)
     if pass_class.changes_interface:
