@@ -204,8 +204,6 @@ def test_the_wrong_rewrite_of_a_pass_that_means_to_change_something(
     """The first rewrite makes a sum larger on purpose; after the second, the model does not run."""
 
     class Fives(Pass):
-        name = "fives"
-
         def run(self, model: Model, context: Context) -> int:
             count = 0
             for op in model.main:
@@ -218,6 +216,7 @@ def test_the_wrong_rewrite_of_a_pass_that_means_to_change_something(
                     count += 1
             return count
 
+    monkeypatch.setattr(Fives, "name", "fives")
     monkeypatch.setattr(Fives, intent, True)
     monkeypatch.setitem(PASSES, "fives", Fives)
     text = """
