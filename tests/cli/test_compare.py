@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from circlekit.cli.compare import MAX_LABELS, _worst_of_each, compare_command
+from circlekit.equivalence.array_comparison import Difference, Outcome
 from circlekit.equivalence.data_files.output_files import write_outputs
-from circlekit.equivalence.model_comparison import Difference, Outcome
 from tests.cli.call_command import call_command
 
 TEXT = """

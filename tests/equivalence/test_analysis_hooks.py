@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json  # noqa: F401  # so that Python has this module
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,17 @@ def test_an_analysis_is_a_python_file_with_a_class_of_the_same_name(
     (tmp_path / "Watch.txt").write_text("class Watch: pass")
     with pytest.raises(FileError, match="expected a Python file"):
         load_analysis(tmp_path / "Watch.txt")
+
+
+def test_an_analysis_may_define_dataclasses_and_have_the_name_of_a_module(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\nclass json:\n    names: str = 'x'\n"
+    )
+    before = sys.modules["json"]
+    assert load_analysis(tmp_path / "json.py").names == "x"  # type: ignore[attr-defined]  # of the user's class
+    assert sys.modules["json"] is before
 
 
 def test_an_absent_bias_and_an_empty_tensor_are_none() -> None:

@@ -8,11 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from circlekit.equivalence.model_comparison import (
+from circlekit.equivalence.array_comparison import (
     TOLERANCE,
     Difference,
+    Outcome,
     Similarity,
     allowed_difference,
+    compare_arrays,
     similarity,
     worst_difference,
 )
@@ -130,3 +132,36 @@ def test_similarity() -> None:
     assert similarity(widest, -widest / 2) == Similarity(None, -math.inf, 1.7e308)
     with_nan = np.array([3.0, np.nan, 4.0])
     assert similarity(with_nan, with_nan + 0.5) == similarity(np.array([3.0, 4.0]), np.array([3.5, 4.5]))
+
+
+def test_outcomes_of_arrays() -> None:
+    one = np.ones(2, np.float32)
+    assert str(compare_arrays("a", one, one)) == "a: all elements are equal"
+    assert str(compare_arrays("a", one, np.ones(3, np.float32))) == "a: shapes [2] and [3] differ"
+    assert str(Outcome("a")) == "a: empty"
+    assert Outcome("a").equal
+    assert not Outcome("a", reason="missing").equal
+
+
+def test_only_real_arrays_of_one_shape_with_elements_have_a_similarity() -> None:
+    real, complex_ = np.ones(2, np.float32), np.ones(2, np.complex64)
+    assert similarity(real, real) is not None
+    for left, right in ((real, complex_), (complex_, real), (real, real[:1]), (real[:0], real[:0])):
+        assert similarity(left, right) is None
+
+
+def test_similarity_leaves_out_elements_that_are_not_finite() -> None:
+    exact = similarity(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+    for bad in (np.nan, np.inf, -np.inf):
+        holed = np.array([1.0, bad, 3.0]), np.array([1.0, 7.0, 2.0])
+        assert similarity(*holed) == exact
+        assert similarity(np.array([1.0, 7.0, 3.0]), np.array([1.0, bad, 2.0])) == exact
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "cosine"), [(0.5, 0.25, 1), (0.5, -0.25, -1), (0.0, 1.0, None), (1e200, 1e200, None)]
+)
+def test_the_cosine_of_short_and_long_vectors(left: float, right: float, cosine: float | None) -> None:
+    found = similarity(np.array([left]), np.array([right]))
+    assert found is not None
+    assert found.cosine == cosine

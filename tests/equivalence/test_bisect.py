@@ -16,7 +16,7 @@ from circlekit.equivalence.bisect import find_culprit
 from circlekit.errors import EquivalenceError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
 from circlekit.ir.verifier import verify
 from circlekit.rewrite.base import PASSES, Context, Pass
 from circlekit.rewrite.rewrite import Rewrite
@@ -195,6 +195,40 @@ def test_a_pass_that_means_to_change_values_is_no_culprit() -> None:
     culprit = find_culprit(parse_model(NET), ["doubles", "wrong_adds"], "circle")
     assert culprit is not None
     assert culprit.step == "wrong_adds"
+
+
+@pytest.mark.parametrize("intent", ["changes_values", "changes_interface"])
+def test_the_wrong_rewrite_of_a_pass_that_means_to_change_something(
+    intent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rewrite makes a sum larger on purpose; after the second, the model does not run."""
+
+    class Fives(Pass):
+        def run(self, model: Model, context: Context) -> int:
+            count = 0
+            for op in model.main:
+                old = op.inputs[1]
+                if old is not None and old.data is not None and old.data[0] != 5 and context.may_rewrite:
+                    size = 2 if op is model.main.ops[0] else 7
+                    five = np.full(size, 5, np.float32)
+                    op.set_input(1, Value.constant(model.main.unique_name("five"), five))
+                    context.count_rewrite(op)
+                    count += 1
+            return count
+
+    monkeypatch.setattr(Fives, "name", "fives")
+    monkeypatch.setattr(Fives, intent, True)
+    monkeypatch.setitem(PASSES, "fives", Fives)
+    text = """
+        graph main(%x: f32[2]) -> %b {
+          %a = Add(%x, [1.0, 2.0])
+          %b = Add(%a, [1.0, 2.0])
+        }
+    """
+    culprit = find_culprit(parse_model(text), ["fives"], "circle")
+    assert culprit is not None
+    assert (culprit.number, culprit.total) == (2, 2)
+    assert "after fives the model does not run" in culprit.fault
 
 
 def test_the_command_names_the_wrong_pass_and_writes_a_small_model(

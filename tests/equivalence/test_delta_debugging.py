@@ -49,6 +49,19 @@ def test_a_reduction_tests_no_more_than_it_may(tries: int) -> None:
     assert len(asked) == tries
 
 
+def test_no_choices_are_made_when_the_tries_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All choices of n operators have n^2 numbers together: too many for a model of 10^5 operators."""
+    made: list[int] = []
+
+    def choices(items: list[int], parts: int) -> list[tuple[list[int], int]]:
+        made.append(parts)
+        return [(items[:1], 2), (items[1:], 2)]
+
+    monkeypatch.setattr(delta_debugging, "_choices", choices)
+    reduce_model(parse_model(CHAIN), lambda model: False, tries=4)
+    assert made == [2, 4], "1 test for ``bare``, 2 of choices, and 1 of the 2 that follow"
+
+
 def test_every_candidate_is_valid_and_the_result_is_minimal() -> None:
     def shows(model: Model) -> bool:
         assert not verify(model)

@@ -131,6 +131,12 @@ def test_graphs_that_signatures_name_are_compared() -> None:
     assert "%v" in str(found)
 
 
+def test_a_difference_of_interfaces_names_the_graph() -> None:
+    a, b = parse_model(ENTRIES), parse_model(ENTRIES.replace("%v", "%w"))
+    sentences = circlekit.compare(a, b).interface
+    assert "in the graph other: output 0 was %v: f32[2,4], is %w: f32[2,4]" in sentences
+
+
 def test_a_fault_in_a_graph_that_a_signature_names_is_reduced(tmp_path: Path) -> None:
     with pytest.raises(EquivalenceError, match="doubles is wrong"):
         circlekit.optimize(parse_model(ENTRIES), ["doubles"], bisect=tmp_path / "small.ck")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.array_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.judgement.judge import Judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models, compare_results
-from circlekit.equivalence.model_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.named_results import run_keeping
 from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels
@@ -51,7 +51,7 @@ ALSO_FLOAT = "graph main(%x: f32[4]) -> %y { %y = Mul(%x, -1.0) }"
 
 
 def test_a_quantized_form_is_compared_as_real_numbers() -> None:
-    """Without records, the set ``normal`` is the only input; with records, each record is an input."""
+    """Without records, on the seeded set ``normal`` only; else on each record."""
     before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)
     seeded = compare_models(Verifier(before), after)
     assert [outcome.inputs for outcome in seeded.outputs] == ["normal"]
@@ -70,6 +70,20 @@ def test_outputs_that_are_inputs_or_constants_are_compared_as_real_numbers() -> 
     given = compare_models(Verifier(before, {"a": [np.full(2, 0.26, np.float32)]}), after)
     differences = {outcome.name: outcome.worst.absolute for outcome in given.outputs if outcome.worst}
     assert differences == pytest.approx({"x": 0.04, "c": 0.5}, abs=1e-6)
+
+
+def test_graphs_that_signatures_name_are_compared_beside_a_quantized_main_graph() -> None:
+    entries = """
+        signature "main" @main (x: %x) -> (y: %y)
+        signature "other" @other (u: %u) -> (v: %v)
+        graph other(%u: f32[2]) -> %v {{ %v = {} }}
+    """
+    before = circlekit.parse(FLOAT + entries.format("Neg(%u)"))
+    after = circlekit.parse(QUANTIZED + entries.format("Abs(%u)"))
+    comparison = compare_models(Verifier(before), after)
+    assert {outcome.name: outcome.equal for outcome in comparison.outputs if outcome.inputs == "normal"} == {
+        "y": False, "v": False
+    }  # fmt: skip
 
 
 def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
@@ -169,7 +183,7 @@ def test_layers_are_compared_by_the_kernels_of_the_first() -> None:
     """LiteRT would run the second model with other kernels, which give other integers."""
     before, after = model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")
     assert select_kernels(before) is not select_kernels(after)
-    (run,) = (run for run in Verifier(before).runs if run.kind == "normal")
+    (run,) = (run for run in Verifier(before).runs if run.label == "normal")
     outcomes = compare_layers(before, after, run)
     assert [outcome.name for outcome in outcomes] == ["c", "y"]
     assert [outcome.worst.absolute for outcome in outcomes if outcome.worst] == [0, 0]

@@ -55,7 +55,7 @@ def test_differences_of_integers_and_texts() -> None:
     found = differences(["y"], texts[:1], texts[1:])
     assert found[0].startswith("%y, LiteRT's and ours: [0]: b'b' and b'a' differ")
     assert differences(["y"], texts[:1], [np.array([b"a"])]) == []
-    (found[0],) = differences(["y"], [X.astype("i4")], [X])
+    found = differences(["y"], [X.astype("i4")], [X])
     assert found == ["%y, LiteRT's and ours: dtypes float32 and int32 differ"]
     for ours, theirs in ((texts[:1], [X[0, :1]]), ([X[0, :1]], texts[:1])):
         (sentence,) = differences(["y"], ours, theirs)

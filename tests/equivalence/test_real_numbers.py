@@ -41,6 +41,13 @@ def test_numbers_are_rounded_and_clipped() -> None:
     assert stored_numbers(form, np.array([100.0, -100.0, 0.2, 0.05])).tolist() == [127, -128, -2, -3]
 
 
+@pytest.mark.parametrize("type", ["i8[4] quant(scale: 0.5)", "i64[4] quant(scale: 0.5)", "u8[4]"])
+def test_numbers_that_an_integer_dtype_lacks(type: str) -> None:
+    low, high = value(type).dtype.limits
+    stored = stored_numbers(value(type), np.array([1e30, -1e30, np.inf, np.nan]))
+    assert stored.tolist() == [high, low, high, high]
+
+
 def test_complex_numbers_and_strings_stay() -> None:
     for type, array in (
         ("c64[1]", np.array([1 + 2j], np.complex64)),

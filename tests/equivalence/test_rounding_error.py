@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from circlekit import compare
-from circlekit.equivalence.model_comparison import TOLERANCE
+from circlekit.equivalence.array_comparison import TOLERANCE
+from circlekit.equivalence.reference_runs import reference_runs, rounding_error
 from circlekit.equivalence.rounding import MAX_ROUNDING_ERROR, _factors, _moved, excused, is_cancelled
-from circlekit.equivalence.verify import reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model

@@ -182,11 +182,9 @@ def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> No
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
 def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
-    """As many as the smallest float input needs for the 16 EDGES.
+    """As many as the smallest float input needs for the 16 EDGES; one if there are more than 1024 elements.
 
-    If the float inputs together have more than 1024 elements, there is one boundary set.
-
-    For example 1009 + 15 = 1024 elements: 15 elements need 2 sets.
+    For example, inputs of 1009 and 15 elements have 1024 together, and 15 elements need 2 sets.
     """
     inputs = [Value(f"x{size}", DType.FLOAT32, (size, None)) for size in sizes]
     graph = Graph("g", [*inputs, Value("i", DType.INT32, (5000,))])

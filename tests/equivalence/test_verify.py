@@ -262,12 +262,60 @@ def test_given_inputs_that_do_not_fit_a_changed_interface_are_replaced() -> None
     first, second = (parse_model(f"graph g(%x: f32[{n}]) -> %y {{ %y = Neg(%x) }}") for n in (2, 3))
     verifier = Verifier(first, {"given": [np.ones(2, np.float32)]})
     verifier.restart(first, "keep")
-    assert [run.kind for run in verifier.runs] == ["given"]
+    assert [run.label for run in verifier.runs] == ["given"]
     verifier.restart(second, "widen")
-    assert "normal" in [run.kind for run in verifier.runs]
-    reason = "later passes are verified on seeded inputs, because the given inputs do not fit the new"
+    assert "normal" in [run.label for run in verifier.runs]
+    reason = "later passes are verified on seeded inputs, because the new model does not run on the given"
     assert any(reason in note for note in verifier.notes)
     verifier.check(second, "next")
+    verifier.restart(first, "shrink")
+    assert "normal" in [run.label for run in verifier.runs], "as the note says"
+
+
+def test_notes_follow_the_reference() -> None:
+    """At first %y is zero and ``other`` is not compared; then ``other`` is compared and %v is zero."""
+    first, second = (
+        parse_model(f"""
+            signature "a" @main (x: %x) -> (y: %y)
+            signature "b" @other (x: %u) -> (y: %v)
+            graph main(%x: f32[{size}]) -> %y {{ %y = Mul(%x, {y}) }}
+            graph other(%u: f32[2]) -> %v {{ %v = Mul(%u, {v}) }}
+        """)
+        for size, y, v in ((2, 0.0, 1.0), (3, 1.0, 0.0))
+    )
+    verifier = Verifier(first, {"given": [np.ones(2, np.float32)]})
+    verifier.restart(second, "widen")
+    zero_y, other, restarted, seeded, zero_v = verifier.notes
+    assert other.startswith("before widen: the graph other, which a signature names, is not compared")
+    assert zero_y.startswith("before widen: output %y is NaN, infinite or zero")
+    assert restarted.startswith("widen is meant to change the interface")
+    assert seeded.startswith("later passes are verified on seeded inputs")
+    assert zero_v.startswith("in the graph other: output %v is NaN, infinite or zero")
+
+
+def test_a_pass_that_is_meant_to_change_values_changes_the_notes() -> None:
+    plain, dead = (
+        parse_model(f"graph main(%x: f32[2]) -> %y {{ %y = Mul(%x, {factor}) }}") for factor in (1.0, 0.0)
+    )
+    verifier = Verifier(plain)
+    for model, step in ((dead, "drop"), (dead, "keep"), (plain, "return")):
+        verifier.accept(model, step)
+    sentence = "is meant to change values: only passes before and after it are verified"
+    assert verifier.notes == [
+        f"drop {sentence}",
+        "before return: output %y is NaN, infinite or zero on all inputs: its equality proves little",
+        f"keep {sentence}",
+        f"return {sentence}",
+    ]
+
+
+def test_a_new_reference_must_run() -> None:
+    model = net()
+    verifier = Verifier(model)
+    break_(model)
+    for renew in (verifier.accept, verifier.restart):
+        with pytest.raises(EquivalenceError, match=r"^after bad the model does not run: %z is read"):
+            renew(model, "bad")
 
 
 def test_values_are_compared_only_for_the_same_inputs() -> None:

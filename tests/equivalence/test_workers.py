@@ -76,7 +76,7 @@ def test_jobs_may_be_an_endless_iterator() -> None:
             os.kill(pid, 0)
 
 
-def test_process_initializer_is_run() -> None:
+def test_each_process_is_prepared() -> None:
     def prepare() -> None:
         os.environ["PREPARED"] = "yes"
 

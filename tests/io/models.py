@@ -128,7 +128,7 @@ def unknown_code(f: File) -> None:
 
 @both
 def declared_but_odd(f: File) -> None:
-    """Operators that do not match their declaration: too many operands, options of another operator."""
+    """Operators with too many operands, options of another operator, an unknown enum value, or no options."""
     f.op("TANH", [0, 0, 0], [1])
     f.op("SOFTMAX", [0], [f.tensor("z", [1, 4])], f.make("AddOptions"))
     f.op("ADD", [0, 0], [f.tensor("z", [1, 4])], f.make("AddOptions", fusedActivationFunction=77))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Independent readers of both formats, generated from the formats' schemas, as oracles for ours.
 
-Nothing is listed by hand: what a reader can read is found by looking at its classes, and its own names and
-numbers of enum values are used.  The keys of the trees made here are the readers' names of
-fields, such as ``BuiltinOptions``.
+What a reader can read is found by looking at its classes; only ALIASES and DERIVED are listed by hand.  The
+names and numbers of enum values are the reader's own.  The keys of the trees made here are the reader's names
+of fields, such as ``BuiltinOptions``.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class Oracle:
         return {name: self.value(reader, name) for name in self.fields(type(reader).__name__)}
 
     def value(self, reader: Any, name: str) -> Any:
+        """Return the field ``name`` of a table; the method that reads an element of a vector takes ``j``."""
         method = getattr(reader, name)
         if "j" not in inspect.signature(method).parameters:
             return self.plain(reader, name, method())

@@ -278,12 +278,7 @@ def test_a_malformed_tag_gives_no_fields(content: bytes) -> None:
         (message((1, 3), (2, "Placeholder")), False),
         (message((2, "Placeholder")), False),
         (message((1, "input"), (2, 3)), False),
-        (
-            message(
-                (1, "input"),
-            ),
-            False,
-        ),
+        (message((1, "input")), False),
     ],
 )
 def test_a_node_of_a_frozen_graph_has_a_name_and_an_operator(node: bytes, is_graph: bool) -> None:

@@ -30,10 +30,7 @@ def outputs(data: bytes, path: Path) -> list[Array]:
 
 
 def test_values_stay_equal_after_saving(model_path: Path) -> None:
-    """The model is saved as .tflite in three ways.
-
-    These are: as it is; with data by position, as beyond 2 GiB; and after it was saved as .circle.
-    """
+    """Saved as .tflite: as usual, with external data (as above 2 GiB), and from a .circle file."""
     model = load(model_path)
     far = b"".join(encoded(model, "tflite", 0).pieces())
     back = to_bytes(load_bytes(to_bytes(model, "circle")), "tflite")

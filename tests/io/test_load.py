@@ -113,8 +113,8 @@ def test_tensors_without_elements_are_constants() -> None:
 def test_only_the_first_lost_fields_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytearray(content([tensor("x", [1])]))
     monkeypatch.setattr(decoder, "MAX_WARNINGS", 2)
-    run = decoder.Decoder(memoryview(data), "circle", "m", lambda path, what: told.append(path))
     told: list[str] = []
+    run = decoder.Decoder(memoryview(data), "circle", "m", lambda path, what: told.append(path))
     for number in range(4):
         run.lose("it is lost", f"f{number}")
     assert told == ["f0", "f1"]

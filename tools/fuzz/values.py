@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from circlekit.equivalence.model_comparison import compare_outputs, interface_differences, interface_of
-from circlekit.equivalence.verify import Verifier, reference_runs, rounding_error
+from circlekit.equivalence.reference_runs import reference_runs, rounding_error
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -77,7 +78,7 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
             return False
         noise = dict(zip(verifier.names, rounding_error(verifier.original, run, limit=1.0), strict=True))
         before, now = (dict(zip(verifier.names, arrays, strict=True)) for arrays in (run.outputs, outputs))
-        found = compare_outputs(run.kind, before, now, noise)
+        found = compare_outputs(run.label, before, now, noise)
         if not all(output.equal for output in found):
             return False
     return True

@@ -11,7 +11,8 @@ from typing import BinaryIO
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
 from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.model_comparison import Comparison
-from circlekit.equivalence.verify import Records, Verifier
+from circlekit.equivalence.reference_runs import Records
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError, ModelError, ParseError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model

@@ -17,11 +17,12 @@ from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
 from circlekit.cli.output.terminal import paragraph, text_columns
 from circlekit.cli.result import PIPE, source_name, source_of
+from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.data_files.input_files import GIVEN
 from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
-from circlekit.equivalence.model_comparison import Comparison, Outcome
+from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.verify import Verifier
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone

@@ -72,10 +72,12 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
     file = Path(path)
     if not file.is_file():
         raise FileError(f"{file}: no such file")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    # the prefix: the file may have the name of a module that Python has
+    spec = importlib.util.spec_from_file_location(f"circlekit_analysis_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise FileError(f"{file}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     sys.path.append(str(file.parent))  # the user's file may import files beside it
     try:
         spec.loader.exec_module(module)

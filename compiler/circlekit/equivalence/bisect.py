@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from circlekit.equivalence.delta_debugging import MAX_TRIES, reduce_model
-from circlekit.equivalence.verify import Records, Verifier, watch
+from circlekit.equivalence.reference_runs import Records
+from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.clone import clone
@@ -24,12 +25,22 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
 from circlekit.targets.target_choice import NO_TARGETS, TargetSet
 
-Step = Callable[[Model, Budget | None], Model]
-"""A function that runs one step, a pass or the legalization, on a copy of a model, and returns the copy.
 
-The budget counts the rewrites and limits their number; None: they are neither counted nor limited.  The
-legalization ignores the budget.
-"""
+@dataclass(frozen=True)
+class Step:
+    """A pass or the legalization.
+
+    ``name``: the name of the pass, or ``writing as FORMAT`` for the legalization.
+    ``run``: a function that runs the step on a copy of a model, and returns the copy.  The budget counts the
+    rewrites and limits their number; None: they are neither counted nor limited.  The legalization ignores
+    the budget.
+    ``verify``: a function that raises EquivalenceError if the model after the step is wrong.  The verifier
+    has the model before the step as the reference; the text is ``name``.
+    """
+
+    name: str
+    run: Callable[[Model, Budget | None], Model]
+    verify: Callable[[Verifier, Model, str], None]
 
 
 @dataclass
@@ -96,15 +107,14 @@ def find_culprit(
         run_passes(copy, passes, common, after, before)
     except Exception as error:  # a pass may fail in any way
         step = _pass_step(current, common)
-        return _narrow(current, step, snapshot, _sentence(error), tries, records)
+        return _narrow(step, snapshot, _sentence(error), tries, records)
 
     def legalized(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format, targets=targets.legalized)
 
-    fault = _fault("", legalized, copy, records=records)  # "": ``_narrow`` makes the text again
-    if fault is None:
-        return None
-    return _narrow(f"writing as {format}", legalized, copy, fault[1], tries, records)
+    step = Step(f"writing as {format}", legalized, Verifier.check)
+    fault = _fault(step, copy, records=records)
+    return None if fault is None else _narrow(step, copy, fault[1], tries, records)
 
 
 def _epochs(model: Model) -> list[int]:
@@ -116,31 +126,31 @@ def _pass_step(name: str, common: Context) -> Step:
     """Return the step that runs the pass ``name``.  ``common``: the context without a budget."""
     pass_class = find_pass(name)
 
-    def step(model: Model, budget: Budget | None) -> Model:
+    def run(model: Model, budget: Budget | None) -> Model:
         copy = clone(model)
         run_for_target(pass_class(), copy, replace(common, budget=budget))
         return copy
 
-    return step
+    return Step(name, run, watch)
 
 
 def _fault(
-    name: str, step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
+    step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
 ) -> tuple[str, str] | None:
     """Return (kind, description) of the fault that ``step`` causes in ``model``; None if it causes none.
 
     The kind is ``raises TYPE`` if ``step`` raises an exception of that type, ``invalid`` if the new model
-    breaks a rule of the verifier, ``values`` if it fails in a run or differs in outputs or interface.
-    ``name``: the name of the step, for the description.
+    breaks a rule of the verifier, ``values`` if it fails in a run, or if outputs or interface differ and the
+    step is not meant to change them.
     """
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
-        changed = step(model, budget)
+        changed = step.run(model, budget)
     except Exception as error:  # a pass may fail in any way
         return f"raises {type(error).__name__}", _sentence(error)
     try:
         check(changed)
-        verifier.check(changed, name)
+        step.verify(verifier, changed, step.name)
     except CirclekitError as error:
         return "values" if isinstance(error, EquivalenceError) else "invalid", _sentence(error)
     return None
@@ -165,18 +175,16 @@ def _sentence(error: Exception) -> str:
     return f"it raises {type(error).__name__}: {error}"
 
 
-def _narrow(
-    name: str, step: Step, model: Model, sentence: str, tries: int, records: Records | None
-) -> Culprit:
+def _narrow(step: Step, model: Model, sentence: str, tries: int, records: Records | None) -> Culprit:
     """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
 
-    ``name``: the name of the step.  ``model``: the model before the step.
+    ``model``: the model before the step.
     ``sentence``: the fault that was found after the step, in comparison with the model before all passes.
     ``tries``: how many models the reduction may test.
     """
-    culprit = Culprit(name, sentence, model)
+    culprit = Culprit(step.name, sentence, model)
     unlimited = Budget()
-    fault = _fault(name, step, model, unlimited, records)
+    fault = _fault(step, model, unlimited, records)
     if fault is None:  # the step alone is right: the fault needs the rounding of earlier passes, too
         return culprit
     kind, culprit.fault = fault
@@ -187,16 +195,16 @@ def _narrow(
         culprit.number = 1 + bisect_left(
             range(1, culprit.total),
             True,
-            key=lambda count: _fault(name, step, model, Budget(count), records) is not None,
+            key=lambda count: _fault(step, model, Budget(count), records) is not None,
         )
         first_wrong = Budget(culprit.number)
-        _, culprit.fault = _fault(name, step, model, first_wrong, records) or fault
+        _, culprit.fault = _fault(step, model, first_wrong, records) or fault
         culprit.op = first_wrong.last
         if culprit.number > 1:
-            before_rewrite = step(model, Budget(culprit.number - 1))
+            before_rewrite = step.run(model, Budget(culprit.number - 1))
 
     def shows(candidate: Model) -> bool:
-        fault = _fault(name, step, candidate, records=records)
+        fault = _fault(step, candidate, records=records)
         return fault is not None and fault[0] == kind
 
     # the model before the first wrong rewrite is nearer to the fault, if the step still fails on it

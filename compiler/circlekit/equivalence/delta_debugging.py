@@ -141,15 +141,10 @@ class _Reducer:
         """
         start = self.model
         kept, parts = list(range(count)), 2
-        while len(kept) > 1:
-            bounds = [len(kept) * part // parts for part in range(parts + 1)]
-            chunks = [kept[a:b] for a, b in pairwise(bounds)]
-            # of two parts, the complement of one is the other, which is tried already
-            complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
-            smaller = next((s for s in [*chunks, *complements] if self.attempt(with_items, start, s)), None)
+        while len(kept) > 1 and self.tries_left > 0:
+            smaller = next((s for s in _choices(kept, parts) if self.attempt(with_items, start, s[0])), None)
             if smaller is not None:
-                parts = 2 if smaller in chunks else max(parts - 1, 2)
-                kept = smaller
+                kept, parts = smaller
             elif parts >= len(kept):
                 break
             else:
@@ -198,6 +193,17 @@ class _Reducer:
                         for array in _simpler_constants(value.array())
                     )
         return changed
+
+
+def _choices(items: list[int], parts: int) -> Iterator[tuple[list[int], int]]:
+    """Divide ``items`` into ``parts`` parts; yield each part alone, then all items without one part.
+
+    With each choice comes the number of parts into which it is divided next.
+    """
+    bounds = list(pairwise(len(items) * part // parts for part in range(parts + 1)))
+    yield from ((items[a:b], 2) for a, b in bounds)
+    if parts > 2:  # of two parts, the rest without one is the other, which is tried already
+        yield from ((items[:a] + items[b:], parts - 1) for a, b in bounds)
 
 
 def _simpler_constants(data: Array) -> Iterator[Array]:

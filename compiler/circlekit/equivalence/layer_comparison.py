@@ -6,17 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from circlekit.equivalence.model_comparison import (
-    Comparison,
-    Outcome,
-    allowed_difference,
-    compare_arrays,
-    similarity,
-)
+from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays, similarity
+from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers
+from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import excused, with_moved_constants
-from circlekit.equivalence.verify import Run, Verifier
+from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
@@ -28,23 +24,33 @@ Results = Mapping[str, Array]
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Compare ``after`` with the reference model of ``verifier``: see ``Verifier.compare``.
+    """Compare ``after`` with the reference model of ``verifier``: the main graphs, then ``verifier.others``.
 
-    If an input or output has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers.  If the inputs are seeded, only the first set, ``normal``, is
-    then used, because the other sets exceed the range of most quantized inputs.  Raise LimitError if the
-    outputs do not fit into memory, or another CirclekitError if ``after`` cannot be run.
+    The outputs of a graph are compared as ``Verifier.compare`` does.  But if an input or output of the graph
+    has different dtypes in the two models, as in a float model and its quantized form, the outputs are
+    compared as real numbers.  If the inputs are seeded, only the first set, ``normal``, is then used, because
+    the other sets exceed the range of most quantized inputs.  Raise LimitError if the outputs do not fit into
+    memory, or another CirclekitError if ``after`` cannot be run.
     """
-    comparison, before = verifier.compare(after), verifier.original
-    old, new = _dtypes(before), _dtypes(after)
+    result, is_real = Comparison(notes=[*verifier.notes]), False
+    for each, model in [(verifier, after), *verifier.pairs(after)]:
+        comparison, outputs = each.compare(model), _compare_real_numbers(each, model)
+        place = "" if model is after else f"in the graph {model.main.name}: "
+        result.interface += [place + sentence for sentence in comparison.interface]
+        result.outputs += outputs or comparison.outputs
+        is_real |= bool(outputs)
+    if is_real:
+        result.notes.append("inputs or outputs have different types: values are compared as real numbers")
+    return result
+
+
+def _compare_real_numbers(verifier: Verifier, after: Model) -> list[Outcome]:
+    """Compare the outputs of the main graphs as real numbers; [] if no input or output differs in dtype."""
+    old, new = _dtypes(verifier.original), _dtypes(after)
     if all(new[name] is dtype for name, dtype in old.items() if name in new):
-        return comparison
+        return []
     runs = verifier.runs[:1] if verifier.records is None else verifier.runs
-    outputs = [outcome for run in runs for outcome in _compare_outputs(verifier, after, run)]
-    if outputs:
-        comparison.outputs = outputs
-        comparison.notes.append("inputs or outputs have different types: values are compared as real numbers")
-    return comparison
+    return [outcome for run in runs for outcome in _compare_outputs(verifier, after, run)]
 
 
 def _dtypes(model: Model) -> dict[str, DType]:
@@ -62,8 +68,8 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
-    if pair is not None and pair.after is after and run.kind in pair.outputs:  # ``after`` has already run
-        outputs = pair.outputs[run.kind]
+    if pair is not None and pair.after is after and run.label in pair.outputs:  # ``after`` has already run
+        outputs = pair.outputs[run.label]
     else:
         outputs = replace(run, inputs=inputs, kernels=select_kernels(after)).again(after)
     left = dict(zip(names, run.outputs, strict=True))
@@ -107,7 +113,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
         moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
         noise = {name: excused(left[name], array) for name, array in moved.items()}
         outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
-    return [replace(outcome, inputs=run.kind) for outcome in outcomes]
+    return [replace(outcome, inputs=run.label) for outcome in outcomes]
 
 
 def shared_results(before: Model, after: Model) -> list[str]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.litert_undefined import undefined
-from circlekit.equivalence.model_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.interp.interpreter import select_kernels

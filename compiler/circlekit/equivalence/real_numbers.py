@@ -9,6 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.cast import saturated
 from circlekit.ops.quantized_values import is_quantized, per_tensor_quantization
 
 
@@ -28,14 +29,17 @@ def real_numbers(value: Value, array: Array) -> Array:
 def stored_numbers(value: Value, numbers: Array) -> Array:
     """Return ``numbers`` as elements of ``value``, in its dtype.
 
-    If ``value`` has an integer dtype and one scale, the numbers are quantized: divided, rounded to nearest
-    and clipped.  Otherwise ``astype`` converts them.  The dtype must be one that numpy has.
+    If ``value`` has an integer dtype and one scale, the numbers are quantized: divided, and rounded to
+    nearest.  Any other integer dtype cuts off fractions.  A number beyond the range of an integer dtype
+    becomes the nearest limit, NaN the highest.  The dtype must be one that numpy has.
     """
-    form = per_tensor_quantization(value)
+    form, dtype = per_tensor_quantization(value), value.dtype.numpy
     if form is not None and is_quantized(value):
-        levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
-        numbers = np.clip(levels, *value.dtype.limits)
-    return numbers.astype(value.dtype.numpy)
+        numbers = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
+    if dtype is not None and dtype.kind in "iu" and numbers.dtype.kind == "f":
+        return saturated(numbers, dtype)
+    with np.errstate(over="ignore"):  # a number may exceed float16
+        return numbers.astype(dtype)
 
 
 def inputs_for(

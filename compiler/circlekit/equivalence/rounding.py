@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.equivalence.model_comparison import TOLERANCE, largest_magnitude
+from circlekit.equivalence.array_comparison import TOLERANCE, largest_magnitude
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model

@@ -125,7 +125,7 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
                     _limit_time(size)  # the time for the next array starts now
                 yield item
         except MemoryError:
-            raise LimitError(f"reading {size} bytes takes too much memory") from None
+            raise LimitError(f"{what}: reading {size} bytes takes too much memory") from None
 
     if "fork" not in multiprocessing.get_all_start_methods():
         yield from items()

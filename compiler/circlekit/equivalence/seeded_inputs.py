@@ -13,7 +13,7 @@ seed here.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -221,22 +221,23 @@ SEED = 1
 
 def with_seeds(model: Model) -> Model:
     """Return ``model`` if every random operator has a seed, else a copy in which they all have one."""
-    if not any(_unseeded(model)):
+    if not any(_unseeded(model.graphs)):
         return model
     copy = clone(model)
-    for op in _unseeded(copy):
+    for op in _unseeded(copy.graphs):
         op.seed = SEED
     return copy
 
 
-def seed_notes(model: Model) -> list[str]:
+def seed_notes(graphs: Sequence[Graph]) -> list[str]:
     """Return a sentence for each random operator without a seed."""
     return [
         f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
-        for op in _unseeded(model)
+        for op in _unseeded(graphs)
     ]
 
 
-def _unseeded(model: Model) -> Iterator[Random]:
+def _unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
     """Yield the random operators without a seed: only the lowest 32 bits of both attributes count."""
-    return (op for op in model.ops() if isinstance(op, Random) and not (op.seed | op.seed2) & UINT32_MASK)
+    ops = (op for graph in graphs for op in graph if isinstance(op, Random))
+    return (op for op in ops if not (op.seed | op.seed2) & UINT32_MASK)

@@ -68,7 +68,8 @@ def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
 
     def index(graph: Graph) -> int:
         if id(graph) not in graphs:
-            raise ModelError(f"{options['']} names the graph {graph.name}, which is not in the model")
+            table_name = options.get("", "an options table")
+            raise ModelError(f"{table_name} names the graph {graph.name}, which is not in the model")
         return graphs[id(graph)]
 
     def stored(item: Any) -> Any:

@@ -12,7 +12,7 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
-            stored_version  the version of an operator without a declaration
+            stored_version  the version of an opaque operator
     Value   buffer        the index of the tensor's buffer, if this buffer has no data and is not buffer 0
             stored_data   all bytes of the constant's buffer, if they are more than its elements take
             stored_name   for a tensor without a name in the file, a pair: the name that ``load`` gave it, and
@@ -25,7 +25,7 @@ a vector.  Files beyond 2 GiB need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,6 +79,18 @@ class Origin:
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
         """Return self: ``save`` recognizes the buffers by their address, so they must not be copied."""
         return self
+
+
+def extra_fault(extra: Tree, types: Mapping[str, tuple[type, ...]]) -> str | None:
+    """Return a sentence if ``extra`` has a value that is none of the ``types`` of its key, else None.
+
+    A model text may state any value in ``extra``.
+    """
+    for key, value in extra.items():
+        if key in types and not isinstance(value, types[key]):
+            names = " or ".join(kind.__name__ for kind in types[key])
+            return f"{key} in extra: expected {names}, got {value!r:.80}"
+    return None
 
 
 NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))

@@ -134,15 +134,23 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
                 yield graph, callee
 
 
+def shared_names(graph: Graph) -> dict[Value, Value]:
+    """Return each input or output that has the name of an earlier one, another value, with that earlier one.
+
+    Values without a name are left out.
+    """
+    names: dict[str, Value] = {}
+    interface = [value for value in (*graph.inputs, *graph.outputs) if value.name]
+    pairs = [(value, names.setdefault(value.name, value)) for value in interface]
+    return {value: first for value, first in pairs if first is not value}
+
+
 def _interface_faults(graph: Graph) -> Iterator[str]:
     """Yield what is wrong with the inputs and outputs of a graph."""
-    names: dict[str, Value] = {}
     for side, values in (("input", graph.inputs), ("output", graph.outputs)):
-        for index, value in enumerate(values):
-            if not value.name:
-                yield f"{side} {index} has no name"
-            elif names.setdefault(value.name, value) is not value:
-                yield f"two different inputs or outputs are named %{value.name}"
+        yield from (f"{side} {index} has no name" for index, value in enumerate(values) if not value.name)
+    for value in shared_names(graph):
+        yield f"two different inputs or outputs are named %{value.name}"
     for value, count in Counter(graph.inputs).items():
         if count > 1:
             yield f"%{value.name} is listed {count} times as input"

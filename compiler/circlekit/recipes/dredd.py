@@ -21,17 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from circlekit.equivalence import litert
+from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
-from circlekit.equivalence.model_comparison import (
-    allowed_difference,
-    compare_arrays,
-    interface_differences,
-    interface_of,
-    weak_outputs,
-)
+from circlekit.equivalence.model_comparison import interface_differences, interface_of, weak_outputs
+from circlekit.equivalence.reference_runs import Run, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.equivalence.verify import Run, Verifier, reference_runs, rounding_error
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.read.load import load
 from circlekit.io.write.file_writer import write_file
@@ -206,7 +202,7 @@ class _Test:
         """
         if not self.keeps_values:
             return
-        folder = self.folder if run is self.runs[0] else self.folder / run.kind  # the first: normal inputs
+        folder = self.folder if run is self.runs[0] else self.folder / run.label  # the first: normal inputs
         folder.mkdir(exist_ok=True)
         numbers = [(n, a) for n, a in zip(names, arrays, strict=True) if not litert.is_text(a)]
         write_file(folder / name, [hdf5.encode(numbers)], durable=False)
@@ -260,9 +256,9 @@ class _Test:
             self.result.compared += len(outputs)
             after = dict(zip(names, outputs, strict=True))
             before = dict(zip(expected, run.outputs, strict=True))
-            wrong = _differences(before, after, {}, tolerance, run.kind)
+            wrong = _differences(before, after, {}, tolerance, run.label)
             if wrong:  # measuring the rounding runs the model again, so it is not done before
-                wrong = _differences(before, after, self.rounding(base, run), tolerance, run.kind)
+                wrong = _differences(before, after, self.rounding(base, run), tolerance, run.label)
             if wrong:
                 return sorted(wrong)
         return []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from circlekit.equivalence.verify import Records
+from circlekit.equivalence.reference_runs import Records
 from circlekit.io.write.save import encoded
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model

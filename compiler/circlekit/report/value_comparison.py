@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
-from circlekit.equivalence.model_comparison import Comparison, Outcome
-from circlekit.equivalence.verify import Records, Verifier
+from circlekit.equivalence.model_comparison import Comparison
+from circlekit.equivalence.reference_runs import Records
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress

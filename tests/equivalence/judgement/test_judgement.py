@@ -118,7 +118,6 @@ def test_the_largest_elements_of_a_dtype_without_negative_numbers(dtype: type) -
 
 
 def test_outputs_that_are_inputs_or_constants_are_judged() -> None:
-    """Other outputs are results of operators."""
     wanted, constant = "[1.0, 2.0]", "i8[2] quant(scale: 0.5) [2, 3]"
     before = parse(f"graph main(%x: f32[2]) -> %x, %c {{\n%c = const f32[2] {wanted}\n}}")
     after = parse(f"graph main(%x: f32[2]) -> %x, %c {{\n%c = const {constant}\n}}")

@@ -18,7 +18,7 @@ SPARSE, LEVEL = "subgraphs[0].tensors[5].sparsity", "T5.sparsity.dimMetadata["
 
 
 def sound(oracle: Any = LITERT) -> File:
-    """Return a valid model that uses every feature the rules look at.
+    """Return a valid model with most of what the rules look at.
 
     Tensors: 0 x, 1 y, 2 w, 3 a, 4 state, 5 sparse, 6 words, 7 packed, 8 loop, 9 b, 10 spare.
     Operators: 0 FULLY_CONNECTED, 1 CUSTOM, 2 ADD, 3 WHILE.
@@ -433,6 +433,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         f"{OP}[2].builtin_options.fused_activation_function",
         put("O2.builtinOptions.fusedActivationFunction", 77),
         put("O2.builtinOptions.fusedActivationFunction", 1),
+    ),
+    (
+        "enum",
+        f"{OP}[1].custom_options_format",
+        put("O1.customOptionsFormat", 1),
+        put("O1.customOptionsFormat", 0),
     ),
     ("text", f"{GRAPH}.tensors[3].name", put("T3.name", b"\xff"), put("T3.name", "\u00ff")),
     (

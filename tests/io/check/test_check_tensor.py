@@ -97,6 +97,9 @@ def test_a_scale_is_finite_and_above_zero(scale: float, is_good: bool) -> None:
 def test_signatures_variables_and_external_data() -> None:
     value = Value("x", DType.FLOAT32, (2, 3))
     assert rules(value, shape_signature=[-1, 3]) == rules(value, external_buffer=1) == []
+    assert rules(value, shape=[-1, 3], shape_signature=[2, 3]) == [], (
+        "only one of the two knows the dimension"
+    )
     assert rules(value, shape_signature=[2]) == rules(value, shape_signature=[2, 3, 4]) == ["shape-signature"]
     assert rules(value, shape_signature=[2, 4]) == rules(value, shape_signature=[0, 3]) == ["shape-signature"]
     assert rules(value, external_buffer=2) == ["external-buffer"]

@@ -55,7 +55,7 @@ def test_real_models_are_accepted(model_path: Path) -> None:
 
 
 def members() -> Iterator[tuple[str, str]]:
-    """(table, table that it holds) of the whole schema."""
+    """Yield (table, table that it holds) for the whole schema."""
     for name, fields in TABLES.items():
         for _, type_name, _, _ in fields:
             inner = type_name.strip("[]")

@@ -43,14 +43,13 @@ EDITS: dict[str, Edit] = {
     st.lists(st.tuples(st.sampled_from(SIZES), st.sampled_from(sorted(EDITS)), st.booleans()), max_size=9),
     st.sampled_from([CIRCLE, LITERT]),
     st.sampled_from(["circle", "tflite"]),
-    st.integers(0, 3),
 )
 @settings(derandomize=True, max_examples=50, deadline=None)
 def test_saved_constants_equal_those_of_the_model(
-    plan: list[tuple[int, str, bool]], oracle: Oracle, fmt: str, position: int
+    plan: list[tuple[int, str, bool]], oracle: Oracle, fmt: str
 ) -> None:
-    """``position``: 0 if all data is inline; else what ``plan`` marks as far is stored by position."""
-    far = [i for i, (_, _, is_far) in enumerate(plan) if is_far and position]
+    """``plan``: for each constant its size in bytes, the edit, and whether it is external data."""
+    far = [i for i, (_, _, is_far) in enumerate(plan) if is_far]
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         for module, limit in LIMITS:
             patch.setattr(module, *limit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions of constants in a file, shared buffers, and data stored by position."""
+"""Positions of constants in a file, shared buffers, and external data."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ LAYER = 64 << 20
 def constants(sizes: Sequence[int], oracle: Oracle = LITERT, far: Sequence[int] = ()) -> bytes:
     """Return a file with byte constants of these sizes.
 
-    The code generated from the schema packs it, and writes the last constant first.  Constants in ``far``
-    (indices) are stored by position: they follow the flatbuffer, which states where.
+    The code generated from the schema packs it, and writes the last constant first.  The constants
+    whose indices are in ``far`` are external data, behind the flatbuffer.
     """
     f = File(oracle)
     random = np.random.default_rng(0)
@@ -241,14 +241,12 @@ def test_constants_of_any_order_and_byte_order(oracle: Oracle) -> None:
     assert len(tree["Buffers"]) == 5
 
 
-# -- data by position --------------------------------------------------------------------------
+# -- external data -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("oracle", [CIRCLE, LITERT])
 @pytest.mark.parametrize("far", [(), (0,), (1, 3), (0, 1, 2, 3)])
-def test_mixture_of_inline_data_and_data_by_position(
-    far: Sequence[int], oracle: Oracle, tmp_path: Path
-) -> None:
+def test_mixture_of_inline_and_external_data(far: Sequence[int], oracle: Oracle, tmp_path: Path) -> None:
     """The file loads like one with inline data; saved in either format it has equal, aligned constants."""
     sizes = [100_000, 7, LARGE, 1000]
     path = tmp_path / "mixed"

@@ -13,13 +13,12 @@ import pytest
 
 import circlekit
 import circlekit.ops  # operators are declared by being imported
-from circlekit.errors import FileError, ModelError, UnsupportedError
+from circlekit.errors import FileError, ModelError
 from circlekit.io.operator_fields import options_plan
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import encoded, save, to_bytes, write
-from circlekit.io.write.saved_format import assume_format
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference
@@ -72,7 +71,7 @@ def test_constants_are_views_of_the_file(model_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [2**31 - 1, 0])
 def test_constants_are_aligned(model_path: Path, limit: int) -> None:
-    """Inline or by position (files beyond 2 GiB), all data starts at a multiple of 16 bytes."""
+    """Inline or external (as above 2 GiB), all data starts at a multiple of 16 bytes."""
     model = load(model_path)
     data = b"".join(encoded(model, model.format, limit).pieces())
     reader = oracle_of(data).names["Model"].GetRootAs(data)
@@ -184,75 +183,6 @@ def test_attached_archive_stays_readable(tmp_path: Path) -> None:
     assert (tmp_path / "saved.tflite").read_bytes() == saved
 
 
-# -- the other format --------------------------------------------------------------------------
-
-
-def test_tflite_to_circle_and_back(model_path: Path) -> None:
-    model = load(model_path)
-    other = {"tflite": "circle", "circle": "tflite"}[model.format]
-    changed = load_bytes(to_bytes(model, other))
-    assert changed.format == other
-    for a, b in zip(model.ops(), changed.ops(), strict=True):
-        assert (a.code, a.attribute_values) == (b.code, b.attribute_values) or a.called_graphs()
-        assert b.version == max(a.version or 1, a.required_version())
-    for g, h in zip(model.graphs, changed.graphs, strict=True):
-        for v, w in zip(g.values(), h.values(), strict=True):
-            assert (v.name, v.dtype, v.shape, v.quantization) == (w.name, w.dtype, w.shape, w.quantization)
-    assert to_bytes(changed, model.format) == to_bytes(load_bytes(to_bytes(changed, model.format)))
-
-
-@pytest.mark.parametrize("name", ["constants", "custom", "shapes", "variants", "unknown_code", "graphs"])
-def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
-    """Its operators then have the codes and versions that loading the file gives, and it is saved alike."""
-    model = load_bytes(file_bytes(f"{name}.tflite"))
-    assert bool(model.extra["origin"].unused_codes) == (name == "constants")
-    data = to_bytes(model, "circle")
-    assume_format(model, "circle")
-    loaded = load_bytes(data)
-    stored = [[(op.extra["stored_code"], op.version) for op in m.ops()] for m in (model, loaded)]
-    assert stored[0] == stored[1]
-    assert to_bytes(model) == to_bytes(loaded)
-
-
-def test_uint4_has_a_different_enum_value_in_each_format() -> None:
-    for name, other, number in (("constants.tflite", CIRCLE, -1), ("constants.circle", LITERT, 20)):
-        model = load_bytes(file_bytes(name))
-        tree = other.read(to_bytes(model, other.format))
-        kinds = {t["Name"]: t["Type"] for t in tree["Subgraphs"][0]["Tensors"]}
-        assert kinds[b"u4"] == number
-
-
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("own_operators.circle", "no operator INSTANCE_NORM\n  at main > op 0 InstanceNorm\n"),
-        ("own_tensors.circle", "no tensors of GGML_Q4_0\n  at main > %q4"),
-        ("newest_types.tflite", "no tensors of INT2\n  at main > %i2"),
-        ("external.tflite", "external_buffer"),
-    ],
-)
-def test_what_the_other_format_lacks_is_named_in_the_error(name: str, what: str, tmp_path: Path) -> None:
-    model = load_bytes(file_bytes(name))
-    other = "tflite" if model.format == "circle" else "circle"
-    with pytest.raises(UnsupportedError) as error:
-        save(model, tmp_path / f"out.{other}")
-    assert what in str(error.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_extension_selects_the_format(tmp_path: Path) -> None:
-    model = load_bytes(file_bytes("nothing.circle"))
-    for name, fmt, tag in (
-        ("a.tflite", None, b"TFL3"),
-        ("a.circle", None, b"CIR0"),
-        ("a.bin", "tflite", b"TFL3"),
-    ):
-        save(model, tmp_path / name, fmt)
-        assert (tmp_path / name).read_bytes()[4:8] == tag
-    with pytest.raises(UnsupportedError, match="onnx"):
-        save(model, tmp_path / "a.bin", "onnx")
-
-
 def test_model_without_origin() -> None:
     """A model built in memory is written with the defaults of the format."""
     x, y = Value("x", DType.FLOAT32, (None, 2)), Value("y", DType.FLOAT32, None)
@@ -346,72 +276,6 @@ def test_new_scalar_constant_is_written() -> None:
     assert (again.shape, again.array().tolist()) == ((), 0.25)
 
 
-@pytest.mark.parametrize("format", ["circle", "tflite"])
-def test_unknown_rank_is_not_a_scalar(format: str) -> None:
-    text = "graph main(%x: f32[?,1,3]) -> %z { %y = Squeeze(%x)\n %z = Relu(%y) }"
-    again = load_bytes(to_bytes(parse_model(text), format))
-    assert [v.shape for op in again.main for v in op.results] == [None, None]
-    assert again.main.inputs[0].shape == (None, 1, 3)
-
-
-@pytest.mark.parametrize("format", ["circle", "tflite"])
-@pytest.mark.parametrize(("dims", "shape"), [("*", None), ("", ())])
-def test_unknown_ranks_and_scalars_stay_apart_if_no_tensor_has_a_dimension(
-    format: str, dims: str, shape: tuple[()] | None
-) -> None:
-    """A file has [] for both.  HasRank marks known ranks, but if all are unknown, no tensor can have it."""
-    data = to_bytes(
-        parse_model(f"graph main(%x: f32[{dims}]) -> %y {{ %y = Relu(%x): f32[{dims}] }}"), format
-    )
-    again = load_bytes(data)
-    assert [v.shape for v in again.main.values()] == [shape, shape]
-    assert to_bytes(again) == data
-
-
-def test_unknown_rank_of_the_only_tensor_that_was_marked() -> None:
-    """Only %scalar has HasRank.  When its rank becomes unknown, tensors of known rank must get HasRank."""
-    f = File(CIRCLE)
-    f.tensor("scalar", [], hasRank=True)
-    f.op("RELU", [0], [1])
-    f.op("RELU", [1], [2])
-    model = load_bytes(f.pack())
-    x, y, scalar = model.main.table
-    assert [x.shape, y.shape, scalar.shape] == [(1, 4), (1, 4), ()]
-    assert to_bytes(load_bytes(to_bytes(model))) == to_bytes(model), "the fields HasRank stay as they are"
-    scalar.shape = None
-    data = to_bytes(model)
-    assert [v.shape for v in load_bytes(data).main.table] == [(1, 4), (1, 4), None]
-    tensors = CIRCLE.read(data)["Subgraphs"][0]["Tensors"]
-    assert [tensor["HasRank"] for tensor in tensors] == [True, True, False]
-
-
-def test_the_field_has_rank_survives_the_text_form() -> None:
-    f = File(CIRCLE)
-    f.tensor("unranked", [])
-    f.main.tensors[1].hasRank = True
-    f.op("RELU", [0], [1])
-    f.op("RELU", [1], [2])
-    model = load_bytes(f.pack())
-    assert [v.shape for v in model.main.table] == [(1, 4), (1, 4), None]
-    other = parse_model(print_model(model))
-    for read in (model, other):
-        tensors = CIRCLE.read(to_bytes(read))["Subgraphs"][0]["Tensors"]
-        assert [tensor["HasRank"] for tensor in tensors] == [False, True, False]
-
-
-def test_a_version_that_a_text_states_is_written() -> None:
-    """A low version is kept in the same format, as that of a file is, but raised in the other format."""
-    text = (
-        "model circle\ngraph main(%x: f32[1,2,4], %w: f32[3,4]) -> %y {\n"
-        "  %y = FullyConnected(%x, %w, none) {keep_num_dims: true, version: 1}\n}\n"
-    )
-    model = parse_model(text)
-    required = model.main.ops[0].required_version()
-    assert required > 1
-    for fmt, version in (("circle", 1), ("tflite", required)):
-        assert load_bytes(to_bytes(model, fmt)).main.ops[0].version == version
-
-
 def test_an_operator_without_options_must_say_so() -> None:
     """An unknown name is not accepted as the options table of a declaration."""
 
@@ -482,10 +346,3 @@ def test_replaced_input_is_flushed_to_disk_first(
     monkeypatch.setattr(os, "fsync", calls.append)
     circlekit.save(model, tmp_path / target)
     assert bool(calls) is flushed
-
-
-def test_unknown_dimension_in_a_shape_signature_is_kept_in_the_other_format() -> None:
-    """Any negative number marks an unknown dimension."""
-    model = parse_model("graph main(%x: f32[?]) -> %y {\n%y = Neg(%x)\n}")
-    model.main.inputs[0].extra["shape_signature"] = np.array([-128], np.int32)
-    assert load_bytes(to_bytes(model, "tflite")).main.inputs[0].shape == (None,)

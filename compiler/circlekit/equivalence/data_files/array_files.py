@@ -7,8 +7,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from circlekit.equivalence.array_comparison import Outcome, compare_arrays, similarity
 from circlekit.equivalence.data_files.numpy_files import read_npy, read_npz
-from circlekit.equivalence.model_comparison import Outcome, compare_arrays, similarity
 from circlekit.errors import FormatError
 from circlekit.ir.value import Array
 

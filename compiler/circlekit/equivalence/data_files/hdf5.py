@@ -198,7 +198,7 @@ def _read(path: FilePath, read_items: ReadItems, together: bool = True) -> Itera
         if not path.exists():
             raise FileError(f"{path}: no such file")
         if not path.is_file():
-            actual = "a directory" if path.is_dir() else "not a regular file"
+            actual = "a directory" if path.is_dir() else "a pipe, a socket or a device"
             raise FileError(f"{path}: expected an HDF5 file, got {actual}")
         size = path.stat().st_size
 
@@ -291,5 +291,5 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
 
 
 def _order(key: str) -> str:
-    """Return a sort key that orders numbers by value, and puts them before names that begin with a letter."""
+    """Return a sort key: numbers of up to 20 digits by value, before names that begin with a letter."""
     return key.zfill(20) if key.isascii() and key.isdigit() else key

@@ -155,7 +155,7 @@ def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifie
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
         # the first set of inputs has no folder of its own
-        place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)
+        place = check_folder(folder) / ("" if run.label == verifier.runs[0].label else run.label)
         given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
         with translated(place, "made"):
             place.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from circlekit.equivalence.model_comparison import cosine_of, decibels
+from circlekit.equivalence.array_comparison import cosine_of, decibels
 from circlekit.errors import ShapeError
 from circlekit.ir.value import Array, format_shape
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.layer_errors import LayerError, LayerErrors
 from circlekit.equivalence.layer_comparison import compare_results, shared_results
-from circlekit.equivalence.model_comparison import Outcome
 from circlekit.equivalence.named_results import run_keeping, run_with_pair
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
-from circlekit.equivalence.verify import Records, Run
+from circlekit.equivalence.reference_runs import Records, Run
 from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels

@@ -17,7 +17,7 @@ from circlekit.io.findings import Finding, InvalidFile
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.read.load import load_bytes, unidentified
-from circlekit.io.schema import TFLITE_VERSION, Tree, number_of
+from circlekit.io.schema import TFLITE_VERSION, Kind, Table, Tree, number_of, table
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.verifier import op_faults, recursive_calls
@@ -53,9 +53,10 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
         findings += order_findings(graph, path)
         for i, (op, operator) in enumerate(zip(graph, graph_tree.get("operators", ()), strict=True)):
             where = f"{path}.operators[{i}]"
-            findings += operator_findings(op, operator, where, model.format, len(model.graphs))
+            findings += operator_findings(op, operator, where, len(model.graphs))
     findings += _signatures(tree)
     findings += _texts(tree, "")
+    findings += _enums(tree, table("Model", fmt), "")
     findings += _operators(model)
     return findings
 
@@ -73,8 +74,7 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
     for number, code in enumerate(tree.get("operator_codes", ())):
         old, new = code.get("deprecated_builtin_code", 0), code.get("builtin_code", 0)
         path = f"operator_codes[{number}].builtin_code"
-        if not isinstance(new, str) and new:
-            yield Finding("enum", path, f"BuiltinOperator has no value {new}")
+        if not isinstance(new, str) and new:  # not in the schema, see ``_enums``
             continue
         code_number = number_of("BuiltinOperator", model.format, new)
         if old and code_number and old not in (code_number, PLACEHOLDER):
@@ -145,6 +145,28 @@ def _texts(tree: object, path: str) -> Iterator[Finding]:
         for number, value in enumerate(tree):
             if isinstance(value, str | dict):
                 yield from _texts(value, f"{path}[{number}]")
+
+
+def _enums(tree: Tree, spec: Table, path: str) -> Iterator[Finding]:
+    """Check that all enum values in ``tree`` have a name in the schema; the decoder keeps others as numbers.
+
+    ``spec``: the type of the table ``tree``.  ``path``: the path of ``tree`` in the file.
+    """
+    for name, value in tree.items():
+        field = spec.by_name.get(name)
+        if field is None:  # "": the name of the table
+            continue
+        where = f"{path}.{name}" if path else name
+        is_table = bool(field.table) or field.kind is Kind.UNION
+        if not is_table and field.enum is None:
+            continue
+        is_vector = field.kind in (Kind.TABLES, Kind.VECTOR)
+        for index, item in enumerate(value if is_vector else [value]):
+            place = f"{where}[{index}]" if is_vector else where
+            if is_table:
+                yield from _enums(item, table(field.table or item[""], spec.format), place)
+            elif field.enum is not None and not isinstance(item, str):
+                yield Finding("enum", place, f"{field.enum.name} has no value {item}")
 
 
 def _operators(model: Model) -> Iterator[Finding]:

@@ -9,25 +9,25 @@ import numpy as np
 
 from circlekit.io.findings import Finding
 from circlekit.io.operator_fields import GRAPH_FIELDS
-from circlekit.io.schema import Kind, Tree, options_field, table
+from circlekit.io.schema import Tree, options_field
 from circlekit.ir.arity import arity_faults
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Value
+from circlekit.ir.verifier import shared_names
 
 
 def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
     """Yield the findings about the inputs and outputs of a graph.  ``path``: the path of the graph."""
-    label = _labels(graph)
-    names: dict[str, Value] = {}
+    label, shared = _labels(graph), shared_names(graph)
     seen: set[int] = set()
     for side, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         for index, value in enumerate(values):
             where = f"{path}.{side}[{index}]"
             if "stored_name" in value.extra:  # the file has no name, ``load`` made the name of the value
                 yield Finding("interface", where, f"{label[id(value)]} has no name")
-            elif names.setdefault(value.name, value) is not value:
-                message = f"{label[id(names[value.name])]} and {label[id(value)]} have the same name"
+            elif value in shared:
+                message = f"{label[id(shared[value])]} and {label[id(value)]} have the same name"
                 yield Finding("interface", where, message)
             if side == "inputs" and id(value) in seen:
                 yield Finding("interface", where, f"{label[id(value)]} is listed twice")
@@ -76,11 +76,11 @@ def _has_data(value: Value) -> bool:
     return value.is_const or bool(value.extra.get("external_buffer", 0))
 
 
-def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> Iterator[Finding]:
+def operator_findings(op: Op, tree: Tree, path: str, graphs: int) -> Iterator[Finding]:
     """Yield the findings about an operator's custom code, numbers of operands and results, and options.
 
     ``op``: the loaded operator.  ``tree``: its table in the file.  ``path``: the path of this table.
-    ``fmt``: the format of the file.  ``graphs``: the number of graphs in the model.
+    ``graphs``: the number of graphs in the model.
     """
     kind = REGISTRY.get(op.code)  # the declared class, or None
     if isinstance(op, OpaqueOp):  # ``load`` makes an operator with a wrong number of operands opaque
@@ -100,10 +100,6 @@ def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> I
         if kind is not None and (kind.options != name or options_field(name) != union):
             message = f"expected {kind.options or 'no options'} for {kind.code}, got {name}"
             yield Finding("options", where, message)
-        for field in table(name, fmt).fields:
-            value = options.get(field.name, "")  # the name of a member, or a number without a name
-            if field.enum is not None and field.kind is Kind.SCALAR and not isinstance(value, str):
-                yield Finding("enum", f"{where}.{field.name}", f"{field.enum.name} has no value {value}")
     # ``load`` has replaced the indices in a field by graphs if all were valid; -1 stands for no graph
     option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
     for name, value in option_tree.items():

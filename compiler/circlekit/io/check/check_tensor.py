@@ -31,7 +31,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
     if signature and len(signature) != len(shape):
         message = f"expected {counted(len(shape), 'dimension')}, as the shape has, got {len(signature)}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
-    elif any(s not in (d, -1) for s, d in zip(signature, shape, strict=False)):
+    elif any(s != d and -1 not in (s, d) for s, d in zip(signature, shape, strict=False)):
         message = f"expected -1 or the dimensions of shape {shape}, got {signature}"
         yield Finding("shape-signature", f"{path}.shape_signature", message)
     count = prod(d for d in shape if d >= 0)  # without the unknown dimensions, -1
@@ -115,14 +115,16 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     """
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):
-        message = f"expected 0, 1 or {len(scale)} zero points for {len(scale)} scales, got {len(zero_point)}"
+        many = f"none, one, or as many as scales ({len(scale)})"
+        message = f"expected as zero points {many}, got {len(zero_point)}"
         yield Finding("quantization", path, message)
     if (misfit := quantization.misfit(value.shape)) is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
         yield Finding("quantization", f"{path}.{'scale' if is_axis else 'quantized_dimension'}", misfit)
     minima, maxima = (0 if ends is None else len(ends) for ends in (quantization.min, quantization.max))
     if minima != maxima or minima not in (0, 1, len(scale) or minima):  # without scales, any number
-        message = f"expected 0, 1 or {len(scale)} minima and as many maxima, got {minima} and {maxima}"
+        many = f"none, one of each, or as many of each as scales ({len(scale)})"
+        message = f"expected as minima and maxima {many}, got {minima} and {maxima}"
         yield Finding("min-max", path, message)
     invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
     if len(invalid):

@@ -23,6 +23,7 @@ from circlekit.io.origin import Place
 from circlekit.io.schema import IDENTIFIERS, SIZES, Field, Kind, Table, Tree, table
 from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.encoded_file import Encoded, Payload
+from circlekit.io.write.field_types import USUAL_TYPES, check_type
 from circlekit.ir.value import Array
 
 LARGEST_ZERO = 2.0**-150
@@ -184,6 +185,8 @@ class Encoder:
                 continue
             item = spec.by_name.get(name) or self.refuse(name, value, spec)
             kind, slot = item.kind, item.slot
+            if type(value) is not USUAL_TYPES.get(kind):
+                check_type(item, value, spec)
             if kind is Kind.SCALAR:
                 if item.code == "f" and abs(value) <= LARGEST_ZERO:
                     value = math.copysign(0.0, value)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from circlekit.errors import FileError, ModelError, UnsupportedError
-from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, place_of
+from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, extra_fault, place_of
 from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
@@ -21,10 +21,17 @@ from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 
-# keys of Value.extra that are not copied into the tree of a tensor
-OWN_KEYS = frozenset(
-    {"buffer", "stored_data", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"}
-)
+OWN_KEYS: dict[str, tuple[type, ...]] = {
+    "buffer": (int,), "stored_data": (np.ndarray,), "stored_name": (tuple,), "stored_quantization": (dict,),
+    "absent": (list, tuple), "shape": (list, np.ndarray), "shape_signature": (list, np.ndarray),
+}  # fmt: skip
+"""The keys of Value.extra that are not copied into the tree of a tensor, with their types."""
+
+TENSOR_TYPES = {**OWN_KEYS, "quantization": (dict,)}
+"""The types of values of Value.extra that this module reads."""
+
+GRAPH_KEYS: dict[str, tuple[type, ...]] = {"absent": (list, tuple), "unused": (list,)}
+"""Keys of Graph.extra, with their types."""
 
 Destination = str | os.PathLike[str] | BinaryIO
 """The place to write a file to: a path, or a stream that is open in binary mode."""
@@ -122,6 +129,8 @@ class Saver:
     """
 
     def __init__(self, model: Model, fmt: str) -> None:
+        if (fault := extra_fault(model.extra, {"origin": (Origin,)})) is not None:
+            raise ModelError(fault)
         self.model = model
         self.format = fmt
         self.origin: Origin = model.extra.get("origin") or NO_ORIGIN
@@ -187,6 +196,8 @@ class Saver:
 
     def graph(self, graph: Graph) -> Tree:
         """Return the table SubGraph of ``graph``."""
+        if (fault := extra_fault(graph.extra, GRAPH_KEYS)) is not None:
+            raise ModelError(fault, f"at {graph.name}")
         values = self.values(graph)
         indices = {id(v): i for i, v in enumerate(values)}
         self.indices[id(graph)] = indices
@@ -206,7 +217,8 @@ class Saver:
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         others: list[Value] = []  # values in use that ``listed`` may lack
         for op in graph:
-            intermediates = [v for v in op.extra.get("intermediates", ()) if v is not None]
+            stated = self.operators.intermediates(op) if "intermediates" in op.extra else []
+            intermediates = [v for v in stated if v is not None]
             keep.update(id(v) for v in (*op.inputs, *op.results, *intermediates))
             others += intermediates
         others += self.signed.get(id(graph), ())
@@ -224,6 +236,8 @@ class Saver:
     def tensor(self, value: Value, graph: Graph) -> Tree:
         """Return the table Tensor of ``value`` without the index of its buffer, which ``tree`` adds."""
         extra = value.extra
+        if (fault := _tensor_fault(extra)) is not None:
+            raise ModelError(fault, f"at {graph.name} > %{value.name}")
         tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
         # the name that ``load`` made for a nameless tensor, and what the file has instead
         loaded_name, name = extra.get("stored_name", (None, None))
@@ -280,13 +294,24 @@ class Saver:
         ``tree``: the table of the tensor that would be written.
         """
         details = tree.get("quantization", {}).get("details")
+        kind = details.get("") if isinstance(details, dict) else None  # the name of its table
         if tree["type"] not in enumeration("TensorType", self.format).numbers:
             missing = f"tensors of {value.dtype.name}"
         elif foreign := sorted(table("Tensor", self.format).foreign & tree.keys()):
             missing = f"{foreign[0]} of tensors"
-        elif details and details[""] not in enumeration("QuantizationDetails", self.format).numbers:
-            missing = details[""]
+        elif isinstance(kind, str) and kind not in enumeration("QuantizationDetails", self.format).numbers:
+            missing = kind
         else:
             return
         where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
         raise UnsupportedError(f".{self.format} has no {missing}", where)
+
+
+def _tensor_fault(extra: Tree) -> str | None:
+    """Return what is wrong with ``extra``, that of a tensor, or None; see ``extra_fault``."""
+    if (fault := extra_fault(extra, TENSOR_TYPES)) is not None:
+        return fault
+    for key in ("shape", "shape_signature"):
+        if key in extra and not all(isinstance(d, int | np.integer) for d in extra[key]):
+            return f"{key} in extra: expected integers, got {list(extra[key])}"
+    return None

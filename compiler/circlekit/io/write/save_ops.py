@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.operator_fields import (
     PLACEHOLDER,
     OptionsPlan,
@@ -14,17 +15,19 @@ from circlekit.io.operator_fields import (
     stored_attribute,
     without_graphs,
 )
-from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent
+from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, extra_fault
 from circlekit.io.schema import Tree, enumeration, options_field, table
 from circlekit.io.write.buffer_table import ConstantBytes
 from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Value
 
-# keys of Op.extra that are no fields of the schema's Operator; ``io.origin`` explains them
-OWN_KEYS = frozenset(
-    {"options", "no_options", "far_options", "stored_version", "stored_code", "absent", "misfit"}
-)
+OWN_KEYS: dict[str, tuple[type, ...]] = {
+    "options": (dict,), "no_options": (bool, str), "far_options": (bool,), "stored_version": (int,),
+    "stored_code": (int,), "absent": (list, tuple), "misfit": (str,),
+}  # fmt: skip
+"""The keys of Op.extra that are no fields of the schema's Operator, with their types; see ``io.origin``."""
 
 
 class OpSaver:
@@ -56,18 +59,28 @@ class OpSaver:
 
         The ``opcode_index`` of the tree is an index into ``codes``; ``operator_codes`` replaces it later.
         """
+        if (fault := extra_fault(op.extra, OWN_KEYS)) is not None:
+            raise ModelError(fault, place(op, self.model))
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)
         tree["inputs"] = [-1 if v is None else tensors[id(v)] for v in op.inputs]
         tree["outputs"] = [tensors[id(v)] for v in op.results]
         if "intermediates" in tree:
-            tree["intermediates"] = [-1 if v is None else tensors[id(v)] for v in tree["intermediates"]]
+            tree["intermediates"] = [-1 if v is None else tensors[id(v)] for v in self.intermediates(op)]
         drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
-        if op.extra.get("far_options"):
+        if op.extra.get("far_options") and "custom_options" in tree:
             data = ConstantBytes(tree.pop("custom_options"))
             tree |= {"large_custom_options_offset": data, "large_custom_options_size": len(data)}
         return tree
+
+    def intermediates(self, op: Op) -> list[Value | None]:
+        """Return the ``intermediates`` in ``op.extra``; raise ModelError if they are no values."""
+        found = op.extra.get("intermediates", [])
+        if not isinstance(found, list) or not all(isinstance(v, Value | None) for v in found):
+            message = f"intermediates in extra: expected a list of values, got {found!r}"
+            raise ModelError(message, place(op, self.model))
+        return found
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
         """Return the codes to write; make each ``opcode_index`` in ``trees`` an index into this list."""
@@ -106,15 +119,16 @@ class OpSaver:
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
         """Return the table of a new operator code; raise UnsupportedError if the format lacks ``op.code``."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
-        if number is None and op.code.startswith("UNKNOWN_"):
-            number = int(op.code.removeprefix("UNKNOWN_"))
+        unknown = re.fullmatch(r"UNKNOWN_(-?\d+)", op.code)  # see ``code_key``
+        if number is None and unknown is not None:
+            number = int(unknown[1])
             # negative numbers are circle's own operators: keep one only in the format of the input file
             if number < 0 and not self.origin.format:
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
         one_byte = min(number, PLACEHOLDER)
-        name = number if op.code.startswith("UNKNOWN_") else op.code
+        name = op.code if unknown is None else number
         tree: Tree = {"deprecated_builtin_code": one_byte, "builtin_code": name, "version": version}
         return tree if custom is None else {**tree, "custom_code": custom}
 
@@ -124,7 +138,11 @@ class OpSaver:
         """Add the options of ``op`` to ``tree``."""
         if isinstance(op, OpaqueOp):
             options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
-            union = None if options is None else options_field(options[""])  # "" holds the table's name
+            name = None if options is None else options.get("")
+            union = options_field(name) if isinstance(name, str) else None
+            if options is not None and union is None:
+                message = f"expected the name of an options table under the key '', got {name!r}"
+                raise ModelError(message, place(op, self.model))
         else:
             plan = options_plan(type(op), self.format)  # type: ignore[arg-type]  # classes are hashable
             if plan is None:

@@ -15,6 +15,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ir.verifier import shared_names
 from circlekit.ops.program.state import Stateful
 from circlekit.quant.calibration import calibration_file
 from circlekit.quant.calibration.statistics import TensorStatistics
@@ -121,11 +122,10 @@ def make_names_distinct(model: Model) -> None:
     their names; raise ModelError if two of them have the same name.
     """
     for graph in model.graphs:
-        interface: dict[str, Value] = {}
-        for value in (*graph.inputs, *graph.outputs):
-            if interface.setdefault(value.name, value) is not value:
-                names = f"graph {graph.name}: expected distinct names of inputs and outputs"
-                raise ModelError(f"{names}, got two that are named %{value.name}")
+        for value in shared_names(graph):
+            names = f"graph {graph.name}: expected distinct names of inputs and outputs"
+            raise ModelError(f"{names}, got two that are named %{value.name}")
+        interface = {value.name: value for value in (*graph.inputs, *graph.outputs)}
         seen = set(interface)
         for value in graph.values():
             if value.name in seen and interface.get(value.name) is not value:

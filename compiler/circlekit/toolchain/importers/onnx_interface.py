@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.equivalence.model_comparison import largest_magnitude, worst_difference
+from circlekit.equivalence.array_comparison import largest_magnitude, worst_difference
 from circlekit.errors import EquivalenceError, ModelError, counted
 from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.dtypes import i32
