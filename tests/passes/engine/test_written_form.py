@@ -30,5 +30,20 @@ def test_operators_run_as_what_is_written_for_them() -> None:
     assert list(rules.written(plain)) == [plain]
 
 
+def test_operators_that_differ_in_a_constant_or_scale_are_legalized_apart() -> None:
+    """With the factors [1, 1, 1], RMS_NORM needs no second MUL; a GATHER has equal scales on both sides."""
+    rules = rules_of_targets(choose_targets("litert", "tflite"), "tflite")
+    assert rules is not None
+    counts = [len(rules.written(op_of(f"RmsNorm(%x, {gamma})"))) for gamma in ([1, 1, 1], [1, 2, 1])]
+    assert counts == [5, 6]
+    model = circlekit.parse(
+        "graph main(%x: i8[4,3] quant(scale: 0.5, zero_point: 0)) -> %a, %b {\n"
+        "  %a = GatherNd(%x, [[0],[1]]) : i8[2,3] quant(scale: 0.5, zero_point: 0)\n"
+        "  %b = GatherNd(%x, [[0],[1]]) : i8[2,3] quant(scale: 0.25, zero_point: 0)\n}"
+    )
+    refusal = written_refusal(choose_targets("luci", "circle"), "circle")
+    assert [refusal(op) is None for op in model.main] == [True, False]
+
+
 def test_without_targets_there_are_no_rules() -> None:
     assert rules_of_targets(choose_targets("none", "tflite"), "tflite") is None

@@ -11,37 +11,56 @@ from collections.abc import Sequence
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.support.lone_model import can_stand_alone, is_folded, lone_model
 from circlekit.rewrite.base import Context, TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
-from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target
 from circlekit.targets.target_choice import Refusal, TargetSet, choose_targets
+
+MAX_COMPARED_BYTES = 1 << 10
+"""The data of a larger constant are not compared: the constant is equal only to itself."""
+
+
+def _key(op: Op) -> object:
+    """Return what legalization of ``op`` alone depends on; operators with equal keys are written alike."""
+    types = [
+        v and (v.dtype, v.shape, v.quantization, v.is_variable, repr(v.extra))
+        for v in (*op.inputs, *op.results)
+    ]
+    same = tuple(map(op.inputs.index, op.inputs))  # tells f(x, x) from f(x, y)
+    return type(op), repr(op.attribute_items()), same, *types, *map(_content, op.inputs)
+
+
+def _content(operand: Value | None) -> object:
+    """Return what stands for the data of a constant; for other operands, whether it will be folded."""
+    if operand is None or operand.data is None:
+        return operand is not None and is_folded(operand)
+    is_compared = operand.data.nbytes <= MAX_COMPARED_BYTES and not operand.data.dtype.hasobject
+    return operand.data.tobytes() if is_compared else operand
 
 
 class _WrittenForms:
     """Tells for a single operator which operators are written instead, after legalization for ``targets``.
 
-    Legalization is slow, so of operators that are alike only the first is legalized.
+    Legalization is slow, so of operators with equal keys (``_key``) only the first is legalized.
     """
 
     def __init__(self, targets: TargetSet, format: str) -> None:
         self.targets, self.format = targets, format
         self._made: dict[object, list[Op]] = {}
 
-    def ops(self, op: Op, check: Refusal, sentence: str) -> list[Op] | None:
+    def ops(self, op: Op, check: Refusal) -> list[Op] | None:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
         Return None if ``check`` refuses one of the written operators, too, or if ``op`` cannot be legalized
-        on its own, because it calls a graph or has no declaration.  ``sentence``: why ``check`` refuses
-        ``op``.  An operand that constant folding will compute counts as constant.
+        on its own, because it calls a graph or has no declaration.  An operand that constant folding will
+        compute counts as constant.
         """
         if not can_stand_alone(op):
             return None
-        shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
-        constant = tuple(value is None or is_folded(value) for value in op.inputs)
-        key = (sentence, form_of(op), shapes, constant, repr(op.attribute_items()))
+        key = _key(op)
         if key not in self._made:
             model = legalize(lone_model(op), self.format, targets=self.targets.legalized, is_excerpt=True)
             self._made[key] = list(model.ops())
@@ -56,7 +75,7 @@ class _WrittenForms:
 
         def refusal(op: Op) -> str | None:
             sentence = check(op)
-            return None if sentence is None or self.ops(op, check, sentence) is not None else sentence
+            return None if sentence is None or self.ops(op, check) is not None else sentence
 
         return refusal
 
@@ -66,8 +85,7 @@ class _WrittenForms:
         Return ``op`` itself if the targets run it, or if they do not run what legalization would write.
         """
         check = self.targets.refusal
-        sentence = check(op)
-        return (op,) if sentence is None else self.ops(op, check, sentence) or (op,)
+        return (op,) if check(op) is None else self.ops(op, check) or (op,)
 
 
 def written_refusal(targets: TargetSet, format: str) -> Refusal:
