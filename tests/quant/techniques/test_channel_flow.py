@@ -16,6 +16,9 @@ from circlekit.quant.techniques.channel_flow import LARGEST_FACTOR, _distinct_fa
         ("PRelu(%x, %alpha)", True),
         ("Relu(%x)", True),
         ("Relu6(%x)", False),
+        ("Maximum(%x, [[[[-1e6, -1e6, -1e6]]]])", False),  # a bound far from usual numbers
+        ("Maximum(%x, [[[[-1e6, -300, -1e6]]]])", False),
+        ("Add(%x, [[[[1e-4, 1e-4, 1e-4]]]])", False),  # small numbers show the addend
         ("Add(%x, %x)", True),
         ("Mul(%x, %x)", False),
         ("Logistic(%x)", False),

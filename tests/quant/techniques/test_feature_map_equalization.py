@@ -103,6 +103,9 @@ graph main(%x: f32[1,4]) -> %h, %y {
         ("Mul(%x, [[2.0, 3.0], [1.0, 1.0]])", 0),
         ("Add(%x, [2.0, 3.0])", 0),  # the result is not scaled with the constant
         ("Mul(%x, %x)", 0),
+        ("Maximum(%x, [50.0, 30.0])", 0),  # the result is scaled unless an input is larger
+        ("Minimum(%x, [-50.0, -30.0])", 0),
+        ("Add(%x, [1e5, 1e5])", 0),
     ],
 )
 def test_fronts_scale_each_channel_by_a_constant(front: str, count: int) -> None:

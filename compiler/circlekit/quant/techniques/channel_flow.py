@@ -8,11 +8,13 @@ same factors; MUL if one operand gets factors.
 
 No table says which operators do this.  An operator is run twice: on random numbers, and on the same numbers
 with each channel multiplied by a factor of its own.  If a channel of the result is multiplied by one of these
-factors, the factor tells from which channel of an operand it comes.
+factors, the factor tells from which channel of an operand it comes.  This must hold for small and for large
+numbers: a MAXIMUM with a constant, for example, passes only numbers on that are larger.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +43,20 @@ SIGNS = ((1, 1), (-1, -1), (-1, 1))
 With a single pair of signs, a RELU might make all of a channel 0.  Compared with the first pair, the second
 changes the sign of sums, and the third changes the sign of products.
 """
+
+
+def magnitudes(op: Op) -> list[float]:
+    """Return the standard deviations of the random numbers on which ``op`` is run: 0.01, 10, and so on.
+
+    The last is at least 10 times the largest constant.  A step is so small that a constant between two
+    magnitudes is not hidden by the TOLERANCE of the larger one.
+    """
+    constants = [v.data for v in op.inputs if v is not None and v.data is not None and is_float(v)]
+    largest = max([1.0, *(float(np.abs(data).max(initial=0)) for data in constants)])
+    found = [0.01, 10.0]
+    while found[-1] < 10 * largest < math.inf:
+        found.append(found[-1] * 1000)
+    return found
 
 
 @dataclass
@@ -80,27 +96,36 @@ def channel_flows(op: Op) -> list[Flow] | None:
     ]
     if not moving or any(v.dtype is not f32 for v in op.results):
         return None
-    try:
-        probe = _Probe(op, moving)
-        sizes = [rows.shape[1] if rows.size else 0 for rows in probe.plain]
-        if [v.known_shape[-1] for v in op.results] != sizes or 0 in sizes:
-            return None  # the number of channels is unknown or 0
-        if len(moving) == 1:
-            return probe.distinct()
-        # three kinds of operators: as CONCATENATION, as ADD, as MUL
-        return probe.distinct() or probe.alike() or probe.alone()
-    except CirclekitError:
-        return None
+    found: list[Flow] | None = None
+    for magnitude in magnitudes(op):
+        try:
+            flows = _Probe(op, moving, magnitude).flows()
+        except CirclekitError:
+            return None
+        if not flows or (found is not None and not _are_equal(found, flows)):
+            return None
+        found = found or flows
+    return found
+
+
+def _are_equal(first: Sequence[Flow], second: Sequence[Flow]) -> bool:
+    """Return whether the flows that were measured with numbers of two magnitudes are the same."""
+    return len(first) == len(second) and all(
+        (a.operand, a.result, a.is_alone) == (b.operand, b.result, b.is_alone)
+        and np.array_equal(a.channels, b.channels)
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 class _Probe:
     """Runs ``op`` on random numbers, then again with scaled channels.
 
     ``moving``: the indices of the operands that get random numbers; the other operands are constants, or 0.
+    ``magnitude``: the standard deviation of the random numbers.
     ``arrays``: the operands.  ``plain``: the results without factors (see ``_results``).
     """
 
-    def __init__(self, op: Op, moving: Sequence[int]) -> None:
+    def __init__(self, op: Op, moving: Sequence[int], magnitude: float) -> None:
         self.op, self.moving = op, moving
         rng = np.random.default_rng(0)
         self.arrays: list[Array | None] = []
@@ -110,11 +135,21 @@ class _Probe:
                 continue
             shape = tuple(d or 1 for d in value.known_shape)
             if index in moving:
-                self.arrays.append(rng.normal(0, 10, shape).astype(np.float32))
+                self.arrays.append(rng.normal(0, magnitude, shape).astype(np.float32))
             else:
                 data = value.data if value.is_const else np.zeros(shape, value.dtype.numpy)
                 self.arrays.append(data)
         self.plain = self._results({})
+
+    def flows(self) -> list[Flow] | None:
+        """Return the flows, or None if there are none."""
+        sizes = [rows.shape[1] if rows.size else 0 for rows in self.plain]
+        if [v.known_shape[-1] for v in self.op.results] != sizes or 0 in sizes:
+            return None  # the number of channels is unknown or 0
+        if len(self.moving) == 1:
+            return self.distinct()
+        # three kinds of operators: as CONCATENATION, as ADD, as MUL
+        return self.distinct() or self.alike() or self.alone()
 
     def _results(self, factors: dict[int, Array]) -> list[Array]:
         """Run ``op`` with each pair of SIGNS; return each result as a matrix [rows, channels] of all runs.

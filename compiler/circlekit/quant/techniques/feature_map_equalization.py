@@ -27,7 +27,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.quant.techniques.channel_flow import channel_flows
+from circlekit.quant.techniques.channel_flow import channel_flows, magnitudes
 from circlekit.quant.techniques.equalization import replace_constant, rescale
 from circlekit.quant.techniques.linear_layer import LinearLayer, last_dimension, linear_layer
 from circlekit.quant.weights import is_weight
@@ -100,13 +100,25 @@ def _commutes_with_factors(op: Op) -> bool:
 def _scaling_constants(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` if they scale the channels of its result, else None.
 
-    All constants must have one number for each channel.  ``op`` is run twice on random operands: if the
-    constants are multiplied by PROBE_FACTOR, so must be the result.
+    All constants must have one number for each channel.  ``op`` is run twice on random operands of each of
+    several ``magnitudes``: if the constants are multiplied by PROBE_FACTOR, so must be the result.
     """
     shape = op.output.shape
     constants = list(filter(is_weight, op.inputs))
     if not shape or not constants or any(v.shape != shape[-1:] for v in constants) or not op.pure:
         return None
+    is_scaled = all(
+        _scales_with(op, constants, magnitude * sign) for magnitude in magnitudes(op) for sign in (1, -1)
+    )
+    return constants if is_scaled else None
+
+
+def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
+    """Return whether multiplying ``constants`` by PROBE_FACTOR multiplies the result of ``op`` by it.
+
+    The other operands must be float constants or float32; those get random numbers with the standard
+    deviation |``magnitude``|.  The negative magnitude gives the same numbers with the opposite signs.
+    """
     rng = np.random.default_rng(0)
     arrays: list[Array | None] = []
     for value in op.inputs:
@@ -115,9 +127,9 @@ def _scaling_constants(op: Op) -> list[Value] | None:
         elif value.is_const:
             arrays.append(value.data)
         elif value.is_static and value.dtype is f32:
-            arrays.append(_normal(rng, value.static_shape))
+            arrays.append((magnitude * rng.normal(size=value.static_shape)).astype(np.float32))
         else:
-            return None
+            return False
     scaled = [
         a * np.float32(PROBE_FACTOR) if a is not None and v in constants else a
         for v, a in zip(op.inputs, arrays, strict=True)
@@ -125,13 +137,10 @@ def _scaling_constants(op: Op) -> list[Value] | None:
     try:
         before, after = evaluate(op, arrays)[0], evaluate(op, scaled)[0]
     except CirclekitError:
-        return None
-    return constants if np.allclose(after, before * PROBE_FACTOR, rtol=1e-3, atol=1e-4) else None
-
-
-def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return normally distributed float32 numbers."""
-    return rng.normal(size=shape).astype(np.float32)
+        return False
+    # an element that cancels is only as exact as the largest one
+    error = 1e-6 * float(np.abs(after).max(initial=0))
+    return np.allclose(after, before * PROBE_FACTOR, rtol=1e-3, atol=error)
 
 
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
