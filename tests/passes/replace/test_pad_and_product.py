@@ -174,7 +174,8 @@ def test_computed_weights_near_misses(text: str, sentence: str) -> None:
         (layer("FullyConnected(%x, %t, %b)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), 1),
     ],
 )
-def test_an_exact_pass_does_not_add_operators(text: str, changes: int) -> None:
+def test_rewrites_that_add_operators_are_omitted_in_a_pipeline(text: str, changes: int) -> None:
+    """Pipelines run passes with ``exact=True``."""
     assert all_passes()[FC]().run(parse_model(text), Context(exact=True)) == changes
 
 
